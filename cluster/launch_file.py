@@ -154,7 +154,6 @@ def _unheard() -> Iterator[None]:
 
 
 def _explain(error: Any) -> Iterator[Mistake]:
-    """One of jsonschema's errors as mistakes of the file."""
     at = tuple(error.absolute_path)
     if error.validator == "additionalProperties" and error.validator_value is False:
         allowed = error.schema["properties"]

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.formats import to_markdown
-from cudnn_sweep.analysis.asking.sql_text import literal
+from cudnn_sweep.analysis.asking.queries import literal
 from cudnn_sweep.analysis.storing.stored import open_stored
 from cudnn_sweep.orchestrator.reproducing.reproduced import of_case
 from cudnn_sweep.orchestrator.reproducing.script import script

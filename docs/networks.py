@@ -23,11 +23,11 @@ from cudnn_sweep.analysis.answering.advice import (
 )
 from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
 from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.report.figures.figure import Drawing
 from cudnn_sweep.analysis.report.figures.palette import DARK, LIGHT, Palette
-from cudnn_sweep.analysis.storing.reference import REFERENCE
+from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.words import cudnn_version
 from cudnn_sweep.orchestrator.showing.verdict_table import (
     SHORT_VERDICTS,
 )

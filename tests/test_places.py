@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.orchestrator.launching.destinations import destination_of
-from cudnn_sweep.orchestrator.launching.launch_here import Here
+from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from tests.test_docs import options_of
 

@@ -171,16 +171,12 @@ class KernelChange:
     candidate: int
 
 
-def kernel_changes(store: Store, sweep_id: str) -> list[KernelChange]:
-    """Between a process of each config, of the first block in which both told their kernels."""
-    with open_database(store, sweep_id) as database:
-        return kernel_changes_of(database, sweep_id, None)
-
-
-def kernel_changes_of(
-    database: Database, sweep_id: str | None, cell_id: str | None
+def kernel_changes(
+    database: Database, sweep_id: str | None, cell_id: str | None = None
 ) -> list[KernelChange]:
-    """As `kernel_changes`, of one sweep or the newest, and of one cell where it is given."""
+    """Between a process of each config, of the first block in which both told their kernels: of one sweep or the
+    newest, and of one cell where it is given.
+    """
     rows = database.query(KERNELS, {"sweep_id": sweep_id, "cell_id": cell_id}).to_pylist()
     return [KernelChange(**row) for row in rows]
 

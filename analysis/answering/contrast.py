@@ -35,7 +35,6 @@ class Contrast:
         return self.field == "twin"
 
     def values(self) -> dict[str, Value]:
-        """What a question about it is asked with."""
         return {"field": self.field, "baseline": self.baseline, "candidate": self.candidate}
 
 

@@ -20,7 +20,7 @@ from cudnn_sweep.analysis.answering.cell_names import (
 from cudnn_sweep.analysis.asking.formats import plain_column, readable
 from cudnn_sweep.analysis.asking.queries import NamedQuery
 from cudnn_sweep.analysis.asking.settings import config_name, texts_in, texts_of, unusual_in
-from cudnn_sweep.analysis.printable import printable
+from cudnn_sweep.analysis.words import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa

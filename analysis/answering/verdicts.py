@@ -179,12 +179,10 @@ def verdicts(store: Store, sweep_id: str | None = None, **values: Value) -> list
 def contrast_states(
     store: Store, sweep_id: str | None = None, **values: Value
 ) -> list[ContrastState]:
-    """Rows of `decided`, as `verdicts` has those of `helps_or_hurts`."""
     return answer(ContrastState, store, sweep_id, "decided", values)
 
 
 def break_evens(store: Store, sweep_id: str | None = None, **values: Value) -> list[BreakEven]:
-    """Rows of `break_even`, as `verdicts` has those of `helps_or_hurts`."""
     return answer(BreakEven, store, sweep_id, "break_even", values)
 
 

@@ -30,9 +30,8 @@ from cudnn_sweep.analysis.asking.prelude import (
     macros_in,
     question_macros,
 )
-from cudnn_sweep.analysis.asking.queries import NamedQuery, Value, load_query
-from cudnn_sweep.analysis.asking.settings_sql import with_config
-from cudnn_sweep.analysis.asking.sql_text import literal
+from cudnn_sweep.analysis.asking.queries import NamedQuery, Value, literal, load_query
+from cudnn_sweep.analysis.asking.settings import with_config
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.snapshot import Snapshot
 from cudnn_sweep.analysis.storing.store import LISTINGS
@@ -222,7 +221,6 @@ def _told(failure: str) -> str:
 
 
 def left_out(torn: str) -> str:
-    """The warning of a file that the answers lack."""
     return f"left out {torn}: damaged, or no record of ours; a launch sets such files aside"
 
 
@@ -242,7 +240,6 @@ class _Instance:
             self.connection.execute(f"set {name} = {literal(value)}")
 
     def make(self, macros: Mapping[str, str]) -> None:
-        """Those that are not there yet."""
         for name, statement in macros.items():
             if self._macros.get(name) != statement:
                 self.connection.execute(statement)

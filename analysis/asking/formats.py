@@ -13,9 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.printable import printable
 from cudnn_sweep.analysis.storing import parquet
-from cudnn_sweep.analysis.words import number
+from cudnn_sweep.analysis.words import number, printable
 
 FORMULA = re.compile(r"\s*[=+\-@\t\r]")
 
@@ -62,7 +61,6 @@ def plain_rows(table: pa.Table) -> Iterator[list[object]]:
 
 
 def plain_column(table: pa.Table, name: str) -> list[object]:
-    """The values of one column, as `plain_rows` has them."""
     return [value for (value,) in plain_rows(table.select([name]))]
 
 
@@ -100,7 +98,6 @@ def _no_formula(text: str) -> str:
 
 
 def readable(value: object) -> str:
-    """A cell for people."""
     return number(value) if isinstance(value, float) else _cell(value)
 
 

@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from cudnn_sweep.analysis.asking.queries import NamedQuery, QueryParameter, load_query, query_names
-from cudnn_sweep.analysis.asking.settings_sql import settings_macros, sql_type, with_config
-from cudnn_sweep.analysis.asking.sql_text import literal
+from cudnn_sweep.analysis.asking.queries import (
+    NamedQuery,
+    QueryParameter,
+    literal,
+    load_query,
+    query_names,
+)
+from cudnn_sweep.analysis.asking.settings import settings_macros, sql_type, with_config
 from cudnn_sweep.analysis.storing.schema import arrow_schema
 from cudnn_sweep.analysis.storing.store import SWEEP, Store
 from cudnn_sweep.analysis.storing.stored import Stored
@@ -128,12 +133,10 @@ def _stored_rows(store: Store) -> list[str]:
 # column of `records` has `of_` before its name: `helps_or_hurts(of_sweep_id := 'june')`.
 @cache
 def question_macros() -> Mapping[str, str]:
-    """Statements by the macros' names."""
     return {name: _macro(load_query(name)) for name in query_names()}
 
 
 def macro_parameter(parameter: QueryParameter) -> str:
-    """What it is called there."""
     is_column = parameter.name in (*arrow_schema().names, *OTHER_COLUMNS)
     return f"of_{parameter.name}" if is_column else parameter.name
 

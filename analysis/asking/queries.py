@@ -10,6 +10,8 @@
 -- column: meaning, of the columns that are its own
 """
 
+from __future__ import annotations
+
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +20,14 @@ from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from itertools import takewhile
+from math import isfinite
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.errors import QueryError
+
+if TYPE_CHECKING:
+    from cudnn_sweep.analysis.storing.schema import SettingValue
 
 Value: TypeAlias = str | float | int | bool | None
 
@@ -40,6 +45,19 @@ READERS: dict[str, Callable[[str], Value]] = {
     "BIGINT": int,
     "BOOLEAN": lambda text: TRUTH[text.lower()],
 }
+
+
+def literal(value: SettingValue) -> str:
+    """A value, a mapping's keys in order."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, Mapping):
+        pairs = (f"{literal(key)}: {literal(value[key])}" for key in sorted(value))
+        return f"map {{{', '.join(pairs)}}}"
+    is_odd = isinstance(value, float) and not isfinite(value)
+    return f"'{value}'" if is_odd else str(value).lower()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

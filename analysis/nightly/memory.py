@@ -152,7 +152,6 @@ def remembered(
 
 
 def _ended(span: LeftOut, series: Series) -> LeftOut:
-    """With the night before those that were fine."""
     nights = [point.date for point in series.points if point.value is not None]
     last = nights[-1 - FINE_NIGHTS] if len(nights) > FINE_NIGHTS else span.since
     return replace(span, until=max(last, span.since))

@@ -262,7 +262,6 @@ def settle(
 
 
 def _by_waiting(candidate: Candidate, is_pinned: bool) -> Confirmation:
-    """By the nights since."""
     metric, since = METRIC_OF[candidate.key.metric], candidate.since
     if not isinstance(metric, Amount):
         words = [word for word in candidate.series.words[since:] if word is not None]

@@ -175,7 +175,6 @@ def _machine(point: NightPoint) -> str | None:
 
 
 def _ran_on(series: Series, place: _Place) -> bool:
-    """Lately, on its kind of hardware."""
     recent = {_machine(point) for point in series.points[-3:]}
     return series.key.env_hash == place.env_hash and place.machine in recent
 

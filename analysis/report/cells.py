@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cudnn_sweep.analysis.answering.cell_names import ID_CHARACTERS, Words, words_apart
 from cudnn_sweep.analysis.answering.verdicts import OfCell
-from cudnn_sweep.analysis.printable import cudnn_version
+from cudnn_sweep.analysis.words import cudnn_version
 
 GROUPED = ("direction", "precision", "layout")
 ENVIRONMENT = ("gpu", "torch", "cudnn", "driver", "code")
@@ -43,12 +43,10 @@ class StoredCell(OfCell):
 
     @property
     def shape(self) -> list[int]:
-        """Batch and all other sizes."""
         return [int(size) for size in self.input_shape.split("x")]
 
     @property
     def size(self) -> str:
-        """All but the batch."""
         return self.input_shape.partition("x")[2]
 
 
@@ -148,7 +146,6 @@ def _environment_said(cells: list[StoredCell]) -> list[str]:
 
 
 def _joined(words: list[Words], said: Collection[str], places: Sequence[str] = ()) -> list[str]:
-    """The words about what is said, and the cell's environment."""
     names = [[word for about, word in each.items() if about in said] for each in words]
     ends = places or [""] * len(words)
     return [" ".join([*name, end]).rstrip() for name, end in zip(names, ends, strict=True)]

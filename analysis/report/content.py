@@ -113,13 +113,11 @@ def _compared(database: Database, contrast: Contrast, min_effect: float) -> Comp
 
 
 def _most_exact(cells: Sequence[ReportCell]) -> str:
-    """The precision that others are compared with."""
     stored = {cell.stored.precision for cell in cells}
     return next((name for name in EXACT_FIRST if name in stored), EXACT_FIRST[0])
 
 
 def _shown(cells: Sequence[ReportCell], compared: Sequence[Compared]) -> list[str]:
-    """The cells whose trials are in the file."""
     trials = {cell.stored.cell_id: 0 for cell in cells}
     for cell in cells:
         trials[cell.stored.cell_id] += cell.stored.trials
@@ -141,7 +139,6 @@ def effect(ratio: float | None) -> float:
 
 
 def _own(database: Database, name: str, **values: Value) -> pa.Table:
-    """The answer to a question of the report alone."""
     text = files("cudnn_sweep.analysis.report").joinpath("questions", f"{name}.sql").read_text()
     return database.ask(parse_query(name, text), **values)
 

@@ -65,7 +65,6 @@ def _missing(error: ModuleNotFoundError) -> ReportError:
 
 
 def as_markdown(payload: Payload) -> str:
-    """Markdown, ending in a line break."""
     parts = [
         "# cuDNN sweep report",
         escaped_line(" · ".join(payload.common)),

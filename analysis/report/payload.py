@@ -122,7 +122,6 @@ def _in_words(content: Content, compared: Compared) -> ComparedWords:
 
 
 def _next_step(content: Content, compared: Compared) -> str | None:
-    """For cells that were not looked at."""
     said = None if compared.contrast.is_twins else third_blocks(compared.verdicts)
     how = "the same sweep launch again" if _gaps(content) else "replicates: 3"
     return said and f"Next: {how} {said}."
@@ -154,7 +153,6 @@ def _left_out(content: Content) -> list[str]:
 
 
 def _gaps(content: Content) -> list[str]:
-    """Trials that were planned and are not there."""
     lacking = sum(row["planned"] - row["recorded"] for row in content.sweeps.to_pylist())
     what = f"{counted(lacking, 'trial')} planned and not recorded: launch again to resume."
     return [what] if lacking > 0 else []
@@ -189,7 +187,6 @@ def sentences(
 
 
 def cost(content: Content) -> str:
-    """Trials, the slots' time, and how much of it was measuring."""
     total_s = sum(share.total_s for share in content.time_shares)
     measuring_s = sum(share.total_s for share in content.time_shares if share.measuring)
     trials = sum(cell.stored.trials for cell in content.cells)

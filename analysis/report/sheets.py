@@ -16,10 +16,10 @@ import pyarrow as pa
 from cudnn_sweep.analysis.answering.short_texts import short_names
 from cudnn_sweep.analysis.answering.verdicts import CACHES, BreakEven, CellKey, Verdict, payback
 from cudnn_sweep.analysis.asking.settings import config_name, texts_in, texts_of
-from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.report.cells import StoredCell
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
 from cudnn_sweep.analysis.storing.schema import settings
+from cudnn_sweep.analysis.words import cudnn_version
 
 Scalar: TypeAlias = str | float | int | bool | None
 Row: TypeAlias = Mapping[str, Scalar]
@@ -239,7 +239,6 @@ def _trial(row: Row) -> Row:
 
 
 def _times(content: Content) -> Iterable[Row]:
-    """Each part's share over all sweeps."""
     shares = content.time_shares
     total_s = sum(share.total_s for share in shares)
     measuring = {share.part: share.measuring for share in shares}

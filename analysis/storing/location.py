@@ -25,6 +25,8 @@ HOW_ELSE = {
     "abfs": "the environment (AZURE_CLIENT_ID, ...), or a managed identity",
 }
 ALIASES = {"gcs": "gs", "abfss": "abfs", "viewfs": "hdfs"}
+REFERENCE = Path(__file__).parents[1] / "reference"
+"""A store of bundled suites on H200s. docs/networks.md and docs/field.md say how they were measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import yaml  # type: ignore[import-untyped]
 from pydantic import JsonValue
 
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
+from cudnn_sweep.cluster.keys import KubernetesKeys
 
 TEMPLATE = resource_files(__package__).joinpath("kubernetes.yaml")
 RESULTS_FOLDER = "/sweep-results"  # where the head finds the claim for results
@@ -71,7 +71,6 @@ def kubernetes_manifest(
 
 
 def _name_of(cluster_name: str) -> str:
-    """A DNS label."""
     words = re.sub(r"[^a-z0-9]+", "-", cluster_name.lower()).strip("-")
     named = words if words[:1].isalpha() else f"sweep-{words}"
     return named[:LONGEST_NAME].strip("-")
@@ -90,7 +89,6 @@ def _filled(part: Any, words: Mapping[str, object]) -> Any:
 
 
 def _data(contents: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
-    """A ConfigMap's."""
     found: dict[str, dict[str, str]] = {"data": {}}
     for key, content in contents.items():
         try:

@@ -129,7 +129,6 @@ def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
 
 
 def _allowed_keys(whole: Schema, path: KeyPath) -> set[str]:
-    """What the mapping there may hold."""
 
     def resolve(schema: Schema) -> list[Schema]:
         schema = whole.get("$defs", {}).get(schema.get("$ref", "").rpartition("/")[2], schema)

@@ -49,7 +49,6 @@ class AuditRequest:
 
     @property
     def words(self) -> list[str]:
-        """What comes after `python`."""
         return [*(["-m"] if self.is_module else []), self.script, *self.arguments]
 
 

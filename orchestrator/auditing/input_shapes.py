@@ -4,22 +4,19 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
 
-from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.traced_suite import WITHOUT_GPU
+from cudnn_sweep.orchestrator.planning.traced_suite import WITHOUT_GPU, yaml_text
 from cudnn_sweep.workloads.auditing.findings import Argument, Convolution, Findings, Model, Sizes
 from cudnn_sweep.workloads.cells.listed_shapes import COUNT, MOST_ROWS
 from cudnn_sweep.workloads.models.inputs import WHOLE
 from cudnn_sweep.workloads.problem import MOST_SIZES, named_sizes, sizes_text, space_names
 
 WRITTEN_BY_US = "# Written by sweep audit"
-WIDTH = 100
 MAIN = "__main__"
 AMP = {"bfloat16": "amp_bf16", "float16": "amp_fp16"}
 PLAIN = {"bfloat16": "bf16", "float16": "fp16"}
@@ -120,15 +117,11 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
         if precision is not None:
             cell["precision"] = precision
         cell["layout"] = usual.memory_format
-    yaml, text = YAML(), StringIO()
-    yaml.width = WIDTH
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    yaml.dump({"cells": [cell], "without_gpu": WITHOUT_GPU}, text)
     head = [f"{WRITTEN_BY_US}: {inputs.model.name} with the shapes in {shapes.name}"]
     if "below" in str(model):
         head.append("# Write the number of classes or tokens as `below`: an audit reads no tensor.")
     head += [f"# {needed}" for needed in what_to_add(inputs)]
-    return "\n".join([*head, text.getvalue()])
+    return "\n".join([*head, yaml_text({"cells": [cell], "without_gpu": WITHOUT_GPU})])
 
 
 def what_to_add(inputs: Inputs) -> list[str]:

@@ -101,7 +101,6 @@ def _suite_file(shapes: Path) -> Path:
 
 
 def _write_shapes(audited: "Audited", inputs: "Inputs | None", shapes: Path) -> list[Path]:
-    """Which files it wrote: the shapes, then a suite with them."""
     from cudnn_sweep.orchestrator.auditing.input_shapes import shapes_text, suite_text
 
     if inputs is None or audited.findings is None:

@@ -96,7 +96,6 @@ def schema(
 
 
 def _with_defaults(rule: type) -> str:
-    """What a regime or a state does, and its parameters."""
     parameters = [f"{each.name}={each.default}" for each in fields(rule)]
     return _summary(rule.__doc__) + (f" ({', '.join(parameters)})" if parameters else "")
 
@@ -124,7 +123,6 @@ def _print(heads: tuple[str, str, str], rows: Iterable[tuple[str, str, str]]) ->
 
 
 def _first_sentence(text: str) -> str:
-    """The first sentence of the comment at a file's head."""
     comment: list[str] = []
     for line in text.splitlines():
         if not line.startswith("#"):

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from cudnn_sweep.cluster.reach.jobs import Jobs
-    from cudnn_sweep.cluster.reach.known import SentJob
+    from cudnn_sweep.cluster.reach.jobs import Jobs, SentJob
     from cudnn_sweep.orchestrator.remote.launch_there import RunningCluster
 
 File = Annotated[Path, typer.Argument(help="The launch file that was launched.")]
@@ -36,10 +35,8 @@ def status(
     json: Annotated[bool, "Print the status as JSON."] = False,
 ) -> None:
     """Show the progress of the last sweep: on this machine, or sent to FILE's cluster."""
-    from cudnn_sweep.orchestrator.launching.destinations import destination_of
-    from cudnn_sweep.orchestrator.launching.launch import launch_file
-    from cudnn_sweep.orchestrator.launching.launch_here import Here
-    from cudnn_sweep.orchestrator.planning.asked_file import asked_file
+    from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of, launch_file
+    from cudnn_sweep.orchestrator.planning.spec import asked_file
     from cudnn_sweep.orchestrator.remote.status import status_here, status_of
 
     launched = launch_file(asked_file(file, None, results).file)

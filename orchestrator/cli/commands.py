@@ -64,7 +64,6 @@ def _option(one: Parameter) -> Parameter:
 
 
 def _filled(text: str | None) -> str | None:
-    """Paragraphs with their lines joined."""
     if text is None:
         return None
     return "\n\n".join(" ".join(each.split()) for each in re.split(r"\n\s*\n", cleandoc(text)))

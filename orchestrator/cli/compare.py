@@ -52,8 +52,8 @@ def compare(
     one block are compared in pairs, others by Welch's t test. Wall and device time each have a verdict.
     """
     from cudnn_sweep.analysis.answering.marked import marked_columns
-    from cudnn_sweep.analysis.comparing.bisection import read_candidates
     from cudnn_sweep.analysis.comparing.comparison import compare as compare_sides
+    from cudnn_sweep.analysis.comparing.comparison import read_candidates
     from cudnn_sweep.analysis.errors import QueryError
 
     format = "json" if json else format

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cudnn_sweep.workloads.hardware.monitor import MonitorKind
+
 if TYPE_CHECKING:
     from rich.text import Text
 
     from cudnn_sweep.orchestrator.doctor.check import Check
-    from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 
 PLAIN_WIDTH = 100  # columns where the output is no terminal
 STATE_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
@@ -31,7 +32,10 @@ def doctor(
         float, typer.Option(min=0.0, help="Duration of the self-test.")
     ] = SELF_TEST_S,
     telemetry: Annotated[
-        str, "nvml, off, or a fake GPU such as fake_calm or fake_shared."
+        MonitorKind,
+        typer.Option(
+            metavar="SOURCE", help="nvml, off, or a fake GPU such as fake_calm or fake_shared."
+        ),
     ] = "nvml",
     json: Annotated[bool, "Print the checks as JSON."] = False,
 ) -> None:
@@ -43,14 +47,14 @@ def doctor(
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.doctor.check import worst
     from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
-    from cudnn_sweep.orchestrator.planning.asked_file import results_of_the_launch_file
+    from cudnn_sweep.orchestrator.planning.spec import results_of_the_launch_file
     from cudnn_sweep.orchestrator.showing.say import console_here, say
 
     console = console_here(plain_width=PLAIN_WIDTH)
     checks: list[Check] = []
     options = DoctorOptions(
         results=results or results_of_the_launch_file(),
-        telemetry=_source(telemetry),
+        telemetry=telemetry,
         quick=quick,
         self_test_s=seconds,
     )
@@ -67,20 +71,7 @@ def doctor(
     leave(PROBLEM if worst(checks) == "problem" else 0)
 
 
-def _source(name: str) -> "MonitorKind":
-    from typing import get_args
-
-    from cudnn_sweep.workloads.hardware.monitor import MonitorKind
-
-    sources: tuple[MonitorKind, ...] = get_args(MonitorKind)
-    for source in sources:
-        if name == source:
-            return source
-    raise typer.BadParameter(f"--telemetry takes one of {', '.join(sources)}; found {name!r}")
-
-
 def _drawn(check: "Check", width: int) -> "Text":
-    """State, name and what was found; below it what to do."""
     from rich.text import Text
 
     head = f"{check.state:<{STATE_WIDTH}}  {check.name:<{NAME_WIDTH}}  "

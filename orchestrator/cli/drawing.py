@@ -33,7 +33,7 @@ GAP = 2  # between two columns
 def draw(answer: "pa.Table", width: int | None) -> str:
     """Text at most `width` wide; None: as wide as it needs."""
     from cudnn_sweep.analysis.asking.formats import plain_rows, readable
-    from cudnn_sweep.analysis.printable import printable
+    from cudnn_sweep.analysis.words import printable
 
     rows = [[printable(readable(value)) for value in row] for row in plain_rows(answer)]
     table = _table(answer, rows)
@@ -108,7 +108,6 @@ def _wide(column: "MarkedColumn", whole: bool) -> int:
 
 
 def _narrow(column: "MarkedColumn") -> int:
-    """With its head on several lines."""
     return max(map(cell_len, [*column.name.split("_"), *column.texts]))
 
 

@@ -28,8 +28,8 @@ def launch(options: LaunchOptions) -> None:
         raise typer.BadParameter("--json cannot be combined with --dry-run or --manifest")
     if is_run:
         stand_by(lost=UNFINISHED)
-    from cudnn_sweep.orchestrator.launching.launch import launch as run_launch
-    from cudnn_sweep.orchestrator.planning.asked_file import (
+    from cudnn_sweep.orchestrator.launching.destinations import launch as run_launch
+    from cudnn_sweep.orchestrator.planning.spec import (
         asked_file,
         results_of_the_launch_file,
     )

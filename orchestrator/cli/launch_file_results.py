@@ -25,11 +25,11 @@ ReferenceOption = Annotated[
 
 
 def results_asked(named: Sequence[str] | None, *, reference: bool = False) -> list[str]:
-    from cudnn_sweep.orchestrator.planning.asked_file import results_of_the_launch_file
+    from cudnn_sweep.orchestrator.planning.spec import results_of_the_launch_file
 
     if not reference:
         return list(named or [results_of_the_launch_file()])
-    from cudnn_sweep.analysis.storing.reference import REFERENCE
+    from cudnn_sweep.analysis.storing.location import REFERENCE
 
     return [*(named or ()), str(REFERENCE)]
 

@@ -27,8 +27,8 @@ def nightly(options: NightOptions) -> None:
     is_run = options.pin is None and not options.unpin and options.accept is None
     if is_run and not options.dry_run:
         stand_by(lost=COULD_NOT_TELL)
-    from cudnn_sweep.orchestrator.nightly.accepting import accept_change, pin_baseline
-    from cudnn_sweep.orchestrator.planning.night_name import read_date
+    from cudnn_sweep.orchestrator.nightly.diary import accept_change, pin_baseline
+    from cudnn_sweep.orchestrator.planning.spec import read_date
     from cudnn_sweep.orchestrator.showing.say import console_here
 
     if options.pin is not None or options.unpin:

@@ -60,7 +60,6 @@ def _this_machine() -> dict[str, str | None]:
 
 
 def _measured(name: str, database: "Database") -> dict[str, str | None]:
-    """What the question says of the case in these results."""
     from cudnn_sweep.analysis.words import number
 
     rows = database.ask("field_cases").to_pylist()

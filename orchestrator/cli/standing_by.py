@@ -2,18 +2,18 @@
 
 Ray ends the process that joined it with exit code 1 where one of its own dies, and takes SIGTERM for itself
 while it starts. Neither may be what a shell, a timer or Slurm is told. A process that does not run any more is
-ended, and is then a lost one to the launch.
+ended, and is then a lost one to the launch: stopped by a signal, or stuck in the kernel (proc(5)).
 """
 
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import monotonic
 from typing import Any
-
-from cudnn_sweep.orchestrator.process import stuck
 
 UNFINISHED, INTERRUPTED, TERMINATED = 1, 130, 143
 FROM_RAY = 1  # what it ends a process with
@@ -25,6 +25,20 @@ CODES: dict[int, int] = {
     signal.SIGHUP: TERMINATED,
 }
 KEPT = "recorded trials are kept; launch again to resume"
+NO_ANSWER_S = 60.0  # a network disk whose server starts again is often back by then
+LOOK_S = 10.0  # a look takes some milliseconds of a core that may be measuring
+SERVER = "cudnn_sweep.orchestrator.process.server"
+NAMES = {  # by what the command line holds
+    "ray::GroupRecorder": "the recorder",
+    "ray::SlotGate": "what starts all slots at once",
+    "ray::ResourceTrainable": "a slot",
+    "raylet/raylet": "Ray's raylet",
+    "gcs_server": "Ray's GCS",
+    SERVER: "the fork server",
+}
+WAYS = {"T": "stopped by a signal", "D": "stuck in the kernel"}
+SIGKILL_PENDING = 1 << 8
+PROC = Path("/proc")
 
 _say: int | None = None  # where the working process says its exit code
 
@@ -54,7 +68,7 @@ def stand_by(lost: int) -> None:
         _say_what_python_ends_with(lost)
         return
     os.close(say)
-    os._exit(_Watch(worker=worker, said=said, lost=lost, below=stuck.StuckBelow(worker)).code())
+    os._exit(_Watch(worker=worker, said=said, lost=lost, below=StuckBelow(worker)).code())
 
 
 def is_watched() -> bool:
@@ -79,12 +93,70 @@ def _say_what_python_ends_with(lost: int) -> None:
     sys.excepthook = hook
 
 
+class StuckBelow:
+    """Watches a process and all that it started. A trial has a limit of its own: it counts once it was killed."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._since: dict[tuple[str, ...], float] = {}
+
+    def look(self) -> dict[int, str]:
+        """Those of which a thread has not run for NO_ANSWER_S, though it does not sleep: in what way."""
+        now, before, self._since = monotonic(), self._since, {}
+        found = {}
+        for pid, is_trial in _below(self._root):
+            for mark in _standing_still(pid, killed=is_trial):
+                self._since[mark] = before.get(mark, now)
+                if now - self._since[mark] >= NO_ANSWER_S:
+                    found[pid] = WAYS[mark[0]]
+        return found
+
+
+def name_of(pid: int) -> str:
+    command = _read(f"{pid}/cmdline").replace("\0", " ")
+    known = [name for part, name in NAMES.items() if part in command]
+    return f"{(known or [command[:40]])[0]} (process {pid} on {os.uname().nodename})"
+
+
+def _below(root: int) -> Iterator[tuple[int, bool]]:
+    """All, and whether a fork server forked them."""
+    children: dict[int, list[int]] = {}
+    for name in filter(str.isdecimal, os.listdir(PROC)):
+        if words := _read(f"{name}/stat").rpartition(")")[2].split():
+            children.setdefault(int(words[1]), []).append(int(name))
+    left = [(root, False)]
+    while left:
+        pid, is_trial = left.pop()
+        yield pid, is_trial
+        forks = is_trial or SERVER in _read(f"{pid}/cmdline")
+        left += [(child, forks) for child in children.get(pid, ())]
+
+
+def _standing_still(pid: int, *, killed: bool) -> Iterator[tuple[str, ...]]:
+    """A mark for each thread that is stopped or waits in the kernel: another one as soon as it has run."""
+    with suppress(OSError):
+        for thread in os.listdir(PROC / f"{pid}/task"):
+            lines = _read(f"{pid}/task/{thread}/status").splitlines()
+            fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+            state = fields.get("State", "")[:1]
+            pending = int(fields.get("SigPnd", "0"), 16) | int(fields.get("ShdPnd", "0"), 16)
+            if state in WAYS and (pending & SIGKILL_PENDING or not killed):
+                yield state, thread, *(fields[name] for name in fields if "ctxt_switches" in name)
+
+
+def _read(file: str) -> str:
+    try:
+        return (PROC / file).read_text(errors="replace")
+    except OSError:  # gone meanwhile
+        return ""
+
+
 @dataclass(kw_only=True)
 class _Watch:
     worker: int
     said: int
     lost: int
-    below: stuck.StuckBelow
+    below: StuckBelow
     told: set[int] = field(default_factory=set)
     """Processes that were killed because they did not run."""
     signal: int | None = None
@@ -115,7 +187,7 @@ class _Watch:
 
     def _wait(self) -> None:
         """For its end, or a signal that it is to hear of too."""
-        left_s = stuck.LOOK_S if self.ends is None else max(0.0, self.ends - monotonic())
+        left_s = LOOK_S if self.ends is None else max(0.0, self.ends - monotonic())
         came = signal.sigtimedwait(WATCHED, left_s)
         if came is None:
             if self.ends is not None:
@@ -131,9 +203,9 @@ class _Watch:
     def _look(self) -> None:
         """End what does not run any more, or the worker if that cannot be, or this process if nor can that."""
         for pid, way in self.below.look().items():
-            name = stuck.name_of(pid)
+            name = name_of(pid)
             if pid not in self.told:
-                self._tell(f"no answer of {name} for {stuck.NO_ANSWER_S:g} s, {way}: ended it")
+                self._tell(f"no answer of {name} for {NO_ANSWER_S:g} s, {way}: ended it")
             else:
                 self._tell(f"{name} cannot be ended, {way}: the launch ends; {KEPT}")
                 if pid == self.worker:

@@ -1,23 +1,204 @@
 """Doctor: is this machine fit to measure on? Found out before hours of it are spent."""
 
+import math
 import os
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
+from time import monotonic
+from typing import Literal
 
-from cudnn_sweep.analysis.words import clock
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
+from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.words import clock, percent
 from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.gpu_checks import check_gpus
-from cudnn_sweep.orchestrator.doctor.self_test import check_pairs
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
-from cudnn_sweep.orchestrator.errors import ServerError
-from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.process.survey import survey
+from cudnn_sweep.orchestrator.errors import ServerError, SweepBusyError
+from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
+from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan
+from cudnn_sweep.orchestrator.planning.session import session_of
+from cudnn_sweep.orchestrator.process.client import ForkServer, survey
+from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.suite import BatchByDevice, CellAxes, SuiteSpec
 from cudnn_sweep.workloads.hardware.cpus import usable_cpus
 from cudnn_sweep.workloads.hardware.environment import processor
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.survey import Survey
+from cudnn_sweep.workloads.warnings import ADVICE
+
+MOST_PAIRS = 1000  # more than time allows
+# On an H200 0.8 ms, too long to wait for launches, at its full clock, below its power cap; on two cores 6 ms.
+CELL = CellAxes(
+    workload="conv",
+    problem="tutorials/rgb256",
+    direction="forward",
+    batch=BatchByDevice(cuda=64, cpu=1),
+)
+FACTS = {"conv": WorkloadFacts(directions=("forward",), varies=(), input_shape=None)}
+MANY = 100  # replicates: beyond, the estimate says no more than that the machine is unfit
+
+
+def check_pairs(machine: Survey, telemetry: MonitorKind, seconds: float) -> Iterator[Check]:
+    """Measure pairs of fresh processes for so long, on the first GPU or on the CPU."""
+    try:
+        with (
+            measuring_lock(machine.gpu_uuids[:1] or ["cpu"]),
+            tempfile.TemporaryDirectory(prefix="sweep-doctor-") as folder,
+        ):
+            records, found = _measure(_plan(machine, telemetry), Path(folder), seconds)
+    except SweepBusyError as error:
+        advice = "run this again when that has ended"
+        yield Check(name="self-test", state="warning", found=f"left out: {error}", advice=advice)
+    except ServerError as error:
+        advice = "the fork server's own output is above"
+        yield Check(name="self-test", state="problem", found=str(error), advice=advice)
+    else:
+        yield from _failures(records)
+        compared = [check_comparison(comparison) for comparison in comparisons(found)]
+        yield from compared
+        if not compared and all(record.status == "ok" for record in records):
+            yield Check(
+                name="self-test",
+                state="warning",
+                found="no pair can be judged: the GPU was shared or throttled in each",
+                advice="mend what is said below, and run this again",
+            )
+        yield from _doubts(records)
+
+
+def _plan(machine: Survey, telemetry: MonitorKind) -> Plan:
+    suite = SuiteSpec(
+        cells=[CELL],
+        configs=[CudnnConfig()],
+        replicates=MOST_PAIRS,
+        twin_every=1,
+        measure=MeasureSpec(
+            warmup_s=0.4,
+            warmup_limit_s=0.8,
+            steady_budget_s=0.4,
+            device_budget_s=0.4,
+            reference_replicates=0,
+            logged_replicates=0,
+            telemetry=telemetry,
+            timeout_s=60.0,
+        ),
+    )
+    where = machine.environment
+    cells = expand_cells(suite, FACTS, device=where.device, gpu=where.gpu)
+    return make_plan("self-test", suite, cells)
+
+
+def _measure(plan: Plan, folder: Path, seconds: float) -> tuple[list[RunRecord], list[Verdict]]:
+    """Whole pairs only; a failed trial ends it."""
+    store = open_store(str(folder / "results"))
+    session = session_of(plan, "self-test", folder)
+    records: list[RunRecord] = []
+    with closing(ForkedSlot.open(session, "doctor")) as slot:
+        began = monotonic()
+        for _, pair in plan.blocks():
+            records += slot.measure(pair, lambda _: 1)
+            if monotonic() - began > seconds or any(r.status != "ok" for r in records[-2:]):
+                break
+    for record in records:
+        store.write(record)
+    found = verdicts(store, field="twin", baseline="0", candidate="1", min_effect=MIN_EFFECT)
+    return records, found
+
+
+def _failures(records: list[RunRecord]) -> Iterator[Check]:
+    for record in records:
+        if record.status != "ok":
+            found = f"a trial ended with {record.status}: {record.message or 'without a word'}"
+            advice = "every trial here would end so: mend this first"
+            yield Check(name="self-test", state="problem", found=found, advice=advice)
+            return
+
+
+def _doubts(records: list[RunRecord]) -> Iterator[Check]:
+    for name, advice in ADVICE.items():
+        trials = sum(name in (record.warnings or ()) for record in records)
+        if trials:
+            found = f"{name} in {trials} of {len(records)} trials"
+            yield Check(name="self-test, GPU", state="warning", found=found, advice=advice)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """Two equal configs by one clock; `ratio` with its 95% interval."""
+
+    clock: Literal["wall", "device"]
+    pairs: int
+    ratio: float
+    low: float | None
+    high: float | None
+    verdict: str | None
+    """What the statistics say of it."""
+
+
+def comparisons(found: list[Verdict]) -> Iterator[Comparison]:
+    for verdict in found:
+        if verdict.ratio is not None:
+            yield Comparison(
+                clock="wall",
+                pairs=verdict.blocks,
+                ratio=verdict.ratio,
+                low=verdict.ratio_low,
+                high=verdict.ratio_high,
+                verdict=verdict.wall_statistical_verdict,
+            )
+        if verdict.device_ratio is not None:
+            yield Comparison(
+                clock="device",
+                pairs=verdict.blocks,
+                ratio=verdict.device_ratio,
+                low=verdict.device_ratio_low,
+                high=verdict.device_ratio_high,
+                verdict=verdict.device_statistical_verdict,
+            )
+
+
+def check_comparison(seen: Comparison) -> Check:
+    """In plain words. That two equal configs differ is a problem: nothing here can be believed."""
+    name = f"self-test, {seen.clock}"
+    apart = f"two identical configs differ by {percent(abs(seen.ratio - 1), 1)}"
+    if seen.low is None or seen.high is None:
+        found, advice = f"{apart} in a single pair, too few to judge", "give it more --seconds"
+        return Check(name=name, state="warning", found=found, advice=advice)
+    found = (
+        f"{apart} (95% interval {percent(seen.low - 1, 1, '+')} to {percent(seen.high - 1, 1, '+')}) "
+        f"over {seen.pairs} pairs: "
+    )
+    effect = percent(MIN_EFFECT)
+    if seen.verdict == "equivalent":
+        return Check(name=name, found=f"{found}differences of {effect} can be detected here")
+    if seen.verdict == "inconclusive":
+        found += f"differences of {effect} cannot be detected here"
+        advice = "end other programs on this machine and run this again; otherwise a sweep needs "
+        needed = _pairs_needed(seen.pairs, seen.low, seen.high)
+        advice += f"about `replicates: {needed}`" if needed <= MANY else f"over {MANY} replicates"
+        return Check(name=name, state="warning", found=found, advice=advice)
+    found += "more than chance, although nothing differs"
+    advice = (
+        "find what changes from process to process (other programs, clocks, memory that runs out) "
+        "and run this again; until then trust no verdict of this machine"
+    )
+    return Check(name=name, state="problem", found=found, advice=advice)
+
+
+def _pairs_needed(pairs: int, low: float, high: float) -> int:
+    """An interval narrows with the root of the pairs; it should reach no further than the effect."""
+    times = math.log(high / low) / 2 / math.log1p(MIN_EFFECT)
+    return math.ceil(pairs * max(times**2, 2.0))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from cudnn_sweep.analysis.printable import cudnn_version
+from cudnn_sweep.analysis.words import cudnn_version
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
 from cudnn_sweep.workloads.cells.measurement import GpuTelemetry

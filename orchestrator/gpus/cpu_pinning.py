@@ -126,7 +126,6 @@ def show_cpus(cpus: Collection[int]) -> str:
 
 
 def _nodes(system: Path) -> dict[int, int]:
-    """The NUMA node of each CPU."""
     return {
         cpu: int(folder.name.removeprefix("node"))
         for folder in (system / "devices/system/node").glob("node[0-9]*")

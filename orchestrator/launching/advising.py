@@ -21,6 +21,7 @@ from cudnn_sweep.analysis.answering.advice import (
     stored_cells,
 )
 from cudnn_sweep.analysis.answering.freezes import freezes
+from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.settings import as_text
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
@@ -211,6 +212,8 @@ def answered_of(
     most = max(asked, key=lambda row: row.blocks, default=None)
     beside = next((row for row in other if most and row.in_turns == most.in_turns), None)
     trials = store.snapshot(sweep_id).table(TIMED).to_pylist()
+    with open_database(store, sweep_id) as database:
+        kernels = kernel_changes(database, sweep_id) if most else []
     return _answered_by(
         options,
         kept=kept_choice(options, store, sweep_id, options.freeze, kept_rules(options.freeze)),
@@ -221,7 +224,7 @@ def answered_of(
             alternatives(store, else_sweep_id, options.precision) if else_sweep_id else []
         ),
         limit=_limit(store, else_sweep_id, options.job) if else_sweep_id else None,
-        kernels=kernel_changes(store, sweep_id) if most else [],
+        kernels=kernels,
         times_ms=[row["steady_wall_ms"] for row in trials if row["steady_wall_ms"] is not None],
         messages=[row["message"] for row in trials if row["message"]],
     )

@@ -1,20 +1,56 @@
 """Where a launch goes, as its launch file says: a row a kind. A kind is a file that declares a Destination."""
 
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
 
-from cudnn_sweep.cluster.launch_file import INSIDE, LaunchFile
-from cudnn_sweep.cluster.nightly_keys import NightlyKeys
+from cudnn_sweep.cluster.keys import NightlyKeys
+from cudnn_sweep.cluster.launch_file import INSIDE, LaunchFile, no_launch_file, read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.night_name import NightName
-from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.plan import Plan
+from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
+from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, NightName, SweepSpec
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
+from cudnn_sweep.orchestrator.recording.recorder import cause
 from cudnn_sweep.orchestrator.running.place import NightPlace
+from cudnn_sweep.orchestrator.running.run_sweep import (
+    CELL_FAILED,
+    DONE,
+    Planned,
+    Ran,
+    plan_sweep,
+    run_sweep,
+)
+from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+from cudnn_sweep.orchestrator.showing.plan_text import cell_labels, print_part
+from cudnn_sweep.orchestrator.showing.say import say, warn
+from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary, to_json
+from cudnn_sweep.workloads.cells.measurement import TrialRequest
+from cudnn_sweep.workloads.cells.suite import most_replicates
+from cudnn_sweep.workloads.survey import Survey
+from cudnn_sweep.workloads.warnings import ADVICE, OF_THE_CODE
 
 if TYPE_CHECKING:
     from cudnn_sweep.orchestrator.remote.launch_there import RunningCluster
+
+SHORT = {  # the one process of a cell that `--dry-run --try` starts
+    "cold_shapes": 3,
+    "open_cold_shapes": 2,
+    "warmup_s": 0.0,
+    "warmup_limit_s": 0.0,
+    "steady_budget_s": 0.01,
+    "device_budget_s": 0.0,
+    "open_steps": 2,
+    "calibrate": False,
+}
 
 
 class Destination(Protocol):
@@ -43,7 +79,6 @@ File = LaunchFile[SweepSpec]
 
 
 def _here(file: File) -> Destination:
-    from cudnn_sweep.orchestrator.launching.launch_here import Here
 
     if file.sweep.kubernetes is not None:
         raise SpecError(
@@ -95,3 +130,121 @@ def cluster_of(file: File) -> "RunningCluster":
             f"{file.path} names no cluster that jobs are sent to: it means {destination.where}"
         )
     return destination
+
+
+def launch(options: LaunchOptions, console: Console) -> int:
+    """Returns the exit code: 0 every trial is recorded, 1 not so, 4 a cell has no trial that ended well.
+
+    Raises one of the folders' errors where nothing can start.
+    """
+    file = launch_file(options.file)
+    request = replace(request_of(file, options), launched_at=monotonic())
+    destination = destination_of(file)
+    if options.dry_run:
+        return destination.show(request, console)
+    return destination.launch(request, console)
+
+
+def launch_file(file: Path | None) -> LaunchFile[SweepSpec]:
+    if file is None:
+        return no_launch_file(LAUNCH_FILE, SweepSpec)
+    return read_launch_file(file, SweepSpec)
+
+
+class Here:
+    """A Destination."""
+
+    where = "this machine"
+
+    def launch(self, request: SweepRequest, console: Console) -> int:
+        place = ThisMachine()
+        say(console, "Looking at this machine: torch is imported.")
+        planned = plan_sweep(request, place)
+        tell_without_gpu(planned, console)
+
+        def tell(ran: Ran) -> Summary:
+            summary = Summary.of(ran.store, ran.choice, ran.session, ran.progress)
+            print_summary(console, summary, request.results, request.options)
+            return summary
+
+        ran = run_sweep(planned, place, console, if_cut=tell)
+        summary = tell(ran)
+        if request.options.json:
+            print(to_json(summary, request.results, ran.exit_code))
+        return ran.exit_code
+
+    def show(self, request: SweepRequest, console: Console) -> int:
+        planned = plan_sweep(request, ThisMachine())
+        tell_without_gpu(planned, console)
+        print_planned(planned, console)
+        if not request.options.try_:
+            return DONE
+        plan = request.options.selection.part(planned.chosen)
+        return try_cells(plan, planned.machine, planned.preload, console)
+
+    def for_night(
+        self, request: SweepRequest, name: NightName, nightly: NightlyKeys, console: Console
+    ) -> NightPlace:
+        return ThisMachine(wait_s=60 * nightly.wait_minutes)
+
+    def check_python(self, last_good: str) -> None:
+        if not shutil.which(last_good):
+            raise SpecError(
+                f"metadata.sweep.nightly.last_good: found no program {last_good}; allowed: the Python of a "
+                "virtual environment, as /opt/good/bin/python"
+            )
+
+
+def print_planned(planned: Planned, console: Console) -> None:
+    selection, gpus = planned.request.options.selection, planned.machine.gpus
+    print_part(console, planned.chosen, selection, max(1, len(gpus)), gpu=bool(gpus))
+
+
+def tell_without_gpu(planned: Planned, console: Console) -> None:
+    """What a run is for where flags do nothing."""
+    if planned.machine.environment.device == "cuda":
+        return
+    suite = planned.request.suite
+    short = suite.on("cpu")
+    few, usual = most_replicates(short.replicates), most_replicates(suite.replicates)
+    line = "No GPU here: cuDNN's flags have no effect, so this only shows what a sweep does"
+    more = f", in {few} blocks per cell instead of {usual}" if few < usual else ""
+    say(console, f"{line}{more}.")
+
+
+def try_cells(plan: Plan, machine: Survey, preload: tuple[str, ...], console: Console) -> int:
+    """Nothing is stored. Returns the exit code: 4 where a cell's process did not end well."""
+    names = cell_labels(trial.cell for trial in plan.trials)
+    firsts = {trial.cell.cell_id: trial for trial in reversed(plan.trials)}
+    failed: dict[tuple[str, str], list[str]] = {}
+    messages: dict[tuple[str, str], str] = {}
+    with (
+        measuring_lock(machine.gpu_uuids or ["cpu"]),
+        ForkServer(preload=preload, gpu_uuids=machine.gpu_uuids[:1]) as server,
+    ):
+        for trial in reversed(firsts.values()):
+            request = TrialRequest(
+                cell=trial.cell,
+                config=trial.config,
+                measure=plan.measure.model_copy(update=SHORT),
+                seed=trial.seed,
+                compute_cache=None,
+            )
+            limits = {"host_memory_limit_mib": plan.measure.host_memory_limit_mib}
+            job = Request(job=TrialJob(trial=request), timeout_s=plan.measure.timeout_s, **limits)
+            outcome = server.run(job)
+            if outcome.status != "ok":
+                key = cause(outcome.status, outcome.message or "")
+                messages.setdefault(key, outcome.message or "")
+                failed.setdefault(key, []).append(names[trial.cell.cell_id])
+            measured = outcome.reply and outcome.reply.measured
+            for name in (measured and measured.telemetry.warnings) or ():
+                if name in OF_THE_CODE:
+                    warn(console, f"{names[trial.cell.cell_id]}: {name}: {ADVICE[name]}")
+    for key, cells in failed.items():
+        say(console, f"\n{key[0]} in {len(cells)} of {len(firsts)} cells: {messages[key]}", "red")
+        for cell in cells:
+            say(console, f"  {cell}")
+    if not failed:
+        say(console, f"One short process of each of {len(firsts)} cells ended well.")
+    return CELL_FAILED if failed else DONE

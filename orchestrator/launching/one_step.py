@@ -172,7 +172,6 @@ def _regime(options: AdviseOptions, sizes: Sequence[Shape]) -> object:
 
 
 def _listed(sizes: Sequence[Shape]) -> ListedChoice:
-    """Inputs that differ in batch and space, equally often."""
     named = [named_sizes(shape) for shape in sizes]
     if len({(len(each), each.get("channels")) for each in named}) > 1:
         found = ", ".join("x".join(map(str, shape)) for shape in sizes)

@@ -82,7 +82,7 @@ class StepOptions(_Model):
     @property
     def location(self) -> str:
         """Of the results."""
-        from cudnn_sweep.orchestrator.planning.asked_file import results_of_the_launch_file
+        from cudnn_sweep.orchestrator.planning.spec import results_of_the_launch_file
 
         return self.results or results_of_the_launch_file()
 

@@ -106,7 +106,6 @@ def not_measured(night: NightRequest, began: datetime, reasons: Sequence[str]) -
 
 
 def _reasons(history: History, screened: Screened) -> tuple[str, ...]:
-    """Why most series could not be judged, and what to do."""
     series = [one for one in screened.series if one.key.metric != "sign"]
     if sum(one.is_judged for one in series) >= JUDGED_SHARE * len(series):
         return ()

@@ -1,29 +1,180 @@
 """A night: measure within its time, compare with the nights before, confirm, report, tell."""
 
-from collections.abc import Mapping
+import json
+import shlex
+import socket
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES
+from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES, Finding, NightOutcome
+from cudnn_sweep.analysis.nightly.reports.as_json import to_json
+from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, headline, one_by_one
+from cudnn_sweep.analysis.nightly.reports.words import (
+    TITLES,
+    WHY,
+    Group,
+    acceptances,
+    finding_texts,
+    how_to_accept,
+    machine,
+    notes,
+)
 from cudnn_sweep.analysis.nightly.reports.write import write_reports
 from cudnn_sweep.analysis.storing.progress import sweep_states
+from cudnn_sweep.analysis.words import one_line
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
-from cudnn_sweep.orchestrator.launching.launch_here import print_planned
+from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError, WebhookError
+from cudnn_sweep.orchestrator.launching.destinations import print_planned
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.compare import compare, not_measured
-from cudnn_sweep.orchestrator.nightly.news import post_news, show
+from cudnn_sweep.orchestrator.nightly.diary import as_sent_alert
 from cudnn_sweep.orchestrator.nightly.request import NightRequest, read_night
+from cudnn_sweep.orchestrator.nightly.webhook import News, tell
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import without_missing
 
+STYLES: dict[Group, str] = {
+    "alert": "bold red",
+    "waiting": "yellow",
+    "better": "green",
+    "refuted": "dim",
+}
+STATE_STYLES = {
+    "fine": "bold green",
+    "learning": "bold cyan",
+    "regression": "bold red",
+    "could_not_tell": "bold yellow",
+}
 RUN_ERRORS = (OrchestratorError, ClusterError, AnalysisError)  # not the user's input
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WhereToLook:
+    """What the commands and the link of a message need."""
+
+    folder: Path
+    """Where the commands are to be typed."""
+    program: str
+    results: str
+    page: str
+    """URL or path of the night's page."""
+
+
+def show(
+    outcome: NightOutcome,
+    reports: Sequence[Path],
+    form: Literal["text", "json"],
+    console: Console,
+    results: str | None = None,
+) -> None:
+    """`results` are those that the command line named."""
+    if form == "json":
+        print(to_json(outcome), end="")
+        return
+    say(console, headline(outcome), STATE_STYLES[outcome.state])
+    why = WHY.get(outcome.state, "Reason")
+    for line in (
+        *(f"{why}: {one_line(reason)}" for reason in outcome.reasons),
+        *notes(outcome),
+        *(f"Ran on {machine(each)}" for each in outcome.machines),
+        *(f"Accepted: {each}" for each in acceptances(outcome)),
+    ):
+        say(console, line)
+    changes = one_by_one(finding_texts(outcome))
+    for group in TITLES:
+        mine = [change for change in changes if change.group == group]
+        if mine:
+            say(console, f"\n{TITLES[group]}", STYLES[group])
+        for change in mine:
+            lines = [change.told, *change.details, change.command]
+            say(console, "\n    ".join(map(one_line, lines)))
+    if outcome.alerts:
+        first = how_to_accept(outcome, outcome.alerts[0], results)
+        say(console, f"\nTo accept a change, from a date on (here the first): {first}")
+    say(console, f"\nReports: {', '.join(map(str, reports))}")
+
+
+def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> None:
+    """Post alerts that were not sent yet. What could not be delivered is news again the next night. Comparing an
+    old night again sends nothing.
+    """
+    diary = night.diary()
+    if not diary.is_last(night.name):
+        return
+    sent = diary.sent_alerts()
+    fresh = [alert for alert in outcome.alerts if as_sent_alert(alert) not in sent]
+    current = [as_sent_alert(alert) for alert in outcome.alerts]
+    is_measured = bool(outcome.recorded_trials)  # else alerts that were sent may last
+    kept = [each for each in sent if each in current or not is_measured]
+    before, measured = diary.before(night.name, measured=False), diary.before(night.name)
+    is_news = bool(
+        fresh
+        or outcome.new_baseline is not None
+        or _stopped_telling(before, outcome)
+        or outcome.skipped.keys() - (measured.skipped if measured else {})
+    )
+    if is_news and night.webhook is not None:
+        try:
+            if isinstance(night.webhook, SpecError):
+                raise night.webhook
+            tell(night.webhook, news_of(outcome, fresh, _where(night)))
+        except (SpecError, WebhookError) as error:
+            warn(console, f"warning: no notification was sent: {error}")
+            fresh = []
+    diary.write_sent_alerts([*kept, *map(as_sent_alert, fresh)])
+
+
+def _where(night: NightRequest) -> WhereToLook:
+    folder = f"{socket.gethostname()}:{night.reports.absolute()}"
+    if night.keys.report_url is not None:
+        folder = night.keys.report_url.rstrip("/")
+    return WhereToLook(
+        folder=Path.cwd(),
+        program=night.options.program,
+        results=night.request.results,
+        page=f"{folder}/{night.name.date}/night.html",
+    )
+
+
+def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:
+    """The first night that learns is expected to, and one that cannot tell is not."""
+    if outcome.state == "learning":
+        return before is not None and before.state in ("fine", "regression")
+    return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
+
+
+def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLook) -> News:
+    """`fresh`: the findings that were not sent before."""
+    new = [each for each in finding_texts(outcome) if each.finding in fresh]
+    as_before = [f"{outcome.fine_series:,} series are as they were."] if new else []
+    return News(
+        headline=headline(outcome, fresh),
+        findings=(
+            *(_lines(change, where) for change in one_by_one(new)),
+            *outcome.reasons,
+            *notes(outcome),
+            "\n".join([*as_before, f"Page: {where.page}"]),
+        ),
+        result=json.loads(to_json(outcome)),
+    )
+
+
+def _lines(change: OneChange, where: WhereToLook) -> str:
+    there = f"cd {shlex.quote(str(where.folder))} && "
+    lines = [change.told, *change.details]
+    if change.versions is not None:
+        words = [where.program, "compare", *change.versions, "--results", where.results]
+        lines.append(f"Which version: {there}{shlex.join(words)}")
+    return "\n".join(map(one_line, [*lines, f"Measure again: {there}{change.command}"]))
 
 
 def run_night(options: NightOptions, environment: Mapping[str, str], console: Console) -> int:

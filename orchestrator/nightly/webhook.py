@@ -20,7 +20,7 @@ from urllib3 import PoolManager, ProxyManager, Retry, Timeout, make_headers
 from urllib3.exceptions import HTTPError, InvalidHeader, MaxRetryError
 from urllib3.util import parse_url
 
-from cudnn_sweep.cluster.nightly_keys import WebhookKeys
+from cudnn_sweep.cluster.keys import WebhookKeys
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
 
 Json: TypeAlias = "None | bool | float | str | Sequence[Json] | Mapping[str, Json]"

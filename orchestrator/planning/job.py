@@ -28,5 +28,4 @@ class Job:
         return 2 if self.state == "warm" else 1
 
     def values(self) -> dict[str, Value]:
-        """What the question is asked with."""
         return asdict(self)

@@ -102,7 +102,7 @@ class LaunchOptions:
     @cached_property
     def selection(self) -> "SweepSelection":
         """Raises SpecError for what cannot be combined."""
-        from cudnn_sweep.orchestrator.planning.shard import read_shard
+        from cudnn_sweep.orchestrator.planning.plan import read_shard
         from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 
         return SweepSelection(
@@ -138,7 +138,7 @@ class LaunchOptions:
 
 
 def _night(text: str) -> date:
-    from cudnn_sweep.orchestrator.planning.night_name import read_date
+    from cudnn_sweep.orchestrator.planning.spec import read_date
 
     return read_date(text, "--night")
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -20,6 +21,7 @@ T = TypeVar("T")
 
 OWN_SOFTWARE = ""  # the launch's own, where a sweep interleaves two
 LAST_GOOD = "last_good"  # the other one
+WRITTEN = re.compile(r"(\d+)/(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -279,3 +281,38 @@ def narrow(plan: Plan, choices: list[tuple[str, str]], asked_by: str = "--only")
     cells = {trial.cell.cell_id for trial in kept}
     is_whole = len(kept) == sum(trial.cell.cell_id in cells for trial in plan.trials)
     return replace(plan, trials=kept, looks=plan.looks if is_whole else ())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shard:
+    number: int
+    """Number of the shard, from 1 to `of`."""
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    def part(self, plan: Plan) -> Plan:
+        """Whole blocks, as many as any other shard has, or one less: the same for the same plan. Whole cells
+        where it is asked of each whether it is decided: who asks has to know all of its blocks.
+
+        Dealt in the order of a hash: by number the A/A pairs, one block in so many, might all fall to
+        one shard. Raises SpecError where it gets none.
+        """
+        whole = "cells" if plan.looks else "blocks"
+        part_of = {t.block: t.cell.cell_id if plan.looks else t.block for t in plan.trials}
+        parts = sorted(set(part_of.values()), key=content_hash)
+        own = set(parts[self.number - 1 :: self.of])
+        if not own:
+            raise SpecError(f"--shard {self}: the plan has {len(parts)} {whole}, none for this one")
+        mine = tuple(trial for trial in plan.trials if part_of[trial.block] in own)
+        return replace(plan, trials=mine)
+
+
+def read_shard(text: str) -> Shard:
+    """`2/4`: the second of four. Raises SpecError."""
+    found = WRITTEN.fullmatch(text)
+    number, of = map(int, found.groups()) if found else (0, 0)
+    if not 1 <= number <= of:
+        raise SpecError(f"--shard: found {text!r}, allowed: I/N with I from 1 to N, as 2/4")
+    return Shard(number=number, of=of)

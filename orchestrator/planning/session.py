@@ -1,16 +1,17 @@
 """Session: what every slot of one launch needs to know, as one value."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
 from cudnn_sweep.orchestrator.planning.job import Job
-from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.planning.shard import Shard
+from cudnn_sweep.orchestrator.planning.plan import Plan, Shard
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,3 +72,15 @@ def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:
         scratch=folder / "scratch",
         folder=Path.cwd(),
     )
+
+
+def modules_to_preload(suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
+    """The suite's modules that are installed, then the user's own."""
+    return tuple(dict.fromkeys([*filter(is_installed, suite.preload), *own]))
+
+
+def is_installed(module: str) -> bool:
+    try:
+        return find_spec(module.partition(".")[0]) is not None
+    except ValueError:  # no name of a module, or __main__
+        return False

@@ -1,16 +1,19 @@
 """What a launch file asks of us under `metadata.sweep`, and where its suite comes from."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from pydantic import BaseModel, Field, PositiveFloat, field_validator, model_validator
 
-from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
-from cudnn_sweep.cluster.nightly_keys import NightlyKeys
+from cudnn_sweep.cluster.keys import KubernetesKeys, NightlyKeys
+from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.cluster.strict.document import dotted, read_document
-from cudnn_sweep.cluster.strict.strict_yaml import read_strict
+from cudnn_sweep.cluster.strict.strict_yaml import check_part, read_strict
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.field_case import with_field_cases
@@ -31,6 +34,8 @@ SUITES = files("cudnn_sweep.workloads").joinpath("suites")
 DEFAULT_SUITE = "quick"
 DEFAULT_RESULTS = "results"
 INLINE = "inline"
+LAUNCH_FILE = Path("cluster.yaml")  # in the current folder, where no file is named
+UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class SweepSpec(BaseModel):
@@ -170,3 +175,86 @@ def allowed_suites() -> str:
 
 def suite_names() -> list[str]:
     return sorted(file.name.removesuffix(".yaml") for file in SUITES.iterdir())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AskedFile:
+    file: Path | None
+    """None: there is no launch file."""
+    suite: str | None
+    note: str | None
+    """What was taken without being named, in words for the user."""
+
+
+def asked_file(typed: Path | None, suite: str | None, results: str | None) -> AskedFile:
+    """Raises SpecError for two suites or a Python file, LaunchFileError for a file that is no YAML."""
+    if typed is not None and typed.suffix == ".py":
+        raise SpecError(
+            f"{typed} is Python; allowed: a launch file or a suite, both YAML. For a network in it: "
+            f"sweep try {typed}:NAME --input SIZES"
+        )
+    if typed is not None and not _is_suite(typed):
+        return AskedFile(file=typed, suite=suite, note=None)
+    if typed is not None and suite is not None:
+        raise SpecError(f"{typed} is a suite, and so is --suite {suite}: name one of them")
+    chosen = suite if typed is None else str(typed)
+    if LAUNCH_FILE.exists():
+        note = f"{typed} is a suite; {LAUNCH_FILE} says where it runs." if typed else None
+        return AskedFile(file=LAUNCH_FILE, suite=chosen, note=note)
+    place = f"./{DEFAULT_RESULTS}" if results is None else results
+    note = f"No {LAUNCH_FILE} here: the sweep runs on this machine, and its results go to {place}."
+    return AskedFile(file=None, suite=chosen, note=note)
+
+
+def results_of_the_launch_file() -> str:
+    """The results location of the launch file that `sweep launch` takes where none is named."""
+    if not LAUNCH_FILE.exists():
+        return DEFAULT_RESULTS
+    return check_part(read_document(LAUNCH_FILE), SweepSpec, ("metadata", "sweep")).results
+
+
+def _is_suite(file: Path) -> bool:
+    if not file.is_file():
+        return False
+    keys = read_document(file).values
+    return ("cells",) in keys and ("metadata",) not in keys
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NightName:
+    date: date
+    launch: str
+    """Tells the nights of launch files apart that share results."""
+
+    @property
+    def sweep_id(self) -> str:
+        return f"night-{self.date}-{self.launch}"
+
+    @property
+    def confirm_id(self) -> str:
+        """The sweep_id of the night's fresh trials, which are no night of their own."""
+        return f"confirm-{self.date}-{self.launch}"
+
+
+def launch_name(file: LaunchFile[SweepSpec]) -> str:
+    """`metadata.sweep.nightly.name`, else the cluster's name, else the file's."""
+    name = file.sweep.nightly.name or file.ray_part.get("cluster_name") or file.path.stem
+    return UNSAFE.sub("-", str(name))
+
+
+def read_date(text: str, option: str) -> date:
+    """The date that an option names a night by. Raises SpecError where it is none."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise SpecError(f"{option} {text}: found no date, allowed: as 2026-11-21") from None
+
+
+def is_night_of(sweep_id: str, launch: str) -> bool:
+    return is_of(sweep_id, launch) and sweep_id.startswith("night-")
+
+
+def is_of(sweep_id: str, launch: str) -> bool:
+    """Whether a sweep is a night of this launch, or the fresh trials of one."""
+    pattern = rf"(night|confirm)-\d{{4}}-\d\d-\d\d-{re.escape(launch)}"
+    return re.fullmatch(pattern, sweep_id) is not None

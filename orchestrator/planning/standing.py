@@ -1,19 +1,61 @@
 """How the cells stand of a sweep that gives each its blocks until it is decided: who gets no further one."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from cudnn_sweep.analysis.answering.advice import advices
-from cudnn_sweep.analysis.answering.contrast import Contrast
-from cudnn_sweep.analysis.answering.verdicts import ContrastState, contrast_states
+from cudnn_sweep.analysis.answering.contrast import Contrast, contrasts_among
+from cudnn_sweep.analysis.answering.verdicts import (
+    BreakEven,
+    ContrastState,
+    Verdict,
+    break_evens,
+    contrast_states,
+    verdicts,
+)
+from cudnn_sweep.analysis.asking.settings import texts_of
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.orchestrator.planning.contrasts import settings_of
 from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 
 OPEN, HOPELESS = "open", "hopeless"
+
+
+def contrasts_of(configs: Iterable[CudnnConfig]) -> tuple[Contrast, ...]:
+    """Every pair that differs in one field; the baseline has PyTorch's default there, or came first."""
+    return contrasts_among(settings_of(config) for config in configs)
+
+
+def contrasts_in(plan: Plan) -> tuple[Contrast, ...]:
+    of_cells: dict[str, set[CudnnConfig]] = {}
+    for trial in plan.trials:
+        of_cells.setdefault(trial.cell.cell_id, set()).add(trial.config)
+    distinct = {tuple(sorted(configs, key=str)) for configs in of_cells.values()}
+    found = (
+        contrast for configs in sorted(distinct, key=str) for contrast in contrasts_of(configs)
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def verdicts_of(store: Store, sweep_id: str, contrasts: Iterable[Contrast]) -> list[Verdict]:
+    return [
+        verdict
+        for contrast in contrasts
+        for verdict in verdicts(store, sweep_id, **contrast.values())
+    ]
+
+
+def break_evens_of(store: Store, sweep_id: str, contrasts: Iterable[Contrast]) -> list[BreakEven]:
+    return [
+        row for contrast in contrasts for row in break_evens(store, sweep_id, **contrast.values())
+    ]
+
+
+def settings_of(config: CudnnConfig) -> dict[str, str]:
+    """Each field as text, the way SQL writes it."""
+    return texts_of(asdict(config))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

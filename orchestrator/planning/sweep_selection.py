@@ -9,10 +9,8 @@ from typing import TypeAlias
 from cudnn_sweep.analysis.storing.progress import StoredTrial, SweepState, planned, sweep_states
 from cudnn_sweep.analysis.storing.store import Store, check_id
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.contrasts import contrasts_in
-from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.planning.shard import Shard
-from cudnn_sweep.orchestrator.planning.standing import is_over
+from cudnn_sweep.orchestrator.planning.plan import Plan, Shard
+from cudnn_sweep.orchestrator.planning.standing import contrasts_in, is_over
 from cudnn_sweep.workloads.hardware.environment import Environment
 
 Here: TypeAlias = Mapping[str, Environment]  # by software; the launch's own is the empty one

@@ -47,8 +47,8 @@ def suite_text(trace: Trace) -> str:
     problems = {name: _problem(each) for name, each in kept.items()}
     return (
         "\n".join(_head(trace))
-        + f"\n{_yaml({'problems': problems}, UNBROKEN)}{_yaml({'cells': _cells(trace, kept)}, WIDTH)}"
-        + _yaml({"without_gpu": WITHOUT_GPU}, WIDTH)
+        + f"\n{yaml_text({'problems': problems}, UNBROKEN)}{yaml_text({'cells': _cells(trace, kept)})}"
+        + yaml_text({"without_gpu": WITHOUT_GPU})
     )
 
 
@@ -93,7 +93,6 @@ def _head(trace: Trace) -> list[str]:
 
 
 def _command(request: TraceRequest) -> str:
-    """What makes the same suite again, as text for a shell."""
     words = ["sweep", "trace", request.model, "--input", sizes_text(request.input)]
     if request.inputs is not None:
         words += ["--inputs", json.dumps(request.inputs)]
@@ -132,7 +131,6 @@ def _value(value: str | bool | int) -> str | bool | int:
 
 
 def _cells(trace: Trace, kept: dict[str, TracedConvolution]) -> list[dict[str, object]]:
-    """An entry for each precision and layout."""
     groups: defaultdict[tuple[str | None, str], CommentedSeq] = defaultdict(CommentedSeq)
     for name, each in kept.items():
         groups[each.precision, each.layout].append(name)
@@ -150,7 +148,7 @@ def _cells(trace: Trace, kept: dict[str, TracedConvolution]) -> list[dict[str, o
     ]
 
 
-def _yaml(part: Mapping[str, object], width: int) -> str:
+def yaml_text(part: Mapping[str, object], width: int = WIDTH) -> str:
     yaml = YAML()
     yaml.width = width
     yaml.indent(mapping=2, sequence=4, offset=2)

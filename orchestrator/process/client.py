@@ -28,11 +28,13 @@ from cudnn_sweep.orchestrator.process.protocol import (
     WHAT_WAS_SAID,
     Outcome,
     Request,
+    SurveyJob,
     line_of,
     parts_of,
 )
 from cudnn_sweep.workloads.hardware.environment import our_version
 from cudnn_sweep.workloads.measuring.turns import Said, Turn
+from cudnn_sweep.workloads.survey import Survey
 
 SERVER = "cudnn_sweep.orchestrator.process.server"
 
@@ -42,6 +44,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 
 # What of our own environment is about our own Python and version: not for another one's.
 OURS_ALONE = ("PYTHONPATH", "PYTHONHOME", "SWEEP_VERSION", "SWEEP_COMMIT")
+SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs takes tens of seconds
 
 
 class ForkServer:
@@ -221,8 +224,22 @@ class Begun:
         return self.heard()
 
     def end(self) -> Outcome:
-        """Kill it."""
         self._server._tell(line_of(END, self._number))
         while isinstance(heard := self.heard(), Said):
             pass
         return heard
+
+
+def survey(server: ForkServer, workloads: list[str]) -> Survey:
+    """Raises ServerError where no answer came, with the reason."""
+    outcome = server.run(Request(job=SurveyJob(workloads=workloads), timeout_s=SURVEY_TIMEOUT_S))
+    if outcome.reply is None or outcome.reply.survey is None:
+        own = own_code(workloads)
+        about = f"importing {own}: " if own else ""
+        raise ServerError(f"{about}{outcome.message or outcome.status}")
+    return outcome.reply.survey
+
+
+def own_code(workloads: list[str]) -> str:
+    """Those that are imported from a user's file or package, in words."""
+    return ", ".join(name for name in workloads if ":" in name)

@@ -4,20 +4,135 @@ One in a launch, on the launching node; Tune's host runs a GroupRecorder.
 """
 
 import asyncio
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cudnn_sweep.analysis.asking.settings import config_name, texts_of
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.storing.collector import Collector
-from cudnn_sweep.analysis.storing.schema import RunRecord
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.storing.schema import RunRecord, settings
+from cudnn_sweep.analysis.storing.store import Collector, open_store
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import private_folder
-from cudnn_sweep.orchestrator.recording.hopeless import Hopeless
-from cudnn_sweep.orchestrator.recording.progress import Failure, Progress, SlotState
-from cudnn_sweep.workloads.warnings import OF_THE_CODE
+from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.workloads.warnings import OF_THE_CODE, WarningName
 
+TIMES = 2  # of each config: once may be a matter of the shapes that were drawn
+RAISED = re.compile(
+    r"(?P<type>\w+(?:\.\w+)*): .*\((?P<place>\S+:\d+ in [^)]+)\)(?:;.*)?", re.DOTALL
+)
 MAX_LOST = 3  # a trial that takes its worker along so often again is left for the next launch
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    trial_id: str
+    status: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlotState:
+    """What one slot is doing: the trial it began last."""
+
+    position: int
+    attempt: int
+    began_at: datetime
+
+
+@dataclass(kw_only=True, slots=True)
+class Progress:
+    statuses: dict[str, int] = field(default_factory=dict)
+    """Trials recorded in this launch, by status."""
+    slots: dict[str, SlotState] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    warnings: list[WarningName] = field(default_factory=list)
+    """What is wrong with what is timed, each once."""
+    repeated: int = 0
+    """Records that came for a trial that had one: the first counts."""
+    lost: int = 0
+    """Tries that ended without a record, with their worker."""
+    held: int = 0
+    """Records that could not be written yet."""
+    kept_in: dict[str, int] = field(default_factory=dict)
+    """Where held records were saved instead, and how many in each folder."""
+    reasons: list[str] = field(default_factory=list)
+    """Why workers gave up trials, each once."""
+    given_up: list[str] = field(default_factory=list)
+    """Trials that took their worker along too often."""
+    hopeless: dict[str, str] = field(default_factory=dict)
+    """Cells of which no further trial is run, by cell_id, and what each of their configs raised."""
+    standings: str | None = None
+    """How many cells are decided, in words, where each gets its blocks until it is."""
+    stopped: str | None = None
+    """Why no new trial starts."""
+
+    def then(self, later: "Progress") -> "Progress":
+        """Both together, of a launch that ran one plan after another."""
+        return Progress(
+            statuses=dict(Counter(self.statuses) + Counter(later.statuses)),
+            slots=dict(later.slots),
+            failures=self.failures + later.failures,
+            warnings=list(dict.fromkeys(self.warnings + later.warnings)),
+            repeated=self.repeated + later.repeated,
+            lost=self.lost + later.lost,
+            held=self.held + later.held,
+            kept_in=dict(Counter(self.kept_in) + Counter(later.kept_in)),
+            reasons=list(dict.fromkeys(self.reasons + later.reasons)),
+            given_up=self.given_up + later.given_up,
+            hopeless=self.hopeless | later.hopeless,
+            standings=later.standings or self.standings,
+            stopped=self.stopped or later.stopped,
+        )
+
+    @property
+    def recorded(self) -> int:
+        return sum(self.statuses.values())
+
+
+def cause(status: str, message: str) -> tuple[str, str]:
+    """What trials that failed alike have in common: an exception's type and place, else the whole message."""
+    raised = RAISED.fullmatch(message)
+    return status, f"{raised['type']} at {raised['place']}" if raised else message
+
+
+class Hopeless:
+    """Cells that cannot run: every config raises the same Python exception, twice. Out of memory, a crash or a hang
+    is a result, of which each trial counts.
+    """
+
+    def __init__(self, configs: int | None) -> None:
+        """`configs`: how many a cell has; None: no cell is given up."""
+        self._configs = configs
+        self._seen: Counter[tuple[str, tuple[str, str], str]] = Counter()
+        self._measured: set[str] = set()
+        self._cells: dict[str, str] = {}
+
+    @property
+    def cells(self) -> Mapping[str, str]:
+        """The cells that are given up, by cell_id, each with its message."""
+        return self._cells
+
+    def note(self, record: RunRecord) -> None:
+        cell_id, message = record.cell_id, record.message or ""
+        if record.status == "ok":
+            self._measured.add(cell_id)
+        if record.status != "error" or self._configs is None or cell_id in self._measured:
+            return
+        config = config_name(texts_of({name: getattr(record, name) for name in settings()}))
+        error = cause(record.status, message)
+        self._seen[cell_id, error, config] += 1
+        alike = [key for key, times in self._seen.items() if times >= TIMES]
+        if sum(key[:2] == (cell_id, error) for key in alike) >= self._configs:
+            self._cells[cell_id] = message
+
+
+def configs_to_fail(session: Session) -> int:
+    """How many configs must raise it before a cell is given up: where there are two to compare, two."""
+    return max(len(session.plan.configs()), 2 if session.contrasts else 1)
 
 
 class Recorder:
@@ -83,7 +198,6 @@ class Recorder:
         return self._progress.stopped is not None
 
     def stop(self, reason: str) -> None:
-        """No further trial starts."""
         self._progress.stopped = self._progress.stopped or reason
 
     def trial_lost(self, reason: str) -> None:

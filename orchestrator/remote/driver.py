@@ -33,9 +33,8 @@ from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.gpus.choice import models_asked, models_missing, share_of
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
-from cudnn_sweep.orchestrator.planning.preload import modules_to_preload
-from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.events import (
     Ended,
     Event,
@@ -45,7 +44,6 @@ from cudnn_sweep.orchestrator.remote.events import (
     Started,
     to_line,
 )
-from cudnn_sweep.orchestrator.remote.node import Node
 from cudnn_sweep.orchestrator.remote.nodes import (
     look_at_last_good,
     look_at_nodes,
@@ -55,6 +53,7 @@ from cudnn_sweep.orchestrator.remote.nodes import (
 from cudnn_sweep.orchestrator.remote.request import (
     RECORDS,
     JobRequest,
+    Node,
     SessionJob,
     SurveyJob,
     read_request,
@@ -191,7 +190,6 @@ def _join(request: JobRequest) -> None:
 
 
 def _sweep(request: JobRequest, nodes: list[Node], sweeps: int, console: Console) -> int:
-    """On nodes of one GPU model."""
     asked, location = request.sweep, request.location()
     if not Location(location).is_url and Path(RECORDS).is_dir():
         shutil.copytree(RECORDS, location, dirs_exist_ok=True)

@@ -9,8 +9,8 @@ from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.process.protocol import EXACT
-from cudnn_sweep.orchestrator.recording.progress import Progress
-from cudnn_sweep.orchestrator.remote.node import Node
+from cudnn_sweep.orchestrator.recording.recorder import Progress
+from cudnn_sweep.orchestrator.remote.request import Node
 from cudnn_sweep.workloads.hardware.environment import Environment
 
 MARK = "\x1esweep "  # nobody prints a record separator by chance; str.splitlines ends a line at it

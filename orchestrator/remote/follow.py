@@ -8,15 +8,14 @@ from time import sleep
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.storing.collector import Collector
 from cudnn_sweep.analysis.storing.location import Location
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.storing.store import Collector, open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import ENDED, Jobs
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
-from cudnn_sweep.orchestrator.planning.contrasts import verdicts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.planning.standing import verdicts_of
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.events import (
     Ended,
     Event,
@@ -168,7 +167,6 @@ def _read_all(
 
 
 def _lines(chunks: AsyncIterator[str]) -> Iterator[str]:
-    """Whole lines of a stream of pieces."""
     with asyncio.Runner() as runner:
         rest = ""
         while True:

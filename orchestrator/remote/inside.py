@@ -13,11 +13,10 @@ from pathlib import Path
 from rich.console import Console
 
 from cudnn_sweep.analysis.storing.location import Location
+from cudnn_sweep.cluster.keys import NightlyKeys
 from cudnn_sweep.cluster.launch_file import LaunchFile
-from cudnn_sweep.cluster.nightly_keys import NightlyKeys
-from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.planning.spec import NightName, SweepSpec
 from cudnn_sweep.orchestrator.remote.follow import Follower, JobReport
 from cudnn_sweep.orchestrator.remote.plans import (
     refuse_json,

@@ -15,17 +15,21 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.keys import NightlyKeys
 from cudnn_sweep.cluster.launch_file import LaunchFile
-from cudnn_sweep.cluster.nightly_keys import NightlyKeys
-from cudnn_sweep.cluster.reach.jobs import Jobs, answers_anybody, refuse_open_cluster
-from cudnn_sweep.cluster.reach.known import KnownCluster, SentJob
+from cudnn_sweep.cluster.reach.jobs import (
+    Jobs,
+    KnownCluster,
+    SentJob,
+    answers_anybody,
+    refuse_open_cluster,
+)
 from cudnn_sweep.cluster.reach.launcher import bring_up, take_down, tunnel, workers_at_first
 from cudnn_sweep.cluster.reach.secured import SecuredFile, make_token, mark_anew, secure
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.planning.spec import NightName, SweepSpec
 from cudnn_sweep.orchestrator.remote.follow import JobReport, follow
 from cudnn_sweep.orchestrator.remote.plans import (
     refuse_json,

@@ -11,7 +11,7 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from cudnn_sweep.analysis.storing.location import Location
-from cudnn_sweep.cluster.kubernetes_keys import KubernetesKeys
+from cudnn_sweep.cluster.keys import KubernetesKeys
 from cudnn_sweep.cluster.launch_file import INSIDE, SWEEP, LaunchFile, read_launch_file
 from cudnn_sweep.cluster.manifests.kubernetes import RESULTS_FOLDER, kubernetes_manifest
 from cudnn_sweep.cluster.strict.document import read_document

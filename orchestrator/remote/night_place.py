@@ -8,14 +8,13 @@ from pathlib import Path
 from rich.console import Console
 
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.cluster.reach.jobs import ENDED, Jobs
-from cudnn_sweep.cluster.reach.known import SentJob
+from cudnn_sweep.cluster.reach.jobs import ENDED, Jobs, SentJob
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError, SweepBusyError
-from cudnn_sweep.orchestrator.planning.night_name import NightName, is_of
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.planning.spec import NightName, is_of
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.events import NodesFound
 from cudnn_sweep.orchestrator.remote.follow import JobReport, follow
 from cudnn_sweep.orchestrator.remote.inside import run_inside
@@ -73,13 +72,11 @@ class NightOnCluster:
         yield run
 
     def _found(self) -> NodesFound:
-        """The nodes, which are looked at once."""
         self._known = self._known or self._do(self._survey).found
         assert self._known is not None
         return self._known
 
     def _do(self, job: SurveyJob | SessionJob) -> JobReport:
-        """On a node of the cluster: as a process here."""
         return run_inside(replace(self._request, job=job), self._console)
 
 

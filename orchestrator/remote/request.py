@@ -9,11 +9,37 @@ from pydantic import TypeAdapter
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.remote.node import Node
+from cudnn_sweep.workloads.survey import Survey
 
 FILE = "sweep-request.json"
 RECORDS = "records"  # a folder beside it: what the sender has of unfinished sweeps
 HEAD_FOLDER = ".cudnn-sweep"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeReport:
+    machine: Survey
+    free_bytes: int
+    """Free space on the disk of its temporary files, where compute caches lie."""
+    clock_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    node_id: str
+    address: str
+    accelerators: int
+    machine: Survey
+
+    @property
+    def model(self) -> str:
+        return self.machine.environment.gpu
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unfit:
+    address: str
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

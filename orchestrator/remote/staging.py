@@ -57,7 +57,6 @@ def take_own_code(request: SweepRequest, work: Path) -> None:
 
 
 def _own(request: SweepRequest) -> list[str]:
-    """Places of code that the suite names: files and modules."""
     named = workload_names(request.suite)
     for axes in request.suite.cells:
         named.append(axes.model.loss)

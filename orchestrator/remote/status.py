@@ -5,12 +5,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cudnn_sweep.analysis.answering.cell_names import stored_names
-from cudnn_sweep.analysis.storing.collector import Collector
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.schema import RunRecord
-from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.cluster.reach.jobs import Jobs
-from cudnn_sweep.cluster.reach.known import SentJob
+from cudnn_sweep.analysis.storing.store import Collector, Store, open_store
+from cudnn_sweep.cluster.reach.jobs import Jobs, SentJob
 from cudnn_sweep.orchestrator.locks.sweep_lock import holder_of
 from cudnn_sweep.orchestrator.remote.events import Event, Progressed, Recorded, from_line
 

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from cudnn_sweep.analysis.asking.database import Database
+from cudnn_sweep.analysis.asking.queries import literal
 from cudnn_sweep.analysis.asking.settings import besides_usual, shortened, texts_of
-from cudnn_sweep.analysis.asking.sql_text import literal
 from cudnn_sweep.analysis.words import milliseconds
 from cudnn_sweep.orchestrator.errors import ReproError
 from cudnn_sweep.workloads.cells.config import CudnnConfig

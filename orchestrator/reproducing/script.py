@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cudnn_sweep.analysis.asking.formats import escaped
-from cudnn_sweep.analysis.printable import one_line
+from cudnn_sweep.analysis.words import one_line
 from cudnn_sweep.orchestrator.reproducing.reproduced import Reproduced
 from cudnn_sweep.workloads.cells.config import (
     COMPUTE_CACHE_DISABLED,
@@ -103,7 +103,6 @@ def _layout(side: Side) -> str:
 
 
 def _assigned(name: str, values: Mapping[str, Any]) -> list[str]:
-    """A dictionary over few lines."""
     lines, line = [], f"{name} = {{"
     for key, value in values.items():
         word = f"{key!r}: {value!r}, "

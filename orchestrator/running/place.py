@@ -10,7 +10,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey

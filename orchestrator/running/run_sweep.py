@@ -21,8 +21,6 @@ from cudnn_sweep.analysis.words import two_digits
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
-from cudnn_sweep.orchestrator.planning.asked_file import LAUNCH_FILE
-from cudnn_sweep.orchestrator.planning.contrasts import contrasts_in, contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import (
     Plan,
     Trial,
@@ -33,10 +31,10 @@ from cudnn_sweep.orchestrator.planning.plan import (
 )
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.planning.spec import cells_named
-from cudnn_sweep.orchestrator.planning.standing import stopped_cells
+from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, cells_named
+from cudnn_sweep.orchestrator.planning.standing import contrasts_in, contrasts_of, stopped_cells
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, choose_sweep
-from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running.place import Place, RunSession
 from cudnn_sweep.orchestrator.showing.plan_text import print_stopped
 from cudnn_sweep.orchestrator.showing.say import say, warn

@@ -16,12 +16,10 @@ from cudnn_sweep.orchestrator.doctor.gpu_checks import others_on
 from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
-from cudnn_sweep.orchestrator.planning.contrasts import verdicts_of
-from cudnn_sweep.orchestrator.planning.preload import is_installed, modules_to_preload
-from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.process.survey import SURVEY_TIMEOUT_S, own_code, survey
-from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.planning.session import Session, is_installed, modules_to_preload
+from cudnn_sweep.orchestrator.planning.standing import verdicts_of
+from cudnn_sweep.orchestrator.process.client import SURVEY_TIMEOUT_S, ForkServer, own_code, survey
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.showing.display import watch
 from cudnn_sweep.orchestrator.showing.say import console_here, say, warn

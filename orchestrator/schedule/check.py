@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.orchestrator.launching.destinations import destination_of
-from cudnn_sweep.orchestrator.launching.launch_here import Here
+from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of
 from cudnn_sweep.orchestrator.nightly.webhook import find_webhook
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of

@@ -83,7 +83,6 @@ def find(launch_file: Path) -> list[Scheduled]:
 
 
 def remove(launch_file: Path) -> list[str]:
-    """What had it."""
     removed = {SYSTEMD: _remove_timer(launch_file), CRON: _remove_line(launch_file)}
     return [by for by, was_there in removed.items() if was_there]
 

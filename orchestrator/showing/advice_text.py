@@ -104,7 +104,6 @@ class Answered:
 
     @property
     def lines(self) -> list[str]:
-        """What to paste into a program."""
         if self.keeps and self.kept is not None:
             return self.kept.lines
         if self.setting != "on":

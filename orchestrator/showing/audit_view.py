@@ -8,8 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cudnn_sweep.analysis.printable import printable
-from cudnn_sweep.analysis.words import clock
+from cudnn_sweep.analysis.words import clock, printable
 from cudnn_sweep.orchestrator.showing.say import plain_table
 from cudnn_sweep.workloads.auditing.findings import (
     Convolution,
@@ -95,7 +94,6 @@ def _changes(write: Write) -> bool:
 
 
 def _writes_table(writes: Sequence[Write]) -> Table:
-    """Those that changed something come first."""
     columns = ("set", "from", "to", "by", "called from", "times", "after calls")
     rows = [
         (

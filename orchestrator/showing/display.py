@@ -21,9 +21,8 @@ from cudnn_sweep.analysis.asking.settings import shortened
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.recording.hopeless import cause
-from cudnn_sweep.orchestrator.recording.progress import Progress
-from cudnn_sweep.orchestrator.showing.labels import cell_labels, trial_label
+from cudnn_sweep.orchestrator.recording.recorder import Progress, cause
+from cudnn_sweep.orchestrator.showing.plan_text import cell_labels, trial_label
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.orchestrator.showing.verdict_table import (
     VERDICT_STYLES,
@@ -228,7 +227,6 @@ def _clock(seconds: float) -> str:
 
 @contextmanager
 def now_and_then(do: Callable[[], object], *, every_s: float) -> Iterator[None]:
-    """Calls `do` in a thread until the block ends."""
     ended = Event()
 
     def repeat() -> None:

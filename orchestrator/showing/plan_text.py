@@ -1,19 +1,23 @@
 """What a launch prints besides its progress: the plan before, and why it was stopped."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
-from cudnn_sweep.analysis.answering.cell_names import cell_words
+from cudnn_sweep.analysis.answering.cell_names import CellRow, cell_words, names_apart
+from cudnn_sweep.analysis.asking.settings import config_name, shortened
 from cudnn_sweep.analysis.words import counted, two_digits
-from cudnn_sweep.orchestrator.planning.contrasts import contrasts_in
-from cudnn_sweep.orchestrator.planning.plan import Plan
+from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
+from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
+from cudnn_sweep.orchestrator.planning.standing import contrasts_in, settings_of
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
-from cudnn_sweep.orchestrator.recording.progress import Progress
-from cudnn_sweep.orchestrator.showing.labels import as_row
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.problem import sizes_text
 
 PLAN_COLUMNS = {
     "workload": ("what", "direction", "loss", "optimiser"),
@@ -21,6 +25,26 @@ PLAN_COLUMNS = {
     "regime": ("regime", "state"),
     "precision": ("precision", "layout"),
 }
+
+
+def cell_labels(cells: Iterable[Cell]) -> dict[str, str]:
+    """Each cell's name by its cell_id, told apart from the others."""
+    return names_apart(as_row(cell) for cell in cells)
+
+
+def as_row(cell: Cell) -> CellRow:
+    sizes = sizes_text(cell.input_shape)
+    return {**cell_columns(cell), "input_shape": sizes, "gpu": cell.gpu}
+
+
+def config_label(config: CudnnConfig) -> str:
+    return shortened(config_name(settings_of(config)))
+
+
+def trial_label(trial: Trial, cells: Mapping[str, str]) -> str:
+    """`cells`: what the plan's cells are called, by cell_id."""
+    twin = " (A/A twin)" if trial.twin else ""
+    return f"{cells[trial.cell.cell_id]} · {config_label(trial.config)}{twin}"
 
 
 def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:

@@ -7,7 +7,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from cudnn_sweep.analysis.printable import printable
+from cudnn_sweep.analysis.words import printable
 
 PLAIN_WIDTH = 180  # columns where the output is no terminal: tables keep their rows on a line
 

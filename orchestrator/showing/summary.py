@@ -29,13 +29,16 @@ from cudnn_sweep.analysis.asking.formats import json_value
 from cudnn_sweep.analysis.storing.progress import StoredTrial, blocks_of, planned
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.words import counted, given, percent
-from cudnn_sweep.orchestrator.planning.contrasts import break_evens_of, verdicts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.planning.standing import standings, stopped_cells
+from cudnn_sweep.orchestrator.planning.standing import (
+    break_evens_of,
+    standings,
+    stopped_cells,
+    verdicts_of,
+)
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice
-from cudnn_sweep.orchestrator.recording.hopeless import cause
-from cudnn_sweep.orchestrator.recording.progress import Failure, Progress
+from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress, cause
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.orchestrator.showing.verdict_table import verdict_label, verdict_table
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
@@ -135,7 +138,6 @@ class Summary:
         yield from more_blocks(self.verdicts)
 
     def counted(self) -> Iterator[str]:
-        """How much is recorded, and how much of it counts."""
         outcomes = ", ".join(f"{count} {status}" for status, count in sorted(self.statuses.items()))
         most = "at most " if self.out_of_reach is not None else ""
         yield (
@@ -244,7 +246,6 @@ def _print_failures(
 
 
 def _print_cause(console: Console, summary: Summary, failures: Sequence[Failure]) -> None:
-    """A cause, how many trials it ended and of which cells."""
     first = failures[0]
     ids = dict.fromkeys(summary.plan_cells.get(each.trial_id, "") for each in failures)
     names = [summary.cells[cell_id] for cell_id in ids if cell_id in summary.cells]
@@ -296,7 +297,6 @@ def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
 
 
 def _grouped(speeds: list[GpuSpeed], *names: str) -> Iterator[list[GpuSpeed]]:
-    """Those together that have these columns in common."""
     common = attrgetter(*names)
     for _, found in groupby(sorted(speeds, key=common), key=common):
         yield list(found)

@@ -95,7 +95,6 @@ class Rounds:
     def _round(
         self, stage: Stage, members: list[Member], *, number: int = 0, stopped: str | None = None
     ) -> dict[Member, Said]:
-        """What those said that live."""
         living = [member for member in members if member in self._living]
         said: dict[Member, Said] = {}
         for member in self._order.sample(living, len(living)):
@@ -140,7 +139,6 @@ class Running:
         return self._note(self.process.take(turn))
 
     def finish(self, turn: Turn | None = None) -> Outcome:
-        """Let it run to its end."""
         said = self.take(turn) if turn else self.listen()
         assert said is None and self.outcome is not None, said
         return self.outcome

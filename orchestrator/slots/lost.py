@@ -83,8 +83,6 @@ class ActorGone:
 
 
 class UntilLost(tune.Stopper):
-    """Ends Tune's run."""
-
     def __init__(self, *watched: NodeLossWatch | ActorGone) -> None:
         self._watched = watched
 

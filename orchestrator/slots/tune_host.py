@@ -26,9 +26,12 @@ from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import Standing, standings, standings_text
-from cudnn_sweep.orchestrator.recording.hopeless import configs_to_fail
-from cudnn_sweep.orchestrator.recording.progress import Progress
-from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST, GroupRecorder
+from cudnn_sweep.orchestrator.recording.recorder import (
+    MAX_LOST,
+    GroupRecorder,
+    Progress,
+    configs_to_fail,
+)
 from cudnn_sweep.orchestrator.slots.lost import (
     GONE_S,
     ActorGone,

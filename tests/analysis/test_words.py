@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cudnn_sweep.analysis import words
-from cudnn_sweep.analysis.printable import part_text
+from cudnn_sweep.analysis.words import part_text
 
 ROOT = Path(__file__).parents[2]
 DIGITS = re.compile(r":[+,]?\.(0%|[1-9][efg%])\}")

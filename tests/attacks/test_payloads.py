@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from cudnn_sweep.analysis.nightly.reports.write import write_reports
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
-from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, show
+from cudnn_sweep.orchestrator.nightly.night import WhereToLook, news_of, show
 from cudnn_sweep.orchestrator.nightly.webhook import slack_body
 
 if TYPE_CHECKING:

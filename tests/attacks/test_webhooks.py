@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cudnn_sweep.orchestrator.errors import WebhookError
-from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of
+from cudnn_sweep.orchestrator.nightly.night import WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.webhook import News, Patience, Webhook, tell
 
 if TYPE_CHECKING:

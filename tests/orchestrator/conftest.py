@@ -22,9 +22,8 @@ from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, make_plan
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, Status, TrialJob
-from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import expand_cells

@@ -28,14 +28,11 @@ from cudnn_sweep.analysis.answering.verdicts import SO_FAR
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow
-from cudnn_sweep.orchestrator.planning.preload import modules_to_preload
-from cudnn_sweep.orchestrator.planning.session import Session, session_of
+from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload, session_of
 from cudnn_sweep.orchestrator.planning.spec import load_suite
-from cudnn_sweep.orchestrator.planning.standing import Standing, standings
-from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.process.survey import survey
+from cudnn_sweep.orchestrator.planning.standing import Standing, contrasts_of, standings
+from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of
 from cudnn_sweep.orchestrator.slots.next_block import FIRST_BLOCKS
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot

@@ -19,8 +19,7 @@ from cudnn_sweep.orchestrator.cli.failing import leave
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_workload import find_workload
-from cudnn_sweep.workloads.measuring.cuda_graph import capture
-from cudnn_sweep.workloads.measuring.device_time import Step, time_flushed, time_replays
+from cudnn_sweep.workloads.measuring.device_time import Step, capture, time_flushed, time_replays
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import find_problem, load_problems

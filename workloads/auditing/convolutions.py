@@ -378,7 +378,6 @@ def _given(
 
 
 def _each(given: Any, otherwise: int, dimensions: int) -> Sizes | str:
-    """A size for each dimension in space."""
     if isinstance(given, str):
         return given
     sizes = (otherwise,) if given is None else (given,) if isinstance(given, int) else tuple(given)

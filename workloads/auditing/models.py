@@ -323,7 +323,6 @@ def _required_arguments(type_: type) -> tuple[str, ...]:
 
 
 def _named(function: Any) -> list[inspect.Parameter]:
-    """Parameters that may be given by name."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -56,5 +56,4 @@ class Cell:
 
     @property
     def own_regime(self) -> str | None:
-        """Where the user's own code of it is."""
         return self.regime if ":" in self.regime and not self.listed_shapes else None

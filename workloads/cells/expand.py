@@ -184,7 +184,6 @@ def _problems(axes: CellAxes, own: Mapping[str, ConvProblem]) -> list[ConvProble
 
 
 def _named(name: str, own: Mapping[str, ConvProblem]) -> list[ConvProblem]:
-    """One problem, or all of a file."""
     bundled = load_problems()
     if name in own:
         return [own[name]]

@@ -147,8 +147,6 @@ class SteadyDevice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KernelLaunch:
-    """One launch of a step, in order."""
-
     name: str
     operation: str | None
     kind: KernelKind

@@ -16,8 +16,6 @@ class DriverError(Exception):
 
 
 class _KernelNodeParameters(ctypes.Structure):
-    """CUDA_KERNEL_NODE_PARAMS_v2."""
-
     _fields_ = [
         ("function", ctypes.c_void_p),
         ("grid", ctypes.c_uint * 3),

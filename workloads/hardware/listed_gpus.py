@@ -9,8 +9,6 @@ import pynvml
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListedGpu:
-    """A whole GPU, or a slice of one."""
-
     uuid: str
     """UUID as NVML writes it: `GPU-...`, for a slice `MIG-...`."""
     name: str

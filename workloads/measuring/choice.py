@@ -26,15 +26,16 @@ from cudnn_sweep.workloads.hardware.cuda_driver import (
     set_enabled,
 )
 from cudnn_sweep.workloads.hashes import content_hash
-from cudnn_sweep.workloads.measuring.cuda_graph import (
+from cudnn_sweep.workloads.measuring.device import Device
+from cudnn_sweep.workloads.measuring.device_time import (
     CannotCapture,
     Graph,
+    Step,
     capture,
     check_capturable,
+    profiled_kernels,
     replay_ms,
 )
-from cudnn_sweep.workloads.measuring.device import Device
-from cudnn_sweep.workloads.measuring.device_time import Step, profiled_kernels
 from cudnn_sweep.workloads.measuring.step_watch import ConvolutionWork, StepWatch
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep

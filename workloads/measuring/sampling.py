@@ -95,7 +95,6 @@ def _median_deviation(samples: list[float]) -> float:
 
 
 def _at(ordered: list[float], rank: float) -> float:
-    """The value at a rank between two samples."""
     rank = min(max(rank, 0.0), len(ordered) - 1.0)
     below = math.floor(rank)
     above = min(below + 1, len(ordered) - 1)

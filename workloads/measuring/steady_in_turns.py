@@ -8,16 +8,12 @@ from collections.abc import Callable, Iterable
 from statistics import fmean
 
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
-from cudnn_sweep.workloads.measuring.cuda_graph import CannotCapture
-from cudnn_sweep.workloads.measuring.device_time import Replays, replays_of_batch
-from cudnn_sweep.workloads.measuring.loops import (
+from cudnn_sweep.workloads.measuring.device_time import CannotCapture, Replays, replays_of_batch
+from cudnn_sweep.workloads.measuring.sampling import Sampled
+from cudnn_sweep.workloads.measuring.steady import (
     GROUP_S,
     TURN_GROUP_S,
     Loop,
-    periods_of_group,
-)
-from cudnn_sweep.workloads.measuring.sampling import Sampled
-from cudnn_sweep.workloads.measuring.steady import (
     check_steps,
     loss_of,
     measure_flushed,
@@ -27,6 +23,7 @@ from cudnn_sweep.workloads.measuring.steady import (
     note_memory,
     note_samples,
     note_warm_up,
+    periods_of_group,
     steps_of,
 )
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry

@@ -2,13 +2,16 @@
 
 import os
 import resource
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -19,20 +22,83 @@ from cudnn_sweep.workloads.find_state import state_type
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.hardware.gpu import gpu_uuid
 from cudnn_sweep.workloads.hardware.nvml import open_monitor
+from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.measuring.calibration import calibrate
 from cudnn_sweep.workloads.measuring.choice import note_roofline, read_choice, routes_at
 from cudnn_sweep.workloads.measuring.cold import time_cold
 from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.measuring.device import Device, find_device
-from cudnn_sweep.workloads.measuring.loops import Loop
 from cudnn_sweep.workloads.measuring.process_setup import ComputeCache, apply_request, setting_of
-from cudnn_sweep.workloads.measuring.steady import loss_of, measure_closed, measure_open
+from cudnn_sweep.workloads.measuring.steady import Loop, loss_of, measure_closed, measure_open
 from cudnn_sweep.workloads.measuring.steady_in_turns import measure_in_turns
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.turns import Baton, Said, Turn
-from cudnn_sweep.workloads.measuring.user_sources import workload_hash
 from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.user_code import module_of
 from cudnn_sweep.workloads.workload import TimedStep, Workload
+
+INSTALLED = {"site-packages", "dist-packages"}
+NOT_THE_USERS = {"__main__", "torch", __name__.partition(".")[0], *sys.stdlib_module_names}
+
+
+def workload_hash(cell: Cell) -> str | None:
+    """Hash of the code that the cell's workload, loss, inputs and regime name, once imported; None where it is
+    torch's or ours.
+
+    For `folder/file.py:name` that is the file, for `package.module:name` the file that defines the name,
+    each with what was imported from the same folder or package. An installed package has its version in
+    place of the latter.
+    """
+    named = [cell.workload, *([cell.model.loss] if cell.model else []), cell.own_regime or ""]
+    if cell.model is not None and isinstance(cell.model.inputs, str):
+        named.append(cell.model.inputs)
+    contents = dict(content for name in named if ":" in name for content in _contents(name))
+    return content_hash(contents) if contents else None
+
+
+def _contents(reference: str) -> Iterator[tuple[str, str]]:
+    place, _, name = reference.rpartition(":")
+    module = module_of(place)
+    found = getattr(module, name, None)
+    if not place.endswith(".py") and isinstance(found, type | FunctionType):
+        module = sys.modules.get(found.__module__)  # a package's __init__.py may only pass it on
+    if module is None or _package(module) in NOT_THE_USERS:
+        return
+    if _is_installed(module):
+        package = sys.modules[_package(module)]
+        yield package.__name__, str(getattr(package, "__version__", None))
+        beside = [module]
+    else:
+        loaded = [each for each in list(sys.modules.values()) if isinstance(each, ModuleType)]
+        beside = [each for each in loaded if _is_beside(each, module)]
+    for each in beside:
+        file = _file(each)
+        if file is not None:
+            yield f"source of {each.__name__}", blake2b(file.read_bytes()).hexdigest()
+
+
+def _is_beside(other: ModuleType, module: ModuleType) -> bool:
+    """Whether `other` is of the module's package, or of its folder and not installed there; itself too."""
+    if _package(other) == _package(module):
+        return True
+    file, place = _file(module), _file(other)
+    if file is None or place is None or _package(other) in NOT_THE_USERS:
+        return False
+    return place.is_relative_to(file.parent) and not _is_installed(other)
+
+
+def _is_installed(module: ModuleType) -> bool:
+    file = _file(module)
+    return file is not None and not INSTALLED.isdisjoint(file.parts)
+
+
+def _package(module: ModuleType) -> str:
+    return module.__name__.partition(".")[0]
+
+
+def _file(module: ModuleType) -> Path | None:
+    file = getattr(module, "__file__", None)
+    return Path(file) if file else None
 
 
 def run_trial(

@@ -80,7 +80,6 @@ class TensorSpec(BaseModel):
         return tuple(named[size] if isinstance(size, str) else size for size in self.shape)
 
     def make(self, shape: Shape, setting: "Setting") -> Any:
-        """A torch.Tensor on the device."""
         import torch
 
         sizes = self.sizes(shape)

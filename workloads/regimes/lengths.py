@@ -85,7 +85,6 @@ class Lengths(SpatialRegime):
         return min(ceil(length / self.multiple) * self.multiple, self.rounded(longest))
 
     def _lengths(self, longest: int) -> int:
-        """How many there are."""
         first = self._padded(self._shortest(longest), longest)
         return (self.rounded(longest) - first) // self.multiple + 1
 

@@ -79,7 +79,6 @@ def _with_key(row: Mapping[str, object]) -> dict[str, object]:
 
 
 def _text(value: object) -> str:
-    """Rows stand on lines of their own."""
     if isinstance(value, list) and value and isinstance(value[0], dict):
         rows = ",\n".join(f"  {_text(row)}" for row in value)
         return f"[\n{rows}\n ]"

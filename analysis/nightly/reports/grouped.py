@@ -25,8 +25,7 @@ from cudnn_sweep.analysis.nightly.series import (
     Change,
 )
 from cudnn_sweep.analysis.nightly.shared import SHARED
-from cudnn_sweep.analysis.printable import one_line
-from cudnn_sweep.analysis.words import counted, listed
+from cudnn_sweep.analysis.words import counted, listed, one_line
 
 STEADY = {STEADY_WALL.name: "wall", STEADY_DEVICE.name: "device"}
 MOST_NAMED = 6  # cells of one change
@@ -77,7 +76,6 @@ class OneChange:
 
     @property
     def cells(self) -> str:
-        """Its series, in words."""
         if self.is_of_many:
             return self.findings[0].cell
         cells = list(dict.fromkeys(each.cell for each in self.findings))

@@ -22,13 +22,12 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     values,
 )
 from cudnn_sweep.analysis.nightly.series import Series
-from cudnn_sweep.analysis.printable import one_line
+from cudnn_sweep.analysis.words import one_line
 
 MOST_ROWS = 100  # of a table: a step's summary may have 1 MiB
 
 
 def to_markdown(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
-    """Ends in a line break."""
     findings = one_by_one(finding_texts(outcome))
     parts = [
         f"## {_text(headline(outcome))}",
@@ -123,7 +122,6 @@ def _in_table(cell: str) -> str:
 
 
 def _code(text: str) -> str:
-    """A code span."""
     text = " ".join(text.split())
     if not text:
         return ""

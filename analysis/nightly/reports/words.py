@@ -17,13 +17,14 @@ from cudnn_sweep.analysis.nightly.series import (
     SeriesKey,
 )
 from cudnn_sweep.analysis.nightly.shared import SHARED
-from cudnn_sweep.analysis.printable import one_line, part_text
 from cudnn_sweep.analysis.words import (
     TWICE,
     change,
     counted,
     duration,
     number,
+    one_line,
+    part_text,
     percent,
     ratio,
     size,
@@ -128,7 +129,6 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
 
 
 def not_measured(outcome: NightOutcome) -> str:
-    """Which models of the suite, and why."""
     return one_line(f"{', '.join(outcome.skipped)}: {next(iter(outcome.skipped.values()))}")
 
 
@@ -146,7 +146,6 @@ def acceptances(outcome: NightOutcome) -> list[str]:
 
 
 def machine(one: Machine) -> str:
-    """Which it is, and its calibration beside what was usual."""
     named = [one.gpu, one.gpu_uuid, f"on {one.host}", one.cpu_model, f"{one.trials:,} trials"]
     shares = (("matrix product", one.matmul), ("copy", one.copy))
     measured = [f"{what} {ratio(share)}" for what, share in shares if share is not None]
@@ -202,7 +201,6 @@ def moves(changes: Sequence[Change]) -> str:
 
 
 def values(change: Change) -> tuple[str, str]:
-    """Before and now, as a person reads them."""
     return part_text(change.part, change.before), part_text(change.part, change.now)
 
 
@@ -252,7 +250,6 @@ def _ratio(finding: Finding) -> str:
 
 
 def _of_many(finding: Finding) -> str:
-    """One that stands for most times of a GPU."""
     place = finding.key.cell.rpartition(" on ")[2]
     told = f"{finding.now} on {place} are {'slower' if finding.direction == 'worse' else 'faster'}"
     if finding.wall_ratio is not None:
@@ -261,7 +258,6 @@ def _of_many(finding: Finding) -> str:
 
 
 def _in_percent(ratio: float, low: float | None, high: float | None) -> str:
-    """As a verdict's headline has it."""
     sign, word = (1, "more") if ratio >= 1 else (-1, "less")
     size = f"{percent(abs(ratio - 1))} {word}"
     if low is None or high is None:
@@ -300,7 +296,6 @@ def _fresh(finding: Finding) -> str:
 
 
 def cause(finding: Finding) -> str:
-    """What is known of its reason."""
     if not finding.moved:
         return "nothing known has changed"
     known = "changed meanwhile" if finding.cause == "unknown" else finding.cause

@@ -123,7 +123,6 @@ def verdict_shape() -> alt.Shape:
 
 
 def _verdicts(looks: list[str]) -> dict[str, Any]:
-    """With a legend of those that are drawn."""
     there = "indexof(pluck(data('rows'), 'verdict'), '{0}') < 0 ? '' : '{0} '"
     drawn = " + ".join(f"({there.format(name)})" for name in VERDICT_LOOKS)
     shown, plain = alt.ExprRef(f"split(trim({drawn}), ' ')"), "replace(datum.label, /_/g, ' ')"

@@ -68,7 +68,6 @@ def _map(palette: Palette, min_effect: float, label_px: int, angle: int) -> Draw
 
 
 def _ratio_and_verdict() -> str:
-    """A field's text, as an expression of Vega."""
     signs = " ".join(f"datum.verdict == '{name}' ? ' {sign}' :" for name, sign in SIGNS.items())
     return f"format(datum.ratio, '.2f') + ({signs} '')"
 

@@ -48,7 +48,6 @@ def stability(palette: Palette, min_effect: float) -> Figure:
 
 
 def _counts(palette: Palette) -> Drawing:
-    """How many cells agree how far."""
     share = "datum.choice_share"
     kinds = f"{share} == 1 ? '{KINDS[0]}' : {share} >= 0.75 ? '{KINDS[1]}' : {share} >= 0.5 ? "
     counts: Drawing = (

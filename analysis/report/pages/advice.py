@@ -12,14 +12,13 @@ from cudnn_sweep.analysis.answering.advice import (
     Advice,
     Alternative,
     KernelChange,
-    kernel_changes_of,
+    kernel_changes,
 )
 from cudnn_sweep.analysis.answering.advice_words import advice_facts, advice_headline
 from cudnn_sweep.analysis.answering.answers import typed
 from cudnn_sweep.analysis.asking.database import Database
-from cudnn_sweep.analysis.printable import cudnn_version
 from cudnn_sweep.analysis.report.pages.page import Entry, Page, Rows
-from cudnn_sweep.analysis.words import counted, milliseconds, percent
+from cudnn_sweep.analysis.words import counted, cudnn_version, milliseconds, percent
 
 ABOUT = (
     "What a job of so many steps takes with torch.backends.cudnn.benchmark on and off, by the trials that are "
@@ -68,8 +67,7 @@ def gather(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
             "asked": found[True],
             "other_start": found.get(False),
             "kernels": [
-                asdict(each)
-                for each in kernel_changes_of(database, sweep_id, found[True]["cell_id"])
+                asdict(each) for each in kernel_changes(database, sweep_id, found[True]["cell_id"])
             ],
             "alternatives": [each for each in others if _is_beside(each, found[True])],
             "frozen": [each for each in kept if each["cell_id"] == found[True]["cell_id"]],

@@ -173,7 +173,6 @@ def _contradicting(figures: Sequence[Row]) -> Iterator[Samples]:
 
 
 def _clarity(row: Row) -> float:
-    """How far its value is from 1, on a logarithmic scale."""
     return abs(log(row["value"])) if row["value"] and row["value"] > 0 else 0.0
 
 

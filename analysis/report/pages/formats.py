@@ -79,7 +79,6 @@ def _article(entry: Entry, role: str) -> str:
 
 
 def _table(table: Table | None) -> str:
-    """Closed until somebody opens it."""
     if table is None:
         return ""
     head = "".join(f"<th>{escape(name)}</th>" for name in table.header)
@@ -99,7 +98,6 @@ def _cell(table: Table, place: int, text: str) -> str:
 
 
 def as_markdown(shown: Shown) -> str:
-    """Ends in a line break."""
     parts = [
         f"# {shown.page.title}",
         *map(escaped_line, shown.measured),

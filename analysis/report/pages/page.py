@@ -9,10 +9,9 @@ from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.declared import declared
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.errors import ReportError
-from cudnn_sweep.analysis.printable import cudnn_version
-from cudnn_sweep.analysis.storing.reference import REFERENCE
+from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.stored import Stored
-from cudnn_sweep.analysis.words import counted
+from cudnn_sweep.analysis.words import counted, cudnn_version
 
 Row: TypeAlias = Mapping[str, Any]
 Rows: TypeAlias = list[dict[str, Any]]

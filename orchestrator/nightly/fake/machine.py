@@ -4,16 +4,18 @@ It runs whole plans in seconds through the same records and the same store, to t
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
+from typing import Annotated, Literal
 from uuid import uuid4
 
 import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeFloat, PositiveFloat
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.settle import LAUNCH_BOUND
@@ -21,15 +23,13 @@ from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.cluster.strict.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
-from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeScript
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, Trial, narrow
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import standings
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply
-from cudnn_sweep.orchestrator.recording.progress import Progress
 from cudnn_sweep.orchestrator.recording.record import make_record
-from cudnn_sweep.orchestrator.recording.recorder import Recorder
+from cudnn_sweep.orchestrator.recording.recorder import Progress, Recorder
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.running.run_sweep import planned_on
 from cudnn_sweep.orchestrator.showing.say import say
@@ -49,8 +49,12 @@ from cudnn_sweep.workloads.cells.measurement import (
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment, our_version
 from cudnn_sweep.workloads.hashes import content_hash
+from cudnn_sweep.workloads.strict import STRICT
 from cudnn_sweep.workloads.survey import Survey, workload_facts
+from cudnn_sweep.workloads.warnings import WarningName
 
+Day = Annotated[date, BeforeValidator(lambda text: date.fromisoformat(str(text)))]
+EVER = date.min
 UUID = "GPU-fake"
 BEGINS = time(2, 30, tzinfo=UTC)
 OTHERS_WHERE_CONFIRMED = ("software", "replicate", "block", "trial_id")  # than in the suite
@@ -58,6 +62,86 @@ OTHERS_WHERE_CONFIRMED = ("software", "replicate", "block", "trial_id")  # than 
 MIB = 2**20
 SEARCH_RATIOS = (0.7, 1.0, 1.3)  # of benchmark on to off: it helps, is equal, or hurts
 COLD_TIMES = {"empty": 200.0, "warm": 20.0}  # first call to an iteration
+
+
+class _Strict(BaseModel):
+    model_config = STRICT | ConfigDict(populate_by_name=True)
+
+
+class FakeNoise(_Strict):
+    """Standard deviations of logarithms."""
+
+    night: NonNegativeFloat = 0.01
+    """Noise that the processes of a cell have in common in one night."""
+    process: NonNegativeFloat = 0.01
+    """Noise that each process has besides, of its own."""
+
+
+class FakeInstalled(_Strict):
+    """Software and hardware from a night on; what is not given stays as it was."""
+
+    first: Day = Field(default=EVER, alias="from")
+    torch: str | None = None
+    cuda: str | None = None
+    cudnn: int | None = None
+    driver: str | None = None
+    version: str | None = None
+    power_limit_w: float | None = None
+    gpu_memory_bytes: int | None = None
+    gpu_uuid: str | None = None
+    host: str | None = None
+    cpu_model: str | None = None
+
+
+class FakeEffect(_Strict):
+    where: Mapping[str, str] = {}
+    """Fields as `sweep launch --only` takes them; all trials where there is none."""
+    first: Day = Field(default=EVER, alias="from")
+    last: Day = Field(default=date.max, alias="to")
+    cause: Literal["software", "hardware"] = "software"
+    """Trials of the last good software have no effect that software causes."""
+    time: PositiveFloat = 1.0
+    a_night: PositiveFloat = 1.0
+    """Time again, each night more."""
+    wall: PositiveFloat = 1.0
+    """Wall time alone: where it is far above 1 the loop waits for the CPU."""
+    device: PositiveFloat = 1.0
+    """Time on the GPU alone."""
+    cold: PositiveFloat = 1.0
+    memory: PositiveFloat = 1.0
+    error: PositiveFloat = 1.0
+    engine: str | None = None
+    status: Literal["error", "out_of_memory", "crash", "timeout"] | None = None
+    lost: bool = False
+    """The trial takes its worker along: no record comes."""
+    warning: WarningName | None = None
+
+    def applies(self, trial: Trial, night: date) -> bool:
+        is_of_other_software = bool(trial.software) and self.cause == "software"
+        if is_of_other_software or not self.first <= night <= self.last:
+            return False
+        return all(trial.has(field, value) for field, value in self.where.items())
+
+
+class FakeScript(_Strict):
+    """The file that `sweep nightly --fake` takes; docs/nightly.md has one."""
+
+    seed: int = 0
+    gpu: str = "NVIDIA H200"
+    trial_s: PositiveFloat = 2.0
+    """How long each trial takes, by the fake's own clock, which a budget goes by."""
+    noise: FakeNoise = FakeNoise()
+    installed: list[FakeInstalled] = []
+    last_good: FakeInstalled = FakeInstalled()
+    """The other software, where trials of two are interleaved."""
+    effects: list[FakeEffect] = []
+
+    def installed_at(self, night: date) -> dict[str, str | int | float]:
+        found: dict[str, str | int | float] = {}
+        for each in sorted(self.installed, key=lambda each: each.first):
+            if each.first <= night:
+                found |= each.model_dump(exclude={"first"}, exclude_none=True)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +248,6 @@ class FakeTrial:
         return other[-1] if other else f"fake_kernel_{content_hash(chosen)[:6]}"
 
     def _draw(self, *what: str) -> float:
-        """A normal random number."""
         seed = int(content_hash((self.script.seed, *what)), 16)
         return float(np.random.default_rng(seed).standard_normal())
 

@@ -12,7 +12,7 @@ from cudnn_sweep.analysis.answering.cell_names import (
     whole_names,
 )
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.orchestrator.showing.labels import as_row, cell_labels
+from cudnn_sweep.orchestrator.showing.plan_text import as_row, cell_labels
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.listed_shapes import ListedShape
 from cudnn_sweep.workloads.problem import ConvProblem

@@ -40,8 +40,8 @@ from cudnn_sweep.analysis.storing.schema import (
     to_table,
 )
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of, settings_of
-from cudnn_sweep.orchestrator.showing.labels import config_label
+from cudnn_sweep.orchestrator.planning.standing import contrasts_of, settings_of
+from cudnn_sweep.orchestrator.showing.plan_text import config_label
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.hardware import environment
 from tests.analysis.conftest import make_pair

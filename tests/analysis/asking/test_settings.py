@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cudnn_sweep.analysis.asking import settings_sql
+from cudnn_sweep.analysis.asking import settings as settings_sql
 from cudnn_sweep.analysis.asking.settings import (
     as_text,
     besides_usual,

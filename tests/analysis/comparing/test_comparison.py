@@ -6,10 +6,11 @@ import pytest
 from scipy import stats
 
 from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.comparing.bisection import next_to_try, read_candidates
 from cudnn_sweep.analysis.comparing.comparison import (
     Comparison,
     compare,
+    next_to_try,
+    read_candidates,
     suggestion,
 )
 from cudnn_sweep.analysis.errors import QueryError

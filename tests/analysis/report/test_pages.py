@@ -23,7 +23,7 @@ from cudnn_sweep.analysis.report.pages.formats import (
     dots,
 )
 from cudnn_sweep.analysis.report.pages.page import Entry, Samples, Shown, find_page, pages, show
-from cudnn_sweep.analysis.storing.reference import REFERENCE
+from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.analysis.storing.stored import open_stored
 from tests.analysis.conftest import in_cell, make_pair, make_record

@@ -12,7 +12,7 @@ from cudnn_sweep.analysis.answering.marked import marked_columns
 from cudnn_sweep.analysis.asking import database
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import load_query
-from cudnn_sweep.analysis.storing.reference import REFERENCE
+from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.cli.drawing import draw, draw_marked

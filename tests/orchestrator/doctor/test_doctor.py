@@ -10,18 +10,25 @@ from typing import Any
 import pytest
 
 from cudnn_sweep.cluster.errors import LocalRayError
-from cudnn_sweep.orchestrator.doctor import gpu_checks, self_test
+from cudnn_sweep.orchestrator.doctor import examine as self_test
+from cudnn_sweep.orchestrator.doctor import gpu_checks
 from cudnn_sweep.orchestrator.doctor.check import Check
-from cudnn_sweep.orchestrator.doctor.examine import THIS_MACHINE, DoctorOptions, Probes, examine
+from cudnn_sweep.orchestrator.doctor.examine import (
+    THIS_MACHINE,
+    Comparison,
+    DoctorOptions,
+    Probes,
+    check_comparison,
+    check_pairs,
+    examine,
+)
 from cudnn_sweep.orchestrator.doctor.gpu_checks import check_gpus
-from cudnn_sweep.orchestrator.doctor.self_test import Comparison, check_comparison, check_pairs
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import Pinning
 from cudnn_sweep.orchestrator.locks import sweep_lock as locks
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
-from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.process.survey import survey
+from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts
 from cudnn_sweep.workloads.cells.suite import CellAxes
 from cudnn_sweep.workloads.survey import Survey

@@ -20,8 +20,12 @@ from cudnn_sweep.orchestrator.freezing.freeze import freeze
 from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed
 from cudnn_sweep.orchestrator.launching.advising import advise, suite_to_compare
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, FreezeOptions
-from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
-from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
+from cudnn_sweep.orchestrator.nightly.fake.machine import (
+    FakeEffect,
+    FakeMachine,
+    FakeNoise,
+    FakeScript,
+)
 from cudnn_sweep.orchestrator.running.run_sweep import Planned
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
 from tests.orchestrator.freezing.fake_probe import VERSION, FakeProbe

@@ -21,10 +21,10 @@ from cudnn_sweep.cluster.local.local_ray import OBJECT_STORE_BYTES
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked, models_asked, models_missing, share_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.plan import Shard
 from cudnn_sweep.orchestrator.planning.request import request_of
-from cudnn_sweep.orchestrator.planning.shard import Shard
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.recording.progress import Progress, SlotState
+from cudnn_sweep.orchestrator.recording.recorder import Progress, SlotState
 from cudnn_sweep.orchestrator.remote.driver import a_process_each, models_of
 from cudnn_sweep.orchestrator.remote.events import Ended, Recorded, Started, from_line, to_line
 from cudnn_sweep.orchestrator.remote.follow import Follower, MergedSweeps

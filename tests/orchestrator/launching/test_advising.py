@@ -19,8 +19,12 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.advising import advise, try_step
 from cudnn_sweep.orchestrator.launching.one_step import plan_step, suite_of
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
-from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
-from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
+from cudnn_sweep.orchestrator.nightly.fake.machine import (
+    FakeEffect,
+    FakeMachine,
+    FakeNoise,
+    FakeScript,
+)
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.workloads.hardware.environment import Environment
 

@@ -17,16 +17,14 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
-from cudnn_sweep.cluster.reach.known import SentJob
+from cudnn_sweep.cluster.reach.jobs import SentJob
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.launching import destinations
-from cudnn_sweep.orchestrator.launching.destinations import destination_of
-from cudnn_sweep.orchestrator.launching.launch import launch
-from cudnn_sweep.orchestrator.launching.launch_here import Here
+from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of, launch
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.events import Ended, Event, Progressed, to_line
 from cudnn_sweep.orchestrator.remote.inside import Inside
 from cudnn_sweep.orchestrator.remote.launch_there import BroughtUpCluster, RunningCluster

@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.launching.advising import advise, try_step
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, StepOptions
-from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
-from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeScript
+from cudnn_sweep.orchestrator.nightly.fake.machine import FakeEffect, FakeMachine, FakeScript
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
 
 NEXT = re.compile(r"^Next: sweep (.*)$", re.MULTILINE)

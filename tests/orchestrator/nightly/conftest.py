@@ -16,8 +16,8 @@ from cudnn_sweep.analysis.nightly.reports import as_json, junit, markdown, write
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.night import run_night
-from cudnn_sweep.orchestrator.planning.night_name import NightName
 from cudnn_sweep.orchestrator.planning.options import NightOptions
+from cudnn_sweep.orchestrator.planning.spec import NightName
 
 FILES = {
     "cluster.yaml": """

@@ -17,14 +17,12 @@ from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.nightly import news as news_room
-from cudnn_sweep.orchestrator.nightly.accepting import accept_change
-from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
-from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
-from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of
+from cudnn_sweep.orchestrator.nightly import night as news_room
+from cudnn_sweep.orchestrator.nightly.diary import accept_change
+from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine, FakeScript
+from cudnn_sweep.orchestrator.nightly.night import WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.webhook import News
-from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.process.survey import survey
+from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.schedule.check import check
 from tests.orchestrator.nightly.conftest import CRASH, FILES, RunNight, options_of, outcome

@@ -13,7 +13,7 @@ from cudnn_sweep.analysis.nightly.outcome import Acceptance
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.diary import Diary, as_sent_alert
-from cudnn_sweep.orchestrator.planning.night_name import NightName
+from cudnn_sweep.orchestrator.planning.spec import NightName
 from tests.made_up_night import Night
 
 DAY = date(2026, 3, 2)

@@ -18,8 +18,8 @@ from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports import as_json, junit, markdown
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.analysis.nightly.series import SeriesKey
-from cudnn_sweep.orchestrator.nightly import news as news_room
-from cudnn_sweep.orchestrator.nightly.accepting import accept_change
+from cudnn_sweep.orchestrator.nightly import night as news_room
+from cudnn_sweep.orchestrator.nightly.diary import accept_change
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.webhook import News
 from cudnn_sweep.orchestrator.planning.options import NightOptions

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import pytest
 
-from cudnn_sweep.cluster.nightly_keys import WebhookKeys
+from cudnn_sweep.cluster.keys import WebhookKeys
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
 from cudnn_sweep.orchestrator.nightly.webhook import (
     News,

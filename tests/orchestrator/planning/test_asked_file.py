@@ -6,8 +6,7 @@ import pytest
 
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.orchestrator.planning.asked_file import asked_file
-from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec, asked_file
 
 SUITE = "cells: [{workload: noop}]\n"
 

@@ -12,11 +12,10 @@ from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
-from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan, narrow
+from cudnn_sweep.orchestrator.planning.plan import Plan, Shard, make_plan, narrow, read_shard
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.planning.spec import load_suite
+from cudnn_sweep.orchestrator.planning.standing import contrasts_of
 from cudnn_sweep.orchestrator.recording.recorder import Recorder
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import expand_cells
@@ -141,7 +140,7 @@ def test_recorders_of_two_shards_share_a_sweep_and_compact_it_at_once(
 ) -> None:
     """Each makes parts of whatever lies there, the other's records too."""
     monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 3)
-    monkeypatch.setattr("cudnn_sweep.analysis.storing.collector.COMPACT_EVERY", 3)
+    monkeypatch.setattr("cudnn_sweep.analysis.storing.store.COMPACT_EVERY", 3)
     plan = plan_of("noop", replicates=14)
     session = session_of(plan, "shared", tmp_path)
 

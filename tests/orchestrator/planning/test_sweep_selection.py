@@ -11,16 +11,15 @@ from cudnn_sweep.analysis.answering.verdicts import verdicts
 from cudnn_sweep.analysis.storing.progress import MOST_REPEATS, blocks_of
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow
+from cudnn_sweep.orchestrator.planning.plan import Plan, Shard, Trial, narrow, read_shard
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
-from cudnn_sweep.orchestrator.planning.shard import Shard, read_shard
 from cudnn_sweep.orchestrator.planning.sweep_selection import (
     SweepChoice,
     SweepSelection,
     choose_sweep,
 )
 from cudnn_sweep.orchestrator.process.protocol import Status
-from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import repeats_of, run_rounds, session_for
 from cudnn_sweep.orchestrator.showing.summary import split_lines
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment

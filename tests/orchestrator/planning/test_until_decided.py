@@ -16,10 +16,14 @@ from rich.console import Console
 from cudnn_sweep.analysis.answering.verdicts import contrast_states, verdicts
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.orchestrator.launching import launch_here
-from cudnn_sweep.orchestrator.launching.launch import launch
-from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
-from cudnn_sweep.orchestrator.nightly.fake.script import FakeEffect, FakeNoise, FakeScript
+from cudnn_sweep.orchestrator.launching import destinations
+from cudnn_sweep.orchestrator.launching.destinations import launch
+from cudnn_sweep.orchestrator.nightly.fake.machine import (
+    FakeEffect,
+    FakeMachine,
+    FakeNoise,
+    FakeScript,
+)
 from cudnn_sweep.orchestrator.nightly.request import read_night
 from cudnn_sweep.orchestrator.planning.options import (
     LaunchOptions,
@@ -29,7 +33,7 @@ from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running.place import RunSession
 from cudnn_sweep.orchestrator.running.run_sweep import Planned, Ran, plan_sweep, run_sweep
 from cudnn_sweep.workloads.cells.suite import LOOKS
@@ -148,7 +152,7 @@ def test_a_launch_that_is_cut_prints_the_table_and_next_steps_of_one_that_ends(
     machine: FakeMachine, options: LaunchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = Cut(script=machine.script, night=machine.night)
-    monkeypatch.setattr(launch_here, "ThisMachine", lambda: cut)
+    monkeypatch.setattr(destinations, "ThisMachine", lambda: cut)
     told = Console(record=True, width=160)
     with pytest.raises(KeyboardInterrupt):
         launch(replace(options, minutes=0.4, json=True), told)

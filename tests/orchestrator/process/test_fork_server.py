@@ -8,9 +8,8 @@ from time import monotonic
 import pytest
 
 from cudnn_sweep.orchestrator.errors import ServerError
-from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import PROTOCOL, Request, SurveyJob
-from cudnn_sweep.orchestrator.process.survey import survey
 
 
 def test_module_that_ends_python_is_named(server: ForkServer, tmp_path: Path) -> None:

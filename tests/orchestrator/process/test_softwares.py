@@ -14,9 +14,8 @@ from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection, choose_sweep
 from cudnn_sweep.orchestrator.process import client
-from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import REQUEST, Request, SurveyJob
-from cudnn_sweep.orchestrator.process.survey import survey
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.hardware.environment import Environment

@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import ScheduleError
-from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine
-from cudnn_sweep.orchestrator.nightly.fake.script import FakeScript
+from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine, FakeScript
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.schedule import schedule
 from cudnn_sweep.orchestrator.schedule.entry import (

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.recording.progress import Failure, Progress, SlotState
+from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress, SlotState
 from cudnn_sweep.orchestrator.showing import display
 from cudnn_sweep.orchestrator.showing.display import LiveDisplay, PlainDisplay, now_and_then
 from tests.makers import MakePlan

@@ -11,18 +11,17 @@ from cudnn_sweep.analysis.answering.cell_names import stored_names
 from cudnn_sweep.analysis.answering.verdicts import break_evens, verdicts
 from cudnn_sweep.analysis.report.payload import WARNINGS
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.session import session_of
+from cudnn_sweep.orchestrator.planning.standing import contrasts_of
 from cudnn_sweep.orchestrator.planning.sweep_selection import (
     SweepChoice,
     SweepSelection,
     choose_sweep,
 )
 from cudnn_sweep.orchestrator.process.protocol import Status
-from cudnn_sweep.orchestrator.recording.hopeless import Hopeless, cause, configs_to_fail
-from cudnn_sweep.orchestrator.recording.progress import Progress
+from cudnn_sweep.orchestrator.recording.recorder import Hopeless, Progress, cause, configs_to_fail
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, UNFINISHED, end_of
 from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary, slow_gpu_lines
 from cudnn_sweep.orchestrator.showing.verdict_table import ratio_text, verdict_table

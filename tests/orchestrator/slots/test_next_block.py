@@ -12,9 +12,8 @@ from scipy import stats
 from cudnn_sweep.analysis.answering.verdicts import contrast_states
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
-from cudnn_sweep.orchestrator.planning.standing import standings
+from cudnn_sweep.orchestrator.planning.standing import contrasts_of, standings
 from cudnn_sweep.orchestrator.slots import tune_host
 from cudnn_sweep.orchestrator.slots.next_block import FIRST_BLOCKS, InOrder, UntilDecided, asking_of
 from cudnn_sweep.orchestrator.slots.tune_host import BlockSearcher

@@ -19,12 +19,10 @@ from rich.console import Console
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.local.janitor import processes_of
 from cudnn_sweep.cluster.local.local_ray import LocalRay, local_ray
-from cudnn_sweep.orchestrator.planning.contrasts import contrasts_of, verdicts_of
-from cudnn_sweep.orchestrator.planning.plan import make_plan
+from cudnn_sweep.orchestrator.planning.plan import Shard, make_plan
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
-from cudnn_sweep.orchestrator.planning.shard import Shard
-from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.process.survey import survey
+from cudnn_sweep.orchestrator.planning.standing import contrasts_of, verdicts_of
+from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.showing.display import now_and_then, watch
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec

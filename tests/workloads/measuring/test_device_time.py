@@ -12,20 +12,18 @@ from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.calibration import calibrate
 from cudnn_sweep.workloads.measuring.choice import read_choice
-from cudnn_sweep.workloads.measuring.cuda_graph import (
+from cudnn_sweep.workloads.measuring.device import Device
+from cudnn_sweep.workloads.measuring.device_time import (
     CannotCapture,
     capture,
     check_capturable,
-    replay_ms,
-)
-from cudnn_sweep.workloads.measuring.device import Device
-from cudnn_sweep.workloads.measuring.device_time import (
     profiled_kernels,
+    replay_ms,
     time_flushed,
     time_profiled,
     time_replays,
 )
-from cudnn_sweep.workloads.measuring.loops import Loop
+from cudnn_sweep.workloads.measuring.steady import Loop
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.precision import find_precision

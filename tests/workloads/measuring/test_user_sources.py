@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.measuring.user_sources import workload_hash
+from cudnn_sweep.workloads.measuring.trial import workload_hash
 from cudnn_sweep.workloads.training.choice import ModelChoice
 from cudnn_sweep.workloads.user_code import import_named
 

@@ -14,8 +14,8 @@ from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring import choice, steady
 from cudnn_sweep.workloads.measuring.cold import time_cold
-from cudnn_sweep.workloads.measuring.loops import Loop
 from cudnn_sweep.workloads.measuring.sampling import Sampled
+from cudnn_sweep.workloads.measuring.steady import Loop
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.problem import Shape

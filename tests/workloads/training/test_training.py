@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from cudnn_sweep.workloads.measuring.cuda_graph import capture, check_capturable
+from cudnn_sweep.workloads.measuring.device_time import capture, check_capturable
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.training.loss import floating_tensors, make_loss
 from cudnn_sweep.workloads.training.optimiser import OPTIMISERS

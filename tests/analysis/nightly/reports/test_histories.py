@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.nightly.reports.histories import levels
+from cudnn_sweep.analysis.nightly.reports.page import levels
 from cudnn_sweep.analysis.nightly.series import PEAK_MEMORY, STEADY_WALL
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from cudnn_sweep.orchestrator.cli import standing_by
-from cudnn_sweep.orchestrator.process import stuck
-from cudnn_sweep.orchestrator.process.stuck import NO_ANSWER_S, SERVER, StuckBelow
+from cudnn_sweep.orchestrator.cli import standing_by as stuck
+from cudnn_sweep.orchestrator.cli.standing_by import NO_ANSWER_S, SERVER, StuckBelow
 
 ROOT, RECORDER, FORK_SERVER, TRIAL = 100, 101, 102, 103
 SLEEPS, STOPPED, IN_KERNEL = "S (sleeping)", "T (stopped)", "D (disk sleep)"
