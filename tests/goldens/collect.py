@@ -436,10 +436,13 @@ class Goldens:
 
     @contextmanager
     def _nights(self) -> Iterator[Path]:
-        here = Path(mkdtemp(dir=self._folder))
         reports = "cudnn_sweep.analysis.nightly.reports.write.night_reports"
-        with chdir(here), patch(reports, lambda: REPORTS):
-            yield here
+        with (
+            TemporaryDirectory(dir=self._folder) as here,
+            chdir(here),
+            patch(reports, lambda: REPORTS),
+        ):
+            yield Path(here)
 
     def _doctor(self) -> dict[str, list[dict[str, str]]]:
         """On the fake machine, with each fake GPU, quickly. What it says of this machine is left out."""
