@@ -151,8 +151,7 @@ apart as (
 ),
 
 -- Few starts tell their scatter badly: three degrees of freedom of what starts scatter by elsewhere
--- are added, 11% (551 of them in docs/results/h200-2026-11-22/turns, as much for long starts as for
--- short ones).
+-- are added, 11%, for long and short starts (551 of them in docs/results/h200-2026-11-22/turns).
 scattered as (
     select
         cell,
@@ -234,8 +233,7 @@ spreads as (
     select * from job_spreads('wholes', 'scattered', 'seen', of_runs)
 ),
 
--- Student's quantiles, once each: DuckDB plans anew what a name stands for wherever the same select
--- uses it.
+-- Student's quantiles, once each: DuckDB plans a name anew wherever the same select uses it.
 spread_wholes as (
     select
         wholes.*,
