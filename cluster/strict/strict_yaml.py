@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Container, Iterable, Iterator
 from difflib import get_close_matches
+from functools import cache
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -72,8 +73,13 @@ def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
             text, strict=True, extra="forbid", context={"folder": document.file.parent}
         )
     except ValidationError as error:
-        mistakes = _explain(error, adapter.json_schema(), document, at)
+        mistakes = _explain(error, _schema(model), document, at)
         raise document.refusal(mistakes) from None
+
+
+@cache  # to write it takes longer than to read most files
+def _schema(model: type) -> Schema:
+    return TypeAdapter(model).json_schema()
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:

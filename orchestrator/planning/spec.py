@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -153,6 +154,11 @@ def load_suite(name: str) -> SuiteSpec:
         raise SpecError(fault)
     if is_path(name):
         return read_strict(Path(name), SuiteSpec)
+    return _bundled(name)
+
+
+@cache
+def _bundled(name: str) -> SuiteSpec:
     with as_file(SUITES.joinpath(f"{name}.yaml")) as file:
         suite = read_strict(file, SuiteSpec)
     return with_field_cases(suite) if name == FIELD_SUITE else suite

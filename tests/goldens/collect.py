@@ -26,7 +26,6 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from rich.console import Console
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
-from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.formats import to_json
@@ -60,6 +59,7 @@ from cudnn_sweep.workloads.survey import Survey, workload_facts
 from tests.goldens.made_up import write_made_up
 from tests.made_up_night import nights_like_it
 from tests.orchestrator.nightly import test_month as month
+from tests.orchestrator.typed import invoke
 
 Collect: TypeAlias = Callable[[], Any]
 Device: TypeAlias = Literal["cuda", "cpu"]
@@ -105,11 +105,6 @@ query nope --results made-up
 query helps_or_hurts --results made-up --min-effect lots
 query helps_or_hurts --results made-up --nope 1
 query helps_or_hurts --results made-up --min-effect -0.03
-query helps_or_hurts --results made-up --min-effect nan
-query helps_or_hurts --results made-up --min-effect inf
-query helps_or_hurts --results made-up --field bench
-query break_even --results made-up --per week
-query advice --results made-up --state cold
 query sweeps --results nowhere
 query sweeps --results made-up --sweep-id nope
 query sweeps --results .
@@ -141,11 +136,9 @@ report --results empty --page field_cases --format markdown
 compare night-1 gone --results torn
 compare software-last-good software-new --results made-up
 compare night-1 claims --results one --reference --json
-compare night-1 claims --results one --reference --fail-on hurts
 report --results made-up --page nope
 report --results made-up --steps 5
 report --results nowhere
-report --results made-up --page field_cases --output field.html
 report --results made-up --against night-2026-03-01-made-up --output two.html
 report --results made-up --against night-2026-03-01-made-up --sweep-id friday
 report --results made-up --against night-2026-03-01-made-up --sweep-id night-2026-03-01-made-up
@@ -161,11 +154,7 @@ compare night ours=0.1.0 --results made-up
 compare torch=3.0 2.12.0 --results made-up
 compare colour=red 2.12.0 --results made-up
 compare night-2026-03-01-made-up ours=0.1.0 --results made-up
-compare 2026-03-01 2026-03-03 --results made-up
-compare h200 b200 --results made-up --where problem=network/conv1 --where precision=fp32
 compare 2.11.0 2.12.0 --results made-up --fail-on worse
-compare 2.11.0 2.12.0 --results made-up --fail-on hurts
-compare 2.11.0 2.12.0 --results made-up --fail-on helps
 repro N042
 repro nope
 repro nope --results made-up
@@ -249,6 +238,19 @@ audit --shapes mine.csv audited.py
 schema nope
 nope
 """
+ANSWERED = """
+query helps_or_hurts --results made-up --min-effect nan
+query helps_or_hurts --results made-up --min-effect inf
+query helps_or_hurts --results made-up --field bench
+query advice --results made-up --state cold
+query break_even --results made-up --per week
+compare night-1 claims --results one --reference --fail-on hurts
+report --results made-up --page field_cases --output field.html
+compare 2.11.0 2.12.0 --results made-up --fail-on hurts
+compare 2.11.0 2.12.0 --results made-up --fail-on helps
+compare 2026-03-01 2026-03-03 --results made-up
+compare h200 b200 --results made-up --where problem=network/conv1 --where precision=fp32
+"""  # commands whose answers take long, and are told as those of others are
 ASKED = """
 advice steps=20 state=warm
 advice hours=0.5 runs=10000
@@ -309,7 +311,8 @@ FILES = {  # which some of them ask for
 
 class Goldens:
     """Collects each golden, by its file's name. `whole`: also what takes longer than CI has for it, above all the
-    answers over docs/results. Two pages are not here, but compared as docs/claims.md and docs/field.md.
+    answers over docs/results. Two pages are not here, but compared as docs/claims.md and docs/field.md: what they
+    are made of is asked over the reference there, and here as a whole.
     """
 
     def __init__(self, *, whole: bool) -> None:
@@ -319,6 +322,14 @@ class Goldens:
         made_up = self._folder / "made-up"
         write_made_up(made_up)
         self.stores = {"reference": Path(str(REFERENCE)), "made-up": made_up}
+        self._asked_of = tuple(self.stores) if whole else ("made-up",)
+        self._places = {
+            str(REFERENCE): "REFERENCE",
+            str(self._folder): "FOLDER",
+            str(RESULTS): "RESULTS",
+            str(ROOT): "ROOT",
+            f"rayVersion: {version('ray')}": "rayVersion: RAY",
+        }
         if whole:
             found = {part.parent.parent for part in RESULTS.rglob("sweep=*/*.parquet")}
             self.stores |= {str(each.relative_to(RESULTS)): each for each in sorted(found)}
@@ -328,18 +339,17 @@ class Goldens:
         found: dict[str, Collect] = {
             **{f"answers/{name}.json.xz": self._answers(name) for name in query_names()},
             **{
-                f"answers/{name}.json.xz": self._answers(name, "reference", "made-up")
+                f"answers/{name}.json.xz": self._answers(name, *self._asked_of)
                 for name in part_names()
             },
             "answers/asked.json.xz": self._asked,
             "reports/made-up.json.xz": self._report("made-up"),
-            "pages/advice-made-up.md": self._page("advice", "made-up"),
             "reports/nights.json.xz": reports_of_nights,
             "nights/planted.json.xz": self._planted_nights,
             "plans.json.xz": plans,
             "doctor.json": self._doctor,
             "help.txt": help_of_all,
-            "commands.txt": self._commands,
+            "commands.txt": lambda: self._commands(COMMANDS),
             "mistakes.txt": self._mistakes,
         }
         return found | (self._slow() if self._whole else {})
@@ -351,8 +361,9 @@ class Goldens:
             **{f"reports/{n.replace('/', '-')}.json.xz": self._report(n) for n in others},
             "reports/made-up.md": self._words("made-up"),
             "reports/made-up-against.md": self._words("made-up", *against),
-            "pages/advice-reference.md": self._page("advice", "reference"),
+            **{f"reports/advice-{n}.md": self._page("advice", n) for n in ("reference", "made-up")},
             "nights/fake.json.xz": self._fake_nights,
+            "commands-answered.txt": lambda: self._commands(ANSWERED),
         }
 
     def close(self) -> None:
@@ -371,7 +382,7 @@ class Goldens:
         return answers
 
     def _asked(self) -> dict[str, dict[str, list[dict[str, Any]]]]:
-        found: dict[str, dict[str, list[dict[str, Any]]]] = {"reference": {}, "made-up": {}}
+        found: dict[str, dict[str, list[dict[str, Any]]]] = {store: {} for store in self._asked_of}
         for line in ASKED.strip().splitlines():
             name, *given = shlex.split(line)
             query = load_query(name)
@@ -405,14 +416,7 @@ class Goldens:
         return self._plain(text)
 
     def _plain(self, text: str) -> str:
-        places = {
-            str(REFERENCE): "REFERENCE",
-            str(self._folder): "FOLDER",
-            str(RESULTS): "RESULTS",
-            str(ROOT): "ROOT",
-            f"rayVersion: {version('ray')}": "rayVersion: RAY",
-        }
-        for path, name in places.items():
+        for path, name in self._places.items():
             text = text.replace(path, name)
         return text
 
@@ -424,7 +428,8 @@ class Goldens:
             )
             shutil.copytree(PLANTED, here, dirs_exist_ok=True)
             shutil.copy(here / "planted.py", here / "stack.py")
-            return [_night(night, measure=False) for night in PLANTED_NIGHTS]
+            nights = PLANTED_NIGHTS if self._whole else PLANTED_NIGHTS[:4]
+            return [_night(night, measure=False) for night in nights]
 
     def _fake_nights(self) -> list[Any]:
         """The first nights of a month on the fake machine, which confirms what it finds."""
@@ -466,7 +471,7 @@ class Goldens:
             for kind in kinds
         }
 
-    def _commands(self) -> str:
+    def _commands(self, commands: str) -> str:
         """What commands print, and their exit codes: `$ command`, `[code]`, output and messages. They look at the
         fake machine.
         """
@@ -482,8 +487,9 @@ class Goldens:
             chdir(self._folder),
             patch(f"{machine}.look", lambda _, suite: place.look(suite)),
             patch("cudnn_sweep.orchestrator.process.client.ForkServer", None),
+            patch("cudnn_sweep.analysis.asking.database.FEW_ROWS", 5000),  # one DuckDB for them all
         ):
-            for line in COMMANDS.strip().splitlines():
+            for line in commands.strip().splitlines():
                 code, text = typed(*shlex.split(line.replace("REFERENCE", str(REFERENCE))))
                 parts.append(f"$ sweep {line}\n[{code}]\n{self._plain(text).rstrip()}\n")
         return "\n".join(parts)
@@ -558,7 +564,7 @@ def typed(*arguments: str) -> tuple[int, str]:
 
     with patch("cudnn_sweep.orchestrator.cli.failing.leave", leave):
         terminal = {"COLUMNS": str(WIDTH), "NO_COLOR": "1", "TERM": "dumb"}
-        done = CliRunner().invoke(app, list(arguments), env=terminal, prog_name="sweep")
+        done = invoke(arguments, env=terminal, prog_name="sweep")
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return done.exit_code, "\n".join(line.rstrip() for line in done.output.splitlines()) + "\n"

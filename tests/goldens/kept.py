@@ -59,6 +59,8 @@ def differences(name: str, found: Any) -> list[str]:
     before = read(name)
     if name.startswith("answers/"):  # in CI over fewer stores than are kept
         before = {store: rows for store, rows in before.items() if store in found}
+    elif name.startswith("nights/"):  # and fewer nights
+        before = before[: len(found)]
     same = SAME_IN_REPORTS if name.startswith("reports/") else SAME
     told = [f"{name}{each}" for each in _differences("", before, found, same)]
     more = [f"{name}: {len(told) - SHOWN} more"] if len(told) > SHOWN else []

@@ -14,7 +14,7 @@ from tests.goldens.collect import Goldens
 
 SLOW = ("answers", "nights")
 WHOLE = os.environ.get("SWEEP_GOLDENS") == "all"
-KINDS = ("answers", "reports", "pages", "nights", "plans", "doctor", "help", "commands", "mistakes")
+KINDS = ("answers", "reports", "nights", "plans", "doctor", "help", "commands", "mistakes")
 HOW = "make goldens shows all; where it is meant, make goldens write=1 and a line in CHANGELOG.md"
 
 
