@@ -73,12 +73,12 @@ def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
             text, strict=True, extra="forbid", context={"folder": document.file.parent}
         )
     except ValidationError as error:
-        mistakes = _explain(error, _schema(model), document, at)
+        mistakes = _explain(error, _schema(model), document, at)  # type: ignore[arg-type]
         raise document.refusal(mistakes) from None
 
 
 @cache  # to write it takes longer than to read most files
-def _schema(model: type) -> Schema:
+def _schema(model: Any) -> Schema:
     return TypeAdapter(model).json_schema()
 
 

@@ -10,19 +10,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from ruamel.yaml import YAML
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError, LaunchFileError
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, cells_named, choose_suite, load_suite
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.errors import WorkloadError
+from tests.orchestrator.typed import invoke
 
 Attempts = Callable[[int, int], int]
 MISTAKES = (AnalysisError, ClusterError, OrchestratorError, WorkloadError)
@@ -196,7 +196,7 @@ def test_no_option_ends_in_a_traceback(
     for _ in range(attempts(30, 1000)):
         words = odd_line(dice)
         began = time.process_time()
-        done = CliRunner().invoke(app, words)
+        done = invoke(words)
         wrong += [f"{words}: {told}" for told in faults(done, words)]
         if time.process_time() - began > LONG_S:
             wrong.append(f"{words}: it took too long")

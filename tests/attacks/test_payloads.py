@@ -19,13 +19,12 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.console import Console
 from ruamel.yaml import YAML
-from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.nightly.reports.write import write_reports
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.nightly.night import WhereToLook, news_of, show
 from cudnn_sweep.orchestrator.nightly.webhook import slack_body
+from tests.orchestrator.typed import invoke
 
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.nightly.outcome import NightOutcome
@@ -90,7 +89,7 @@ def test_names_in_results_stay_text_wherever_they_are_shown(
             store = open_store(str(results))
             store.write_part(measured["sweep_id"][0].as_py(), hostile(measured, payload, kept))
         say_all(every_name, payload)
-        refused = CliRunner().invoke(app, ["repro", trial, "--results", str(every_name)])
+        refused = invoke(["repro", trial, "--results", str(every_name)])
         assert refused.exit_code == 2 and "a script knows none" in refused.stderr, refused.output
         say_code(names, trial, payload)
         done += 1
@@ -101,7 +100,7 @@ def say_code(results: Path, trial: str, payload: str) -> None:
     """What is pasted into a shell, a file of Python and an issue."""
 
     def sweep(*words: str) -> str:
-        done = CliRunner().invoke(app, ["repro", trial, *words, "--results", str(results)])
+        done = invoke(["repro", trial, *words, "--results", str(results)])
         assert done.exit_code == 0, (payload, done.output, done.exception)
         return done.stdout
 
@@ -116,7 +115,7 @@ def say_code(results: Path, trial: str, payload: str) -> None:
 
 def say_all(results: Path, payload: str) -> None:
     def sweep(*words: str) -> str:
-        done = CliRunner().invoke(app, [*words, "--results", str(results)])
+        done = invoke([*words, "--results", str(results)])
         assert done.exit_code == 0, (payload, done.output, done.exception)
         return done.stdout
 

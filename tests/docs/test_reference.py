@@ -11,14 +11,13 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from reference.page import SECTIONS, every_def
 from reference.python import door, members
 from ruamel.yaml import YAML
-from typer.testing import CliRunner
 
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.strict.strict_yaml import read_strict
-from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
+from tests.orchestrator.typed import invoke
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/launch-file.md").read_text()
@@ -39,7 +38,7 @@ def schemas() -> dict[str, Draft202012Validator]:
     """As `sweep schema` prints them."""
     found = {}
     for name in ("launch-file", "suite"):
-        schema = json.loads(CliRunner().invoke(app, ["schema", name]).stdout)
+        schema = json.loads(invoke(["schema", name]).stdout)
         Draft202012Validator.check_schema(schema)
         found[name] = Draft202012Validator(schema)
     return found
@@ -48,7 +47,7 @@ def schemas() -> dict[str, Draft202012Validator]:
 @pytest.mark.parametrize("name", ["launch-file", "suite"])
 def test_an_install_has_the_page_of_keys(name: str) -> None:
     """It comes with the package, which docs/ does not."""
-    assert CliRunner().invoke(app, ["schema", name, "--page"]).stdout == PAGE
+    assert invoke(["schema", name, "--page"]).stdout == PAGE
 
 
 def content(text: str) -> Any:
@@ -128,6 +127,5 @@ def test_what_contributing_imports_is_on_the_page() -> None:
 
 
 def test_path_of_a_schema_is_that_of_the_file_that_is_printed() -> None:
-    runner = CliRunner()
-    path = Path(runner.invoke(app, ["schema", "suite", "--path"]).stdout.strip())
-    assert path.read_text() == runner.invoke(app, ["schema", "suite"]).stdout
+    path = Path(invoke(["schema", "suite", "--path"]).stdout.strip())
+    assert path.read_text() == invoke(["schema", "suite"]).stdout

@@ -66,6 +66,7 @@ Device: TypeAlias = Literal["cuda", "cpu"]
 
 ROOT = Path(__file__).parents[2]
 MISTAKES = Path(__file__).parent / "mistakes.yaml"
+TYPED = Path(__file__).parent / "commands.yaml"  # questions with parameters too
 ONE_RECORD = ROOT / "tests/analysis/data/schema-1.parquet"
 RESULTS = ROOT / "docs/results"
 WIDTH = 100
@@ -89,230 +90,12 @@ OF_THE_COMPARISON = re.compile(
     r"^\| (started|took) \|.*\n", re.MULTILINE
 )  # when a night was compared
 OF_THIS_MACHINE = ("CPU", "Ray", "results", "temporary files", "compute caches", "GPU 0 cores")
-COMMANDS = """
---version
-suites
-suites --json
-workloads
-workloads --json
-query --list
-query sweeps --results made-up
-query helps_or_hurts --results made-up
-query failures --results made-up --format csv
-query nights --results made-up --format markdown
-query helps_or_hurts --help
-query nope --results made-up
-query helps_or_hurts --results made-up --min-effect lots
-query helps_or_hurts --results made-up --nope 1
-query helps_or_hurts --results made-up --min-effect -0.03
-query sweeps --results nowhere
-query sweeps --results made-up --sweep-id nope
-query sweeps --results .
-query
-query --min-effect 0.1 helps_or_hurts
-query failures --results made-up --sweep-id
-query failures stray --results made-up
-query 'select 1' --format parquet --results made-up
-query asked/drift.sql --results made-up
-query asked/drift.sql --results made-up --help
-query records --results made-up
-query 'from helps_or_hurts' --results made-up
-query 'from helps_or_hurts' --results made-up --help
-query 'select workload, steady_wall_ms from records' --results one --format json
-query 'select cell from records' --results one
-query failures --results one
-query failures --results one --sweep-id gone
-query helps_or_hurts --results one
-query helps_or_hurts --results empty --format json
-query 'select count(*) as n from records' --results torn --format csv
-query 'select count(*) as n from records' --results one --results torn --results empty --format csv
-query 'select count(*) as n, min(gpu) as gpu from records' --reference --json
-query 'select count(*) as n from records' --reference --results one --results empty --json
-query my_slowest --least-ms 2.5 --results one --format csv
-query queries/my_slowest.sql --least-ms 2.5 --results one --format csv
-report --results empty --format markdown
-report --results torn --format markdown
-report --results empty --page field_cases --format markdown
-compare night-1 gone --results torn
-compare software-last-good software-new --results made-up
-compare night-1 claims --results one --reference --json
-report --results made-up --page nope
-report --results made-up --steps 5
-report --results nowhere
-report --results made-up --against night-2026-03-01-made-up --output two.html
-report --results made-up --against night-2026-03-01-made-up --sweep-id friday
-report --results made-up --against night-2026-03-01-made-up --sweep-id night-2026-03-01-made-up
-report --results made-up --against night-2026-03-01-made-up --field benchmark
-compare 2.11.0 2.12.0 --results made-up
-compare 2.11.0 9.9.9 --results made-up
-compare 2.11.0 2.12.0 --results made-up --where driver=1.0
-compare 2.11.0 2.12.0 --results made-up --where drier=1.0
-compare 2.11.0 2.12.0 --results made-up --where torch=2.11.0
-compare 2.11.0 2.12.0 --results made-up --sweep-id 2.11*
-compare torch=2.1 2.12.0 --results made-up
-compare night ours=0.1.0 --results made-up
-compare torch=3.0 2.12.0 --results made-up
-compare colour=red 2.12.0 --results made-up
-compare night-2026-03-01-made-up ours=0.1.0 --results made-up
-compare 2.11.0 2.12.0 --results made-up --fail-on worse
-repro N042
-repro nope
-repro nope --results made-up
-repro 0bf74acf30572149 --results REFERENCE --issue
-launch nowhere.yaml --dry-run
-launch preload.yaml
-launch there.yaml
-launch there.yaml --json
-launch --json --dry-run
-launch --only workload
-launch --shard 1/2
-launch --resume a --new
-launch --new --sweep-id a
-launch --sweep-id a/b
-launch --suite nope --dry-run
-launch noops.yaml --dry-run --sweep-id june --shard 2/2
-launch noops.yaml --dry-run --shard 5/4
-launch noops.yaml --dry-run --sweep-id june --shard 9/9
-launch noops.yaml --dry-run --replicates 8
-launch noops.yaml --dry-run --replicates decided
-launch noops.yaml --dry-run --replicates decided:10
-launch noops.yaml --dry-run --replicates decided:2
-launch noops.yaml --dry-run --replicates some
-launch noops.yaml --dry-run --replicates 0
-launch gone.yaml --dry-run
-launch regime.yaml --dry-run
-launch red.yaml --dry-run
-launch two.yaml --dry-run
-launch two.yaml --dry-run --only benchmark=true
-launch two.yaml --dry-run --only benchmark=true --only replicate=7
-launch two.yaml --dry-run --only problem=tutorials/rgb224
-launch two.yaml --dry-run --only colour=red
-launch two.yaml --dry-run --only workload=noop
-launch pods.yaml
-launch pods.yaml --manifest
-launch claimed.yaml --manifest --at 02:30
-launch kubernetes.yaml --manifest --at 02:30
-launch pods.yaml --manifest --at 02:30 --only benchmark=0
-launch noops.yaml --manifest
-launch suite.yaml --dry-run
-launch suite.yaml --suite quick
-launch nets.py
-launch noops.yaml --at 02:30
-nightly nowhere.yaml
-nightly --night tomorrow
-nightly night-3.yaml --fake tim.yaml
-nightly night-3.yaml --fake problm.yaml
-nightly night-3.yaml --fake leaves.yaml
-schedule install nowhere.yaml
-schedule install night-1.yaml --at 02:30 --cron --dry-run
-schedule install night-2.yaml --at 02:30 --cron --dry-run
-schedule install noops.yaml --at 2:30 --cron --dry-run
-status nowhere.yaml
-attach nowhere.yaml
-doctor --telemetry fake_hot
-try nets.py:Net --input 1x3x8x8 --argument width=NaN
-try nets.py:Net --input 1x3x8x8 --argument 'width={"a": [1e999]}'
-try nets.py:Net --input 0x3x8x8
-try nets.py:Net --input 8
-try nets.py:Net --input 8,3,8,8
-try nets.py:Net --input 8xthree
-try nets.py:Net --input 8x3x32x32 --input 8x4x32x32
-advise nets.py:Net --input 8x3x32x32 --regime fresh --shapes s.csv
-advise nets.py:Net --input 8x3x32x32 --shapes nowhere.csv
-try gone.py:Net
-try no_such_package:Net
-try no_such_workload
-advise batch_norm --from-store --input 8x3x32x32 --regime '{cycle: {sizes: 4}}' --hours 2.5 --memory-limit 12 --runs 3
-freeze batch_norm --output there.yaml
-freeze batch_norm --output missing/a.json
-freeze batch_norm --check bare.json
-trace nope:nope
-trace nets:small --input 2x3x8x8 --output there.yaml
-trace nets --input 2x3x8x8
-trace nets:small --argument 6 --input 2x3x8x8
-trace nets:small --input 2x7 --input 2x3x8x8
-trace nets:small --input 3,4
-audit nowhere.py
-audit --shapes x.txt audited.py
-audit --shapes mine.csv audited.py
-schema nope
-nope
-"""
-ANSWERED = """
-query helps_or_hurts --results made-up --min-effect nan
-query helps_or_hurts --results made-up --min-effect inf
-query helps_or_hurts --results made-up --field bench
-query advice --results made-up --state cold
-query break_even --results made-up --per week
-compare night-1 claims --results one --reference --fail-on hurts
-report --results made-up --page field_cases --output field.html
-compare 2.11.0 2.12.0 --results made-up --fail-on hurts
-compare 2.11.0 2.12.0 --results made-up --fail-on helps
-compare 2026-03-01 2026-03-03 --results made-up
-compare h200 b200 --results made-up --where problem=network/conv1 --where precision=fp32
-"""  # commands whose answers take long, and are told as those of others are
-ASKED = """
-advice steps=20 state=warm
-advice hours=0.5 runs=10000
-advice memory_limit_gib=0.002
-advice is_over=false steps=100000
-break_even per=shape
-break_even iterations=1000
-break_even field=deterministic
-compare_gpus baseline=env-b200 candidate=NVIDIA\\ H200
-compare_software baseline=2.12.0
-compare_software candidate=2.11.0 baseline=software-new
-compare_software candidate=software-new
-compare_software candidate=2.11.0
-compare_software candidate=1.0
-decided of_cells=100
-helps_or_hurts field=deterministic
-helps_or_hurts field=twin baseline=0 candidate=1
-helps_or_hurts worst=5 iterations=10
-layout_effect baseline=channels_last candidate=contiguous
-model_step field=deterministic
-precision_cost candidate=tf32
-precision_cost baseline=tf32 candidate=bf16
-slow_gpus least_trials=1 threshold=0.2
-what_was_chosen field=benchmark_limit baseline=10 candidate=0
-what_was_chosen field=twin baseline=0 candidate=1
-"""  # questions with parameters
-FILES = {  # which some of them ask for
-    "asked/drift.sql": "-- Since when? '$at' is none\nselect '$on' from records where torch < $before",
-    "preload.yaml": "metadata: {sweep: {preload: [no_such_package.nets]}}",
-    "there.yaml": "metadata: {sweep: {address: '127.0.0.1:1'}}",
-    "other.sql": "-- $price MONEY = 3: of something else\nselect 1\n",
-    "queries/my_slowest.sql": "-- Which is slowest?\n-- $least_ms DOUBLE = 0: anything\nselect $least_ms as ms\n",
-    "one/sweep=night-1/note": "",
-    "torn/sweep=night-1/part-2.parquet": "PAR1",
-    "empty/note": "",
-    "noops.yaml": "metadata: {sweep: {cells: [{workload: noop}], replicates: 6}}",
-    "two.yaml": "metadata: {sweep: {cells: [{workload: conv, problem: [tutorials/rgb224, tutorials/rgb256]}]}}",
-    "suite.yaml": "cells: [{workload: noop}]\n",
-    "pods.yaml": "metadata: {sweep: {kubernetes: {namespace: a, image: b, workers: 1, gpus: 1}}}",
-    "claimed.yaml": "metadata: {sweep: {kubernetes: {namespace: a, image: b, workers: 1, gpus: 1, results_claim: c}}}",
-    "wrong.yaml": "cells: [{workload: conv, problem: tutorials/rgb}]",
-    "gone.yaml": "metadata: {sweep: {cells: [{workload: 'gone.py:x'}]}}",
-    "regime.yaml": "metadata: {sweep: {cells: [{workload: mnist, regime: 'cudnn_sweep.workloads.regime:ShapeRegime'}]}}",
-    "red.yaml": "metadata: {sweep: {cells: [{workload: 'net [red].py:net', input: 1x3x8x8}]}}",
-    "net [red].py": "import torch\nnet = torch.nn.Conv2d(3, 4, 1)\n",
-    "kubernetes.yaml": (ROOT / "cluster/examples/kubernetes.yaml").read_text(),
-    "bare.json": '{"version": 1, "rules": []}',
-    "audited.py": "print('is run')\n",
-    "mine.csv": "batch,count\n1,1\n",
-    "tim.yaml": "effects: [{tim: 2.0}]",
-    "problm.yaml": "effects: [{where: {problm: x}, time: 2.0}]",
-    "leaves.yaml": "effects: [{where: {benchmark: '1'}, time: 2.0}]",
-    "night-3.yaml": "metadata: {sweep: {nightly: {suite: suite.yaml}}}",
-    "night-1.yaml": "metadata: {sweep: {nightly: {webhook: {url_file: gone}}}}",
-    "night-2.yaml": "metadata: {sweep: {nightly: {suite: wrong.yaml}}}",
-}
 
 
 class Goldens:
     """Collects each golden, by its file's name. `whole`: also what takes longer than CI has for it, above all the
-    answers over docs/results. Two pages are not here, but compared as docs/claims.md and docs/field.md: what they
-    are made of is asked over the reference there, and here as a whole.
+    answers over docs/results. Two pages are not here, but compared as docs/claims.md and docs/field.md: so is what
+    CI sees of the answers to claims.
     """
 
     def __init__(self, *, whole: bool) -> None:
@@ -322,6 +105,7 @@ class Goldens:
         made_up = self._folder / "made-up"
         write_made_up(made_up)
         self.stores = {"reference": Path(str(REFERENCE)), "made-up": made_up}
+        self._typed = _read(TYPED.read_text())
         self._asked_of = tuple(self.stores) if whole else ("made-up",)
         self._places = {
             str(REFERENCE): "REFERENCE",
@@ -338,18 +122,14 @@ class Goldens:
     def every(self) -> dict[str, Collect]:
         found: dict[str, Collect] = {
             **{f"answers/{name}.json.xz": self._answers(name) for name in query_names()},
-            **{
-                f"answers/{name}.json.xz": self._answers(name, *self._asked_of)
-                for name in part_names()
-            },
             "answers/asked.json.xz": self._asked,
             "reports/made-up.json.xz": self._report("made-up"),
             "reports/nights.json.xz": reports_of_nights,
             "nights/planted.json.xz": self._planted_nights,
-            "plans.json.xz": plans,
+            "plans.json.xz": lambda: plans(("cuda", "cpu") if self._whole else ("cuda",)),
             "doctor.json": self._doctor,
             "help.txt": help_of_all,
-            "commands.txt": lambda: self._commands(COMMANDS),
+            "commands.txt": lambda: self._commands(self._typed["commands"]),
             "mistakes.txt": self._mistakes,
         }
         return found | (self._slow() if self._whole else {})
@@ -358,12 +138,16 @@ class Goldens:
         others = [name for name in self.stores if name != "made-up"]
         against = ("--against", "night-2026-03-01-made-up")
         return {
+            **{
+                f"answers/{name}.json.xz": self._answers(name, "reference", "made-up")
+                for name in part_names()
+            },
             **{f"reports/{n.replace('/', '-')}.json.xz": self._report(n) for n in others},
             "reports/made-up.md": self._words("made-up"),
             "reports/made-up-against.md": self._words("made-up", *against),
             **{f"reports/advice-{n}.md": self._page("advice", n) for n in ("reference", "made-up")},
             "nights/fake.json.xz": self._fake_nights,
-            "commands-answered.txt": lambda: self._commands(ANSWERED),
+            "commands-answered.txt": lambda: self._commands(self._typed["answered"]),
         }
 
     def close(self) -> None:
@@ -383,7 +167,7 @@ class Goldens:
 
     def _asked(self) -> dict[str, dict[str, list[dict[str, Any]]]]:
         found: dict[str, dict[str, list[dict[str, Any]]]] = {store: {} for store in self._asked_of}
-        for line in ASKED.strip().splitlines():
+        for line in self._typed["asked"].splitlines():
             name, *given = shlex.split(line)
             query = load_query(name)
             values = query.parse_values(dict(each.split("=") for each in given))
@@ -476,7 +260,8 @@ class Goldens:
         fake machine.
         """
         parts = []
-        for name, text in FILES.items():
+        launch_file = (ROOT / "cluster/examples/kubernetes.yaml").read_text()
+        for name, text in {**self._typed["files"], "kubernetes.yaml": launch_file}.items():
             (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self._folder / name).write_text(text)
         for store in ("one", "torn"):
@@ -487,7 +272,6 @@ class Goldens:
             chdir(self._folder),
             patch(f"{machine}.look", lambda _, suite: place.look(suite)),
             patch("cudnn_sweep.orchestrator.process.client.ForkServer", None),
-            patch("cudnn_sweep.analysis.asking.database.FEW_ROWS", 5000),  # one DuckDB for them all
         ):
             for line in commands.strip().splitlines():
                 code, text = typed(*shlex.split(line.replace("REFERENCE", str(REFERENCE))))
@@ -502,7 +286,7 @@ class Goldens:
         for name in ("launch-file", "suite"):
             schemas[name] = Draft202012Validator(json.loads(typed("schema", name)[1]))
         with chdir(mkdtemp(dir=self._folder)):
-            for what, kind in YAML(typ="safe", pure=True).load(MISTAKES.read_text()).items():
+            for what, kind in _read(MISTAKES.read_text()).items():
                 file = Path("shapes.csv" if "beside" in kind else kind.get("file", "suite.yaml"))
                 schema = schemas["launch-file" if "file" in kind else "suite"]
                 Path("suite.yaml").write_text(kind.get("beside", ""))
@@ -529,10 +313,14 @@ def reports_of_nights() -> dict[str, dict[str, Any]]:
     return found
 
 
+def _read(text: str) -> Any:
+    return YAML(typ="safe", pure=True).load(text)
+
+
 def _takes(schema: Draft202012Validator, text: str) -> bool:
     """What is no YAML, no schema sees."""
     try:
-        return bool(schema.is_valid(YAML(typ="safe", pure=True).load(text)))
+        return bool(schema.is_valid(_read(text)))
     except (YAMLError, ValueError):
         return True
 
@@ -583,14 +371,14 @@ def _paths(command: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...
             yield from _paths(each, (*above, name))
 
 
-def plans() -> dict[str, Any]:
-    """Of every suite, on a GPU and on a CPU: its plan hash, and of each cell how many trials it has with a hash of
+def plans(asked: tuple[Device, ...]) -> dict[str, Any]:
+    """Of every suite, on a GPU or a CPU: its plan hash, and of each cell how many trials it has with a hash of
     their ids.
     """
     found: dict[str, Any] = {}
     for name in suite_names():
         suite = load_suite(name)
-        devices: tuple[Device, ...] = ("cuda",) if suite.needs_cuda else ("cuda", "cpu")
+        devices: tuple[Device, ...] = ("cuda",) if suite.needs_cuda else asked
         found |= {f"{name} on {device}": _plan(suite, name, device) for device in devices}
     return found
 

@@ -57,9 +57,9 @@ def differences(name: str, found: Any) -> list[str]:
     if name not in names():
         return [f"{name} is new"]
     before = read(name)
-    if name.startswith("answers/"):  # in CI over fewer stores than are kept
-        before = {store: rows for store, rows in before.items() if store in found}
-    elif name.startswith("nights/"):  # and fewer nights
+    if name.startswith(("answers/", "plans")):  # in CI of fewer stores and devices than are kept
+        before = {key: each for key, each in before.items() if key in found}
+    elif name.startswith("nights/"):  # and of fewer nights
         before = before[: len(found)]
     same = SAME_IN_REPORTS if name.startswith("reports/") else SAME
     told = [f"{name}{each}" for each in _differences("", before, found, same)]

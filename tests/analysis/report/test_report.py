@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.report.content import gather
@@ -19,8 +19,8 @@ from cudnn_sweep.analysis.report.pictures import drawn_rows, export, figures
 from cudnn_sweep.analysis.report.sheets import Sheet, plain
 from cudnn_sweep.analysis.report.single_file import escaped_json
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.orchestrator.cli import app
 from tests.analysis.conftest import in_cell, make_pair
+from tests.orchestrator.typed import invoke
 
 BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
 HOSTILE = "</script><script>window.pwned=1</script>\"'&\u2028"
@@ -232,7 +232,7 @@ def _column(found: Payload, table: str, name: str) -> list[object]:
 
 
 def _report(store: Store, *options: str) -> Result:
-    return CliRunner().invoke(app, ["report", "--results", store.location, *options])
+    return invoke(["report", "--results", store.location, *options])
 
 
 def test_each_cell_and_config_of_two_sweeps_is_a_row_of_one_chart(store: Store) -> None:

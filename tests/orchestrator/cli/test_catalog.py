@@ -1,18 +1,17 @@
 """`sweep suites` and `sweep workloads`: everything that there is, a line each; and what Tab completes."""
 
 import pytest
-from typer.testing import CliRunner
 
-from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.planning.spec import suite_names
 from cudnn_sweep.workloads.find_regime import regime_types
 from cudnn_sweep.workloads.find_state import state_types
 from cudnn_sweep.workloads.find_workload import bundled_workloads
 from cudnn_sweep.workloads.problem import load_problems
+from tests.orchestrator.typed import invoke
 
 
 def rows(command: str) -> dict[str, str]:
-    done = CliRunner(env={"COLUMNS": "200"}).invoke(app, [command], catch_exceptions=False)
+    done = invoke([command], {"COLUMNS": "200"}, catch_exceptions=False)
     assert done.exit_code == 0
     lines = [line for line in done.stdout.splitlines() if line]
     return {line.partition(" ")[0]: line.partition(" ")[2].strip() for line in lines}
@@ -52,6 +51,6 @@ def test_tab_completes(typed: str, completed: str) -> None:
         "COMP_WORDS": typed,
         "COMP_CWORD": str(typed.count(" ")),
     }
-    told = CliRunner().invoke(app, [], prog_name="sweep", env=asked)
+    told = invoke([], prog_name="sweep", env=asked)
     assert told.exit_code == 0, told.output
     assert told.stdout.split() == [completed]

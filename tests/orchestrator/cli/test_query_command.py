@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from cudnn_sweep.analysis.answering.marked import marked_columns
 from cudnn_sweep.analysis.asking import database
@@ -14,8 +14,8 @@ from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.cli.drawing import draw, draw_marked
+from tests.orchestrator.typed import invoke
 
 ROOT = Path(__file__).parents[3]
 ONE_RECORD = ROOT / "tests" / "analysis" / "data" / "schema-1.parquet"
@@ -104,7 +104,7 @@ def test_rows_wider_than_the_terminal_become_blocks() -> None:
 
 
 def _query(question: str, results: Path, *options: str) -> Result:
-    return CliRunner().invoke(app, ["query", question, "--results", str(results), *options])
+    return invoke(["query", question, "--results", str(results), *options])
 
 
 def test_sql_longer_than_a_file_name_may_be_is_answered(results: Path) -> None:
@@ -120,5 +120,5 @@ def test_results_are_those_of_the_launch_file(
     monkeypatch.chdir(tmp_path)
     results.rename(tmp_path / "elsewhere")
     (tmp_path / "cluster.yaml").write_text("metadata: {sweep: {results: elsewhere}}")
-    found = CliRunner().invoke(app, ["query", "select count(*) from records", "--format", "csv"])
+    found = invoke(["query", "select count(*) from records", "--format", "csv"])
     assert found.stdout.splitlines()[1] == "1"

@@ -8,16 +8,14 @@ from pathlib import Path
 import pytest
 import yaml  # type: ignore[import-untyped]
 from rich.console import Console
-from typer.testing import CliRunner
 
-from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.orchestrator.planning.traced_suite import suite_text
 from cudnn_sweep.orchestrator.showing.trace_table import trace_table
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
-from tests.orchestrator.typed import sweep
+from tests.orchestrator.typed import invoke, sweep
 
 FACTS = {
     "conv": WorkloadFacts(
@@ -185,7 +183,7 @@ def test_json_is_all_that_standard_output_has_and_the_suite_is_launched_as_it_is
 def test_inputs_are_described_as_in_a_suite(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(here)
     inputs = "{ids: {shape: [batch, length], dtype: int64, below: 10}, scale: {shape: []}}"
-    told = CliRunner().invoke(app, ["trace", "nets.py:Texts", "--input", "2x9", "--inputs", inputs])
+    told = invoke(["trace", "nets.py:Texts", "--input", "2x9", "--inputs", inputs])
     assert told.exit_code == 0, told.stderr
     assert "2x4x9 → 6" in told.stdout
     (again,) = [x for x in (here / "Texts.yaml").read_text().splitlines() if "sweep trace" in x]

@@ -9,12 +9,12 @@ from typing import NamedTuple, NoReturn, get_args
 import pytest
 import typer
 from typer.models import ArgumentInfo
-from typer.testing import CliRunner
 
 from cudnn_sweep.orchestrator.cli import app, failing
 from cudnn_sweep.orchestrator.cli.doctor import PROBLEM
 from cudnn_sweep.orchestrator.cli.failing import USAGE
 from cudnn_sweep.orchestrator.process.client import ForkServer
+from tests.orchestrator.typed import invoke
 
 TEXTS = ("results", "suite", "question", "model")  # parameters that take a path, among others
 ARGUMENTS = {"compare": ("2.9.0", "2.10.0"), "query": ("sweeps",), "trace": ("torch.nn:Conv2d",)}
@@ -124,7 +124,7 @@ def test_a_path_that_is_none_is_a_mistake_in_one_line(
     others = [*command.split(), *OPTIONS.get(command, "").split()]
     beside = () if parameter.name == "export" else ARGUMENTS.get(command, ())
     given = (path,) if parameter.is_argument else (f"--{parameter.name}", path, *beside)
-    done = CliRunner().invoke(app, [*others, *given])
+    done = invoke([*others, *given])
     assert isinstance(done.exception, SystemExit) or done.exception is None, done.exception
     assert "Usage:" not in done.output, "the path is all that is wrong"
     if command not in ("schedule show", "schedule remove"):  # of what is gone meanwhile

@@ -14,11 +14,9 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.reach.jobs import SentJob
-from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.launching import destinations
 from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of, launch
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
@@ -28,6 +26,7 @@ from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.events import Ended, Event, Progressed, to_line
 from cudnn_sweep.orchestrator.remote.inside import Inside
 from cudnn_sweep.orchestrator.remote.launch_there import BroughtUpCluster, RunningCluster
+from tests.orchestrator.typed import invoke
 
 LAUNCHED = """
 cluster_name: lab
@@ -115,7 +114,7 @@ def test_commands_that_a_detached_launch_names_work_as_they_are(
     monkeypatch.setattr(RunningCluster, "jobs", lambda self: nullcontext(jobs))
 
     def typed(*words: str) -> str:
-        return CliRunner().invoke(app, words, catch_exceptions=False).stdout
+        return invoke(words, catch_exceptions=False).stdout
 
     told = typed("launch", str(file.path), "--detach")
     attach, status, stop = re.findall(r"(?<=  )sweep .*|(?<=: )sweep .*", told)
@@ -180,7 +179,7 @@ def test_commands_of_a_cluster_that_is_not_as_it_was_end_in_one_line(
         file = read(tmp_path, f"metadata: {{sweep: {{address: '{address}', {NOOP}}}}}")
         job = SentJob(job_id="june-1", results=str(tmp_path / "results"), command="sweep launch")
         RunningCluster(file).known.remember(job)
-        done = CliRunner().invoke(app, [command, str(file.path)])
+        done = invoke([command, str(file.path)])
         assert done.exit_code == 2, done.output
         assert done.stderr.startswith("sweep: ") and done.stderr.count("\n") == 1, done.stderr
         return done.stderr
@@ -208,7 +207,7 @@ def test_a_sweep_that_has_ended_is_not_asked_to_end(
     RunningCluster(file).known.remember(job)
     ended = SimpleNamespace(state=lambda _: ("SUCCEEDED", ""))
     monkeypatch.setattr(RunningCluster, "jobs", lambda self: nullcontext(ended))
-    told = CliRunner().invoke(app, ["stop", str(file.path)], catch_exceptions=False)
+    told = invoke(["stop", str(file.path)], catch_exceptions=False)
     assert told.stdout == "june-1 has ended already: succeeded.\n"
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from tests.orchestrator.typed import python
+from tests.orchestrator.typed import invoke, python
 
 Typed: TypeAlias = Callable[..., Result]
 """What `sweep launch` with these words says."""
@@ -25,7 +24,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer) -
         "cudnn_sweep.orchestrator.running.this_machine.ForkServer", lambda **_: nullcontext(server)
     )
     monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", lambda code: None)
-    return lambda *words: CliRunner().invoke(app, ["launch", *words])
+    return lambda *words: invoke(["launch", *words])
 
 
 def test_suite_that_needs_cuda_is_refused_without(typed: Typed, tmp_path: Path) -> None:

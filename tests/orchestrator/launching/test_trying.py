@@ -8,13 +8,12 @@ from datetime import date
 from pathlib import Path
 
 from rich.console import Console
-from typer.testing import CliRunner
 
-from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.launching.advising import advise, try_step
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, StepOptions
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeEffect, FakeMachine, FakeScript
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE
+from tests.orchestrator.typed import invoke
 
 NEXT = re.compile(r"^Next: sweep (.*)$", re.MULTILINE)
 
@@ -44,7 +43,7 @@ def test_try_decides_by_five_blocks_and_its_answer_can_be_asked_again(tmp_path: 
 
 def _pasted(text: str) -> str:
     (command,) = NEXT.findall(text)
-    ran = CliRunner().invoke(app, shlex.split(command))
+    ran = invoke(shlex.split(command))
     assert ran.exit_code == 0, ran.output
     return ran.stdout
 

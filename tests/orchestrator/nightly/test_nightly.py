@@ -9,18 +9,16 @@ from typing import Any
 import pytest
 import typer
 from rich.console import Console
-from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.nightly.history import History, read_history
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.diary import pin_baseline
 from cudnn_sweep.orchestrator.schedule.check import check
 from tests.orchestrator.nightly.conftest import FILES, RunNight, options_of, outcome
-from tests.orchestrator.typed import sweep
+from tests.orchestrator.typed import invoke, sweep
 
 
 def history(day: int = 1) -> History:
@@ -121,7 +119,7 @@ def test_what_was_not_foreseen_is_no_regression(
 
     monkeypatch.setattr("cudnn_sweep.orchestrator.nightly.night.run_night", fails)
     monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", _raise_exit)
-    done = CliRunner().invoke(app, ["nightly", "--fake", "script.yaml"])
+    done = invoke(["nightly", "--fake", "script.yaml"])
     assert done.exit_code == 3
     assert "could not tell: ZeroDivisionError: of a library's" in done.stderr
 

@@ -16,13 +16,11 @@ import jsonschema  # type: ignore[import-untyped]
 import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml  # type: ignore[import-untyped]
-from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.manifests.kubernetes import RESULTS_FOLDER
-from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.launching.destinations import destination_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of
@@ -30,6 +28,7 @@ from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.remote.inside import Inside
 from cudnn_sweep.orchestrator.remote.manifest import manifest
 from cudnn_sweep.orchestrator.remote.staging import take_own_code
+from tests.orchestrator.typed import invoke
 from tests.test_docs import sample
 
 pytestmark = pytest.mark.clustered
@@ -245,7 +244,7 @@ def test_more_code_than_a_config_map_holds_is_refused(mine: Path) -> None:
 
 def test_nothing_but_yaml_is_printed() -> None:
     assert len(printed(EXAMPLE)) == 2
-    done = CliRunner().invoke(app, ["launch", str(EXAMPLE), "--manifest"])
+    done = invoke(["launch", str(EXAMPLE), "--manifest"])
     assert done.exit_code == 0
     assert [each["kind"] for each in yaml.safe_load_all(done.stdout)] == ["ConfigMap", "RayJob"]
 

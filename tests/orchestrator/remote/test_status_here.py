@@ -8,19 +8,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.locks.sweep_lock import holder_of, sweep_lock
 from cudnn_sweep.orchestrator.planning.session import session_of
 from tests.makers import MakePlan, RecordOf
+from tests.orchestrator.typed import invoke
 
 ENDED = datetime(2026, 11, 24, 8, 7, 15, tzinfo=UTC)
 
 
 def status(*words: str) -> str:
-    told = CliRunner().invoke(app, ["status", *words])
+    told = invoke(["status", *words])
     assert told.exit_code == 0, told.output
     return told.output
 

@@ -13,9 +13,7 @@ from shutil import which
 from typing import TYPE_CHECKING
 
 import pytest
-from typer.testing import CliRunner
 
-from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import ScheduleError
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine, FakeScript
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
@@ -27,6 +25,7 @@ from cudnn_sweep.orchestrator.schedule.entry import (
     parse_time,
 )
 from cudnn_sweep.orchestrator.schedule.schedule import CRON, Scheduled, next_time_of
+from tests.orchestrator.typed import invoke
 
 if TYPE_CHECKING:
     from tests.makers import Need
@@ -132,10 +131,10 @@ def test_dry_run_prints_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.M
     file = tmp_path / "my cluster.yaml"
     file.write_text("metadata: {sweep: {nightly: {suite: quick}}}")
     words = ["schedule", "install", str(file), "--at", "02:30", "--dry-run"]
-    line = CliRunner().invoke(app, [*words, "--cron"]).stdout
+    line = invoke([*words, "--cron"]).stdout
     assert line.startswith("30 2 * * * exec >> ")
     assert f" 2>&1; cd {tmp_path} && exec " in line and f"nightly '{file}' # cudnn-sweep " in line
-    units = CliRunner().invoke(app, [*words, "--systemd"]).stdout
+    units = invoke([*words, "--systemd"]).stdout
     assert "OnCalendar=*-*-* 02:30:00" in units and f"nightly '{file}'\"\n" in units
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
@@ -147,7 +146,7 @@ def test_networks_that_a_night_leaves_out_are_told(
     file = tmp_path / "cluster.yaml"
     file.write_text("cluster_name: lab")
     words = ["schedule", "install", str(file), "--at", "02:30", "--cron", "--dry-run"]
-    told = CliRunner().invoke(app, words)
+    told = invoke(words)
     assert told.exit_code == 0
     assert "hint: a night leaves out torchvision.models:resnet50: " in told.stderr
 
@@ -203,7 +202,7 @@ def test_crontab_that_cannot_be_read_is_not_overwritten(
 def test_what_is_scheduled_is_told_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = Scheduled(by="cron", next_time="2026-11-23 02:30", text="30 2 * * * sweep nightly")
     monkeypatch.setattr(schedule, "find", lambda file: [entry])
-    told = CliRunner().invoke(app, ["schedule", "show", str(tmp_path / "lab.yaml"), "--json"])
+    told = invoke(["schedule", "show", str(tmp_path / "lab.yaml"), "--json"])
     found = json.loads(told.stdout)
     assert found["file"] == str(tmp_path / "lab.yaml")
     assert [Scheduled(**each) for each in found["schedules"]] == [entry]
