@@ -39,12 +39,12 @@ where b.in_turns and c.in_turns;
 --
 -- `choice` is what the two ran, null where that is not known of both.
 --
--- A sweep that looks at its cells after some numbers of blocks spends a `share` of the error at each
--- look. `is_over`: no further block comes, so that two blocks or more may spend what the looks before
--- left. Time that is up does not take sides. Else the verdict of the last look stands, the
+-- A sweep that looks at its cells after some numbers of blocks spends a `share` of the error at
+-- each look. `is_over`: no further block comes, so that two blocks or more may spend what the looks
+-- before left. Time that is up does not take sides. Else the verdict of the last look stands, the
 -- blocks after it wait (`waits`), and before the first look it is `too_early`. That holds for
--- contrasts of which the sweep has both sides. Several sweeps of one cell: the mean over its blocks of
--- what each one's sweep may spend.
+-- contrasts of which the sweep has both sides. Several sweeps of one cell: the mean over its blocks
+-- of what each one's sweep may spend.
 create or replace macro block_pairs(
     flag, from_value, to_value, of_sweep, is_over := true
 ) as table
@@ -302,7 +302,7 @@ looked as (
         greatest(len(list_filter(looks, lambda look: look <= recorded)), 1) as reached,
         not is_over and looks is not null and last_look = 0 as is_before_looks,
         not is_over and pairing = 'paired' and number > last_look and last_look > 0 as waits,
-        not beside_others and not coalesce(list_contains(looks, recorded), true) as is_between,
+        not coalesce(list_contains(looks, recorded), true) as is_between,
         case
             when looks is null then 1
             when is_over and recorded > 1 then 1 - spent(looks_before, len(looks))
@@ -322,6 +322,6 @@ select
         min(own_share) over cell
     ), 4) as share,
     bool_and(is_before_looks) over cell as too_early,
-    bool_or(is_between) over cell as between_looks
+    bool_and(is_between) over cell as between_looks
 from looked
 window cell as (partition by judged_cell);
