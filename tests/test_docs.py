@@ -88,8 +88,8 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
     samples = [("docs/sweeps.md", word) for word in ("budget_minutes", "little_memory")]
     more = [
         ("docs/kubernetes.md", "kubectl_image:"),
-        ("docs/your-training.md", "loss: cross_"),
-        ("docs/your-training.md", "my_training.py:train\n "),
+        ("docs/your-model.md", "loss: cross_"),
+        ("docs/your-model.md", "my_training.py:train\n "),
     ]
     for document, word in [*samples, *more]:
         file = tmp_path / "cluster.yaml"
