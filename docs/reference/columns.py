@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
@@ -35,18 +36,16 @@ def records_page() -> str:
 
 def _column(field: pa.Field, within: str = "") -> Iterator[str]:
     """A line for a column, and one for each field of the structs that it lists."""
-    assert field.metadata is not None
     lists_structs = pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type)
     shown = "list<struct>" if lists_structs else str(field.type).replace("item: ", "")
     null = "yes" if field.nullable else ""
-    said = field.metadata[b"meaning"].decode().replace("|", "\\|")
-    yield f"| `{within}{field.name}` | {shown} | {null} | {said} |"
+    yield f"| `{within}{field.name}` | {shown} | {null} | {_meaning(field)} |"
     if lists_structs:
         for inner in field.type.value_type:
             yield from _column(inner, f"{within}{field.name}[].")
 
 
-SHARED_BY = 4  # questions that have a parameter or a column with one meaning: it is explained once
+SHARED_BY = 3  # questions that have a parameter or a column with one meaning: it is explained once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +63,11 @@ class Explained:
     @property
     def row(self) -> str:
         return f"| {' | '.join((self.shown, *self.cells))} |"
+
+
+def _meaning(field: pa.Field) -> str:
+    assert field.metadata is not None
+    return str(field.metadata[b"meaning"].decode().replace("|", "\\|"))
 
 
 def questions_page() -> str:
@@ -84,7 +88,8 @@ def questions_page() -> str:
         "",
         "## Shared",
         "",
-        f"Parameters and columns that at least {SHARED_BY} questions have.",
+        f"Parameters and columns that at least {SHARED_BY} questions have. A column of a record means what it means in",
+        "[`records`](records.md).",
         *_table(PARAMETERS, _shared(parameters)),
         *_table(COLUMNS, _shared(columns)),
     ]
@@ -118,17 +123,33 @@ def _columns(database: Database, question: NamedQuery) -> Iterator[Explained]:
 
 def _shared(every: OfQuestions) -> list[Explained]:
     count = Counter(replace(each, is_bold=False) for of in every.values() for each in of)
-    shared = [each for each, questions in count.items() if questions >= SHARED_BY]
+    shared = [
+        each
+        for each, questions in count.items()
+        if questions >= SHARED_BY and not _is_recorded(each)
+    ]
     return sorted(shared, key=lambda each: each.name)
 
 
 def _explained(head: tuple[str, ...], every: OfQuestions, question: NamedQuery) -> Iterator[str]:
-    """The shared ones by name, the others in a table."""
+    """By name those of a record and those that are shared, the others in a table."""
     shared, of = _shared(every), every[question.name]
+    recorded = [each for each in of if _is_recorded(each)]
     named = [each for each in of if replace(each, is_bold=False) in shared]
-    if named:
-        yield from ["", f"[Shared](#shared) {head[0]}s: {', '.join(each.shown for each in named)}."]
-    yield from _table(head, [each for each in of if each not in named])
+    for which, those in (("[Record's](records.md)", recorded), ("[Shared](#shared)", named)):
+        if those:
+            yield from ["", f"{which} {head[0]}s: {', '.join(each.shown for each in those)}."]
+    yield from _table(head, [each for each in of if each not in [*recorded, *named]])
+
+
+def _is_recorded(each: Explained) -> bool:
+    return _recorded().get(each.name) == each.cells[-1]
+
+
+@cache
+def _recorded() -> dict[str, str]:
+    """What each column of a record means."""
+    return {field.name: _meaning(field) for field in arrow_schema()}
 
 
 def _table(head: tuple[str, ...], rows: list[Explained]) -> Iterator[str]:
