@@ -54,7 +54,7 @@ select
         when found.between_looks then 'open'
         when found.recorded_blocks >= found.at_most or found.blocks = 0 then 'hopeless'
         when
-            found.blocks > 1
+            found.blocks > 2
             and coalesce(found.blocks_alone, 1001) > found.at_most - found.recorded_blocks
             then 'hopeless'
         else 'open'
