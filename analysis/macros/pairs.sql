@@ -114,11 +114,11 @@ joined as (
         arg_max(columns(['env_hash', 'software_hash', 'workload_hash']), b),
         any_value(columns([
             'ok', 'trial_id', 'loop_kind', 'cache', 'steps', 'steady_wall_ms', 'steady_device_ms',
-            'source', 'kernels_source'
+            'source', 'kernels_source', 'started_at'
         ])) filter (where b) as 'b_\0', -- noqa: RF05
         any_value(columns([
             'ok', 'trial_id', 'loop_kind', 'cache', 'steps', 'steady_wall_ms', 'steady_device_ms',
-            'source', 'kernels_source'
+            'source', 'kernels_source', 'started_at'
         ])) filter (where c) as 'c_\0', -- noqa: RF05
         any_value(columns([
             'settings', 'first_ms', 'second_ms', 'one_time_ms', 'cache_entries',
@@ -161,6 +161,7 @@ kinds as (
         if(b_loop_kind <> c_loop_kind, 'mixed', coalesce(b_loop_kind, c_loop_kind)) as own_kind,
         least(len(baseline_first_ms), len(candidate_first_ms)) as shapes,
         (b_source is not distinct from c_source) as same_source,
+        b_started_at > c_started_at as began_second,
         baseline_fingerprint = candidate_fingerprint as same_bits,
         b_kernels_source = c_kernels_source as same_kernels_source
     from joined
@@ -195,7 +196,8 @@ paired as (
     select
         kinds.* exclude (
             b_ok, b_trial_id, b_loop_kind, b_cache, b_steps, b_steady_wall_ms, b_steady_device_ms,
-            b_source, b_kernels_source, c_ok, c_trial_id, c_loop_kind, c_cache,
+            b_source, b_kernels_source, b_started_at, c_started_at,
+            c_ok, c_trial_id, c_loop_kind, c_cache,
             c_steps, c_steady_wall_ms, c_steady_device_ms, c_source,
             c_kernels_source, place, own_kind, own_turns, same_place, same_source,
             same_kernels_source, shared

@@ -118,6 +118,10 @@ cells as (
         count(*) as all_blocks,
         exp(avg(log_of(baseline_ms)) filter (where counts)) as baseline_ms,
         exp(avg(log_of(candidate_ms)) filter (where counts)) as candidate_ms,
+        exp(
+            avg(log_ratio(candidate_ms, baseline_ms)) filter (where counts and began_second)
+            - avg(log_ratio(candidate_ms, baseline_ms)) filter (where counts and not began_second)
+        ) as order_ratio,
         min(baseline_ms) filter (where counts) as baseline_fastest_ms,
         max(baseline_ms) filter (where counts) as baseline_slowest_ms,
         min(candidate_ms) filter (where counts) as candidate_fastest_ms,
