@@ -11,7 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from cudnn_sweep.cluster.reach.jobs import Jobs, SentJob
-    from cudnn_sweep.orchestrator.remote.launch_there import RunningCluster
+    from cudnn_sweep.orchestrator.remote.clusters import RunningCluster
 
 File = Annotated[Path, typer.Argument(help="The launch file that was launched.")]
 

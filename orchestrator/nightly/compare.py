@@ -1,6 +1,5 @@
 """Compares what was measured tonight with the nights before: the night's outcome, and its series."""
 
-import socket
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -73,6 +72,16 @@ def compare(
     return outcome, screened.series
 
 
+def series_of(night: NightRequest, skipped: dict[str, str]) -> Sequence[Series]:
+    """The night's series, where it was compared elsewhere."""
+    diary = night.diary()
+    history = _read(night, diary.baseline(), skipped)
+    if history is None:
+        return ()
+    memory = remembered(diary.before(night.name), diary.accepted(), history)
+    return screen_all(history, memory).series
+
+
 def _read(night: NightRequest, first: date | None, skipped: dict[str, str]) -> History | None:
     name = night.name
     history = read_history(night.store(), name.launch, name.sweep_id, night.contrasts, first=first)
@@ -100,7 +109,7 @@ def not_measured(night: NightRequest, began: datetime, reasons: Sequence[str]) -
         findings=(),
         changes=(),
         new_baseline=None,
-        host=socket.gethostname(),
+        host=night.host,
     )
     return outcome, ()
 

@@ -24,6 +24,7 @@ from cudnn_sweep.orchestrator.nightly.request import NightRequest
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, OWN_SOFTWARE, Plan, Trial, balanced
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import settings_of
+from cudnn_sweep.orchestrator.running.place import NightPlace
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of, tell_stopped
 from cudnn_sweep.orchestrator.showing.plan_text import cell_labels
 from cudnn_sweep.orchestrator.showing.say import say, warn
@@ -49,22 +50,22 @@ def measure_again(
     new = [candidate for candidate in candidates if candidate.is_new]
     if not new:
         return {}
-    if not night.options.measure:
+    place = night.place
+    if not night.options.measure or place is None:
         fresh = _read(night)
         return fresh.judge_all(new, fresh.differences(), is_cut=True)
     try:
-        return _measure(night, new, console)
+        return _measure(night, place, new, console)
     except (OrchestratorError, ClusterError) as error:
         warn(console, f"warning: nothing could be measured again: {error}")
         return {}
 
 
 def _measure(
-    night: NightRequest, candidates: Sequence[Candidate], console: Console
+    night: NightRequest, place: NightPlace, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
     """Each look adds blocks, of what is not settled by then."""
-    place, store, confirm_id = night.place, night.store(), night.name.confirm_id
-    place.follow_running_jobs()
+    store, confirm_id = night.store(), night.name.confirm_id
     machine = place.look(night.suite)
     suite_name = night.request.suite_name
     whole = plan_of(suite_name, without_missing(night.suite, machine.workloads)[0], machine)

@@ -10,8 +10,6 @@ from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.process.protocol import EXACT
 from cudnn_sweep.orchestrator.recording.recorder import Progress
-from cudnn_sweep.orchestrator.remote.request import Node
-from cudnn_sweep.workloads.hardware.environment import Environment
 
 MARK = "\x1esweep "  # nobody prints a record separator by chance; str.splitlines ends a line at it
 
@@ -34,9 +32,9 @@ class Progressed:
     progress: Progress
     """How far the trials are that run now: the plan's, or blocks that run again."""
     planned: int
-    """How many trials of the sweep this job has planned in all."""
+    """How many trials of the sweep this launch has planned in all."""
     recorded: int
-    """How many trials of the sweep this job has recorded."""
+    """How many trials of the sweep this launch has recorded."""
     sweeps: int
     """How many sweeps, of a GPU model each, the job has."""
     kind: Literal["progressed"] = "progressed"
@@ -51,15 +49,12 @@ class Recorded:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NodesFound:
-    """The nodes that can take part; for a night, of one GPU model."""
+class Compared:
+    """What became of a night."""
 
-    nodes: tuple[Node, ...]
-    last_good: Environment | None = None
-    """What the Python that was asked for too finds."""
-    last_good_fails: str | None = None
-    """Why that Python does not come up."""
-    kind: Literal["nodes_found"] = "nodes_found"
+    outcome: str
+    """As `night.json` of its reports."""
+    kind: Literal["compared"] = "compared"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +67,7 @@ class Ended:
     kind: Literal["ended"] = "ended"
 
 
-Event = Annotated[Started | Progressed | Recorded | NodesFound | Ended, Field(discriminator="kind")]
+Event = Annotated[Started | Progressed | Recorded | Compared | Ended, Field(discriminator="kind")]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event, config=EXACT)
 
 

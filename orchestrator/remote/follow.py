@@ -17,9 +17,9 @@ from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.standing import verdicts_of
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.events import (
+    Compared,
     Ended,
     Event,
-    NodesFound,
     Progressed,
     Recorded,
     Started,
@@ -35,9 +35,8 @@ TRIES = 30  # in a row without a word before it is given up: the sweep itself go
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobReport:
     exit_code: int
-    found: NodesFound | None
-    progress: Progress
-    """Progress of the job's last session."""
+    outcome: str
+    """Of a night, as JSON; else empty."""
 
 
 class Follower:
@@ -56,8 +55,7 @@ class Follower:
         """All that the job has to say is said: Ray takes seconds more to end it."""
         self._exit_code: int | None = None
         self._reason: str | None = None
-        self._found: NodesFound | None = None
-        self._progress = Progress()
+        self._outcome = ""
 
     def take(self, line: str) -> None:
         event = from_line(line)
@@ -71,9 +69,8 @@ class Follower:
             self._start(event)
         elif isinstance(event, Progressed):
             self._sweeps.note(event.sweep_id, event.progress)
-            self._progress = event.progress
-        elif isinstance(event, NodesFound):
-            self._found = event
+        elif isinstance(event, Compared):
+            self._outcome = event.outcome
         elif isinstance(event, Recorded):
             self._keep(event)
         elif isinstance(event, Ended):
@@ -125,7 +122,7 @@ class Follower:
             raise SpecError(self._reason)
         if self._exit_code is None or not self.is_over:
             raise UnfinishedError(ended_as)
-        return JobReport(exit_code=self._exit_code, found=self._found, progress=self._progress)
+        return JobReport(exit_code=self._exit_code, outcome=self._outcome)
 
 
 def follow(jobs: Jobs, job_id: str, results: str, console: Console) -> JobReport:

@@ -1,18 +1,25 @@
 """What a job on a cluster is asked: one value, a file in the job's folder."""
 
-from dataclasses import dataclass
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
-from typing import Literal
 
 from pydantic import TypeAdapter
 
 from cudnn_sweep.analysis.storing.location import Location
+from cudnn_sweep.cluster.keys import NightlyKeys
+from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.planning.spec import NightName, is_of
+from cudnn_sweep.orchestrator.planning.spelling import words_of
 from cudnn_sweep.workloads.survey import Survey
 
 FILE = "sweep-request.json"
-RECORDS = "records"  # a folder beside it: what the sender has of unfinished sweeps
+RECORDS = (
+    "records"  # a folder beside it: what the sender has of sweeps that go on, and of earlier nights
+)
 HEAD_FOLDER = ".cudnn-sweep"
 
 
@@ -43,40 +50,52 @@ class Unfit:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SurveyJob:
-    """Say what the nodes are, and run nothing."""
+class NightJob:
+    """What a night is, beside its sweep."""
 
-    last_good: str | None = None
-    """A Python on each node, whose software is asked for too."""
-    kind: Literal["survey"] = "survey"
+    options: NightOptions
+    keys: NightlyKeys
+    name: NightName
+    host: str
+    """The host that it was started on."""
+    since: date
+    """Nights before it are not compared with."""
 
+    @property
+    def kept(self) -> str:
+        """The folder of what nights keep, in the results: see nightly/diary.py."""
+        return f"nightly/{self.name.launch}"
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SessionJob:
-    """Run a session that was planned where it is sent from."""
-
-    session: Session
-    budget_s: float | None
-    nodes: tuple[Node, ...]
-    """The nodes that a survey found before."""
-    kind: Literal["session"] = "session"
+    def compared_with(self, sweep_ids: Iterable[str]) -> set[str]:
+        """Those of them that are nights of this launch file, or fresh trials of one."""
+        ours = (each for each in sweep_ids if is_of(each, self.name.launch))
+        return {each for each in ours if each.partition("-")[2] >= str(self.since)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobRequest:
+    """A launch, or a night."""
+
     sweep: SweepRequest
     workers: int = 0
     """Nodes that come up besides the head: to be waited for."""
     inside: bool = False
     """Launched on a node of the cluster, and no job of its own there."""
     allow_unauthenticated: bool = False
-    job: SurveyJob | SessionJob | None = None
-    """None: a whole launch."""
+    night: NightJob | None = None
 
     @property
-    def session(self) -> Session | None:
-        """The one that was planned here."""
-        return self.job.session if isinstance(self.job, SessionJob) else None
+    def driver(self) -> str:
+        """The module that runs it there."""
+        return f"cudnn_sweep.orchestrator.{'nightly' if self.night else 'remote'}.driver"
+
+    @property
+    def command(self) -> str:
+        """What to type to go on with it."""
+        if self.night is None:
+            return self.sweep.options.command()
+        options = replace(self.night.options, night=self.night.name.date)
+        return shlex.join([options.program, "nightly", *words_of(options)])
 
     def location(self) -> str:
         """The results as the head names them: a folder below its user's home where it is relative, or a URL."""

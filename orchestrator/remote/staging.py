@@ -35,8 +35,8 @@ def stage(request: JobRequest, folder: Path) -> dict[str, Any]:
     work.mkdir()
     write_request(request, work)
     take_own_code(request.sweep, work)
-    if request.job is None:
-        _take_records(request.sweep.results, work / RECORDS)
+    if not request.sweep.options.dry_run:
+        _take_records(request, work / RECORDS)
     commit = our_commit()
     return {
         "py_modules": [str(package)],
@@ -88,15 +88,21 @@ def take_file(place: str, work: Path) -> None:
     shutil.copy(source, work / source)
 
 
-def _take_records(results: str, target: Path) -> None:
-    """Copies of unfinished sweeps: the head that had them may be lost."""
-    where = Location(results)
+def _take_records(request: JobRequest, target: Path) -> None:
+    """Copies of unfinished sweeps, and of what a night is compared with: the head that had them may be lost."""
+    where, night = Location(request.sweep.results), request.night
     if where.is_url or not where.folder.is_dir():
         return
-    for state in open_store(results).sweeps():
-        if not state.finished:
-            folder = f"sweep={state.sweep_id}"
-            shutil.copytree(where.folder / folder, target / folder)
+    store = open_store(where.text)
+    taken = {state.sweep_id for state in store.sweeps() if not state.finished}
+    if night is not None:
+        taken.update(night.compared_with(store.sweep_ids()))
+        for file in (where.folder / night.kept).glob("*.json"):
+            (target / night.kept).mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target / night.kept)
+    for sweep_id in taken:
+        folder = f"sweep={sweep_id}"
+        shutil.copytree(where.folder / folder, target / folder)
 
 
 def _check_size(work: Path) -> None:

@@ -10,7 +10,7 @@ from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Collector, Store, open_store
 from cudnn_sweep.cluster.reach.jobs import Jobs, SentJob
 from cudnn_sweep.orchestrator.locks.sweep_lock import holder_of
-from cudnn_sweep.orchestrator.remote.events import Event, Progressed, Recorded, from_line
+from cudnn_sweep.orchestrator.remote.events import Compared, Event, Progressed, Recorded, from_line
 
 LAST_LINES = 500  # a line is a record of about 12 KB, or, each second, how far a sweep is
 
@@ -126,6 +126,12 @@ def _new_records(jobs: Jobs, job: SentJob) -> list[RunRecord]:
         for trial in store.stored_trials(sweep_id).values()
     }
     return [record for record in records if record.attempt_id not in there]
+
+
+def outcome_of(jobs: Jobs, job: SentJob) -> str | None:
+    """As a night's job told it; None where it ended before."""
+    events = list(_events(jobs.last_lines(job.job_id, LAST_LINES)))
+    return next((event.outcome for event in events[::-1] if isinstance(event, Compared)), None)
 
 
 def _all_here(told: list[Progressed], store: Store) -> bool:

@@ -40,12 +40,6 @@ class Place(Protocol):
 class NightPlace(Place, Protocol):
     """What a night needs besides: see nightly/night.py."""
 
-    def follow_running_jobs(self) -> None:
-        """Wait for what an earlier start of this night left running, and take what it recorded.
-
-        Raises SweepBusyError where another night of the launch file is in progress.
-        """
-
     def last_good(self, python: Path) -> Environment:
         """That software, whose trials can run beside the current one's. Raises ServerError."""
 

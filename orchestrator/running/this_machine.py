@@ -64,9 +64,6 @@ class ThisMachine:
     def announce(self, session: Session, reason: str, console: Console) -> None:
         say(console, f"Sweep {session.sweep_id} ({reason})")
 
-    def follow_running_jobs(self) -> None:
-        """There are none: nothing goes on without its launch."""
-
     def last_good(self, python: Path) -> Environment:
         with ForkServer(python=python, survey_only=True) as server:
             return survey(server, []).environment

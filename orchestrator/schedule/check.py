@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of
+from cudnn_sweep.orchestrator.nightly.request import check_python
 from cudnn_sweep.orchestrator.nightly.webhook import find_webhook
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of
@@ -25,11 +26,10 @@ def check(launch_file: Path) -> list[str]:
     with chdir(folder) if folder.is_dir() else nullcontext():  # as at night
         file = read_launch_file(launch_file, SweepSpec)
         nightly = file.sweep.nightly
-        if nightly.last_good is not None:
-            destination_of(file).check_python(nightly.last_good)
         request = request_of(file, LaunchOptions(file=launch_file, suite=nightly.suite))
         # The nodes of a cluster say at night what they have.
         if isinstance(destination_of(file), Here):
+            check_python(nightly.last_good)
             suite = request.suite.model_copy(update={"needs_cuda": False})
             machine = ThisMachine().look(suite)
             planned_on(machine, replace(request, may_skip=True))

@@ -15,7 +15,7 @@ from cudnn_sweep.cluster.reach.secured import MARK, REMOTE_TOKEN, START_COMMANDS
 from cudnn_sweep.cluster.strict.document import read_document
 from cudnn_sweep.orchestrator.launching.destinations import destination_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
-from cudnn_sweep.orchestrator.remote.launch_there import BroughtUpCluster
+from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster
 
 ROOT = Path(__file__).parents[2]
 LAUNCHED = {

@@ -270,9 +270,6 @@ class FakeMachine:
     def announce(self, session: Session, reason: str, console: Console) -> None:
         say(console, f"Sweep {session.sweep_id} ({reason})")
 
-    def follow_running_jobs(self) -> None:
-        """There are none."""
-
     def last_good(self, python: Path) -> Environment:
         parts = self.script.last_good.model_dump(exclude={"first"}, exclude_none=True)
         return _with(self.environment(), parts)

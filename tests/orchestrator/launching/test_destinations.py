@@ -25,9 +25,8 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.recording.recorder import Progress
+from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster, Inside, RunningCluster
 from cudnn_sweep.orchestrator.remote.events import Ended, Event, Progressed, to_line
-from cudnn_sweep.orchestrator.remote.inside import Inside
-from cudnn_sweep.orchestrator.remote.launch_there import BroughtUpCluster, RunningCluster
 
 LAUNCHED = """
 cluster_name: lab

@@ -115,7 +115,7 @@ def test_what_was_told_stays_so_through_a_night_without_trials_and_an_old_one_ag
     told = file.read_text()
     assert told.count("2026-11-02") == len(outcome(here, 2).alerts) == 2
     with monkeypatch.context() as patch:
-        patch.setattr("cudnn_sweep.orchestrator.nightly.night.why_unfit", lambda _: ("no GPU",))
+        patch.setattr("cudnn_sweep.orchestrator.nightly.night.why_unfit", lambda *_: ("no GPU",))
         assert play(3) == 3
     assert file.read_text() == told
     assert play(1) == 0

@@ -230,6 +230,6 @@ def test_each_night_has_as_many_blocks(unsaid: LaunchOptions, tmp_path: Path) ->
     own = tmp_path / "own.yaml"
     for said, expected in (("", {5}), ("replicates: 3\n", {3})):
         own.write_text(f"cells: [{{workload: noop}}]\n{said}")
-        request = read_night(replace(night, suite=str(own)), {}, Console(quiet=True)).request
+        request = read_night(replace(night, suite=str(own)), {}).request
         plan = plan_sweep(request, UNTOUCHED).chosen
         assert not plan.looks and blocks(plan) == expected
