@@ -51,8 +51,16 @@ metadata:
     replicates: 12
     measure: {{warmup_s: 0, steady_budget_s: 0.5, timeout_s: 100, calibrate: false, reference_replicates: 0}}
     cells: [{{workload: mine.py:Net, input: 2x3x16x16}}]
+    nightly: {{suite: night.yaml}}
+"""
+NIGHT = """
+replicates: 6
+configs: [{benchmark: false}]
+measure: {warmup_s: 0, steady_budget_s: 0.5, timeout_s: 100, calibrate: false, reference_replicates: 0}
+cells: [{workload: mine.py:Net, input: 2x3x16x16}]
 """
 MODEL = "from torch import nn\n\n\ndef Net():\n    return nn.Conv2d(3, 4, 3)\n"
+REPORT = "results/nightly/hosts/reports/2026-11-21/night.json"
 PATIENCE_S = 240  # with a step; a busy machine takes its time
 TRIALS = 25  # of one cell: two configs, twelve replicates, and an A/A pair's second
 ADDRESSES = {"w1": "10.77.0.11", "w2": "10.77.0.12"}
@@ -195,6 +203,7 @@ def _bare_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     hosts.user.mkdir(parents=True)
     (hosts.user / "cluster.yaml").write_text(LAUNCH_FILE)
     (hosts.user / "mine.py").write_text(MODEL)
+    (hosts.user / "night.yaml").write_text(NIGHT)
     try:
         hosts.do("up", str(ROOT), str(VENV))
         yield hosts
@@ -273,6 +282,27 @@ def test_dry_run_asks_the_nodes_of_a_running_cluster_and_writes_nothing(hosts: H
         assert f"{host} ({address}): 1 × " in said
     assert f"{TRIALS} trials" in said
     assert files() == before
+
+
+def test_a_night_goes_on_while_the_laptop_sleeps_and_its_report_is_fetched(hosts: Hosts) -> None:
+    before = hosts.sweeps()
+    night = "nightly --night 2026-11-21"
+    first = hosts.begin(night)
+    hosts.wait_until(lambda: hosts.records(before), first)
+    assert "continues there. To follow it, start this night again" in hosts.interrupt(first)
+    came = len(hosts.records(before))
+    ends = time.monotonic() + PATIENCE_S
+    while "succeeded" not in hosts.sweep("status"):
+        assert time.monotonic() < ends
+        time.sleep(1)
+    assert len(hosts.records(before)) == came < 7, "nobody was told meanwhile"
+    said = hosts.sweep(night)
+    assert "Sweep night-2026-11-21-hosts has ended there: this is its outcome" in said
+    records = hosts.records(before)
+    assert len(records) == 7
+    assert len({record["launch_id"] for record in records}) == 1
+    report = json.loads((hosts.user / REPORT).read_text())
+    assert (report["state"], report["recorded_trials"]) == ("learning", 7)
 
 
 def test_no_port_of_the_cluster_does_anything_for_a_stranger(hosts: Hosts) -> None:
