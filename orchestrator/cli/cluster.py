@@ -25,8 +25,10 @@ def attach(file: File = Path("cluster.yaml")) -> None:
 
     with _connected(file) as (_, jobs, job):
         jobs.state(job.job_id)  # a job that is gone is not waited for
-        code = follow(jobs, job.job_id, job.results, Console(markup=False)).exit_code
-    leave(code)
+        report = follow(jobs, job.job_id, job.results, Console(markup=False))
+    if report.outcome:
+        typer.echo(f"What became of the night: {job.command}")
+    leave(report.exit_code)
 
 
 def status(
