@@ -1,4 +1,4 @@
-"""`sweep attach`, `status`, `stop`, `pull`, `down`: a sweep that was sent to a cluster."""
+"""`sweep status`, and `sweep cluster`: a sweep that was sent to a cluster."""
 
 import json as json_format
 from collections.abc import Iterator
@@ -9,13 +9,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cudnn_sweep.orchestrator.cli.commands import Command, Group, spelled
+
 if TYPE_CHECKING:
     from cudnn_sweep.cluster.reach.jobs import Jobs, SentJob
     from cudnn_sweep.orchestrator.remote.clusters import RunningCluster
 
 File = Annotated[Path, typer.Argument(help="The launch file that was launched.")]
 
+cluster = typer.Typer(
+    name="cluster",
+    cls=Group,
+    no_args_is_help=True,
+    help="Follow, stop or fetch what was sent to a cluster: attach, stop, pull, down.",
+)
 
+
+@cluster.command(cls=Command)
+@spelled
 def attach(file: File = Path("cluster.yaml")) -> None:
     """Follow the last sweep sent to FILE's cluster. Ctrl-C leaves it running."""
     from rich.console import Console
@@ -53,6 +64,8 @@ def status(
         typer.echo(str(found))
 
 
+@cluster.command(cls=Command)
+@spelled
 def stop(file: File = Path("cluster.yaml")) -> None:
     """Stop the last sweep sent to FILE's cluster. Another launch resumes it."""
     from cudnn_sweep.cluster.reach.jobs import ENDED
@@ -66,15 +79,19 @@ def stop(file: File = Path("cluster.yaml")) -> None:
         typer.echo(f"{job.job_id} was asked to stop; to resume the sweep: {job.command}")
 
 
+@cluster.command(cls=Command)
+@spelled
 def pull(file: File = Path("cluster.yaml")) -> None:
     """Copy the records of the sweeps sent to FILE's cluster into the results folder here."""
     from cudnn_sweep.orchestrator.remote.status import pull_records
 
-    with _connected(file) as (cluster, jobs, job):
-        new = pull_records(jobs, cluster.known.jobs())
+    with _connected(file) as (sent_to, jobs, job):
+        new = pull_records(jobs, sent_to.known.jobs())
         typer.echo(f"{new} new records are in {job.results}.")
 
 
+@cluster.command(cls=Command)
+@spelled
 def down(
     file: File = Path("cluster.yaml"),
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
@@ -85,28 +102,28 @@ def down(
     from cudnn_sweep.cluster.reach.launcher import take_down
     from cudnn_sweep.orchestrator.remote.status import missing_here
 
-    cluster = _cluster(file)
-    if not cluster.comes_up:
+    running = _cluster(file)
+    if not running.comes_up:
         raise ClusterError(f"{file} joins a cluster that was not launched from here")
     if not discard:
-        with cluster.jobs() as jobs:
-            missing = missing_here(jobs, cluster.known.jobs())
+        with running.jobs() as jobs:
+            missing = missing_here(jobs, running.known.jobs())
         if missing:
             raise ClusterError(
-                f"{missing} records are only on the head: `sweep pull {file}` copies them, "
+                f"{missing} records are only on the head: `sweep cluster pull {file}` copies them, "
                 "--discard gives them up"
             )
-    if yes or typer.confirm(f"Shut down all nodes of {cluster.known.name}?"):
-        take_down(cluster.known.launch_file)
-        cluster.known.forget_jobs()
+    if yes or typer.confirm(f"Shut down all nodes of {running.known.name}?"):
+        take_down(running.known.launch_file)
+        running.known.forget_jobs()
 
 
 @contextmanager
 def _connected(file: Path) -> Iterator[tuple["RunningCluster", "Jobs", "SentJob"]]:
-    cluster = _cluster(file)
-    job = cluster.known.job()
-    with cluster.jobs() as jobs:
-        yield cluster, jobs, job
+    running = _cluster(file)
+    job = running.known.job()
+    with running.jobs() as jobs:
+        yield running, jobs, job
 
 
 def _cluster(file: Path) -> "RunningCluster":

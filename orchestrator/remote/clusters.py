@@ -215,7 +215,7 @@ class RunningCluster(Cluster):
                 if job.sweep_id != night.name.sweep_id:
                     raise SweepBusyError(
                         f"a night of this launch file is in progress: {job.sweep_id}, as job {job.job_id} of "
-                        f"{jobs.url}; `sweep stop` ends the one sent last"
+                        f"{jobs.url}; `sweep cluster stop` ends the one sent last"
                     )
                 running = job
                 continue
@@ -376,6 +376,6 @@ def _tell_how_to_come_back(console: Console, options: LaunchOptions) -> None:
     file = shlex.quote(str(options.file))
     say(
         console,
-        f"\nThe sweep continues. Follow it:  sweep attach {file}\n"
-        f"See its progress:  sweep status {file}\nStop it:  sweep stop {file}",
+        f"\nThe sweep continues. Follow it:  sweep cluster attach {file}\n"
+        f"See its progress:  sweep status {file}\nStop it:  sweep cluster stop {file}",
     )

@@ -220,6 +220,7 @@ schedule install night-2.yaml --at 02:30 --cron --dry-run
 schedule install noops.yaml --at 2:30 --cron --dry-run
 status nowhere.yaml
 attach nowhere.yaml
+cluster attach nowhere.yaml
 doctor --telemetry fake_hot
 try nets.py:Net --input 1x3x8x8 --argument width=NaN
 try nets.py:Net --input 1x3x8x8 --argument 'width={"a": [1e999]}'

@@ -179,18 +179,18 @@ def test_commands_of_a_cluster_that_is_not_as_it_was_end_in_one_line(
         file = read(tmp_path, f"metadata: {{sweep: {{address: '{address}', {NOOP}}}}}")
         job = SentJob(job_id="june-1", results=str(tmp_path / "results"), command="sweep launch")
         RunningCluster(file).known.remember(job)
-        done = CliRunner().invoke(app, [command, str(file.path)])
+        done = CliRunner().invoke(app, [*command.split(), str(file.path)])
         assert done.exit_code == 2, done.output
         assert done.stderr.startswith("sweep: ") and done.stderr.count("\n") == 1, done.stderr
         return done.stderr
 
     with serving(Restarted) as address:
-        for command in ("status", "attach", "stop"):
+        for command in ("status", "cluster attach", "cluster stop"):
             assert "knows nothing of job june-1: the cluster was restarted" in told(
                 address, command
             )
     with serving(NoDashboard) as address:
-        for command in ("launch", "status", "pull"):
+        for command in ("launch", "status", "cluster pull"):
             assert "speaks no HTTP: `address` is that of the dashboard" in told(address, command)
     assert "does not answer: " in told(address, "launch"), "nobody listens there any more"
     assert "found `ray://head:10001`, allowed: the dashboard's" in told(
@@ -207,7 +207,7 @@ def test_a_sweep_that_has_ended_is_not_asked_to_end(
     RunningCluster(file).known.remember(job)
     ended = SimpleNamespace(state=lambda _: ("SUCCEEDED", ""))
     monkeypatch.setattr(RunningCluster, "jobs", lambda self: nullcontext(ended))
-    told = CliRunner().invoke(app, ["stop", str(file.path)], catch_exceptions=False)
+    told = CliRunner().invoke(app, ["cluster", "stop", str(file.path)], catch_exceptions=False)
     assert told.stdout == "june-1 has ended already: succeeded.\n"
 
 

@@ -24,7 +24,7 @@ from cudnn_sweep.orchestrator.nightly.night import WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.webhook import News
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-from cudnn_sweep.orchestrator.schedule.check import check
+from cudnn_sweep.orchestrator.schedule.schedule import check
 from tests.orchestrator.nightly.conftest import CRASH, FILES, RunNight, options_of, outcome
 from tests.orchestrator.typed import sweep
 
