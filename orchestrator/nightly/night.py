@@ -15,6 +15,7 @@ from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES, Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import to_json
 from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, headline, one_by_one
+from cudnn_sweep.analysis.nightly.reports.report import write_reports
 from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
     WHY,
@@ -25,7 +26,6 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     machine,
     notes,
 )
-from cudnn_sweep.analysis.nightly.reports.write import write_reports
 from cudnn_sweep.analysis.storing.progress import sweep_states
 from cudnn_sweep.analysis.words import one_line
 from cudnn_sweep.cluster.errors import ClusterError

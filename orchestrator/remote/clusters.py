@@ -30,8 +30,16 @@ from cudnn_sweep.cluster.reach.jobs import (
     answers_anybody,
     refuse_open_cluster,
 )
-from cudnn_sweep.cluster.reach.launcher import bring_up, take_down, tunnel, workers_at_first
-from cudnn_sweep.cluster.reach.secured import SecuredFile, make_token, mark_anew, secure
+from cudnn_sweep.cluster.reach.launcher import (
+    SecuredFile,
+    bring_up,
+    make_token,
+    mark_anew,
+    secure,
+    take_down,
+    tunnel,
+    workers_at_first,
+)
 from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest

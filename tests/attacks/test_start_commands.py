@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.cluster.reach.secured import secure
+from cudnn_sweep.cluster.reach.launcher import secure
 from cudnn_sweep.orchestrator.launching.destinations import cluster_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.remote import clusters
