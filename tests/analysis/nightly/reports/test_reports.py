@@ -101,7 +101,7 @@ def test_a_report_is_written_whole_or_not_at_all_and_is_named(
             write_reports(replace(outcome, suite="another"), series, tmp_path)
         with pytest.raises(StoreError, match="cannot write .*summary: File too large"):
             reports[:] = [NightReport(file="night.md", render=lambda *_: "short")]
-            write_reports(outcome, series, tmp_path, step_summary=tmp_path / "summary")
+            write_reports(outcome, series, tmp_path / "short", step_summary=tmp_path / "summary")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert file.read_text() == whole
