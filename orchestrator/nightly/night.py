@@ -212,8 +212,10 @@ def _night(night: NightRequest, environment: Mapping[str, str], console: Console
         warn(console, f"warning: nobody will be told: {night.webhook}")
     for fault in night.diary().unreadable(night.name):
         warn(console, f"warning: the night goes on without a file: {fault}")
-    compared = _compared_by_a_job if night.place is None else measured_and_compared
-    outcome, series = compared(night, began, console)
+    if night.place is None:
+        outcome, series = _compared_by_a_job(night, began, console)
+    else:
+        outcome, series = measured_and_compared(night, began, console)
     night.diary().write(outcome)
     summary = Path(environment[STEP_SUMMARY]) if environment.get(STEP_SUMMARY) else None
     reports = write_reports(outcome, series, night.reports, step_summary=summary)
