@@ -32,11 +32,10 @@ def attach(file: File = Path("cluster.yaml")) -> None:
     from rich.console import Console
 
     from cudnn_sweep.orchestrator.cli.failing import leave
-    from cudnn_sweep.orchestrator.remote.follow import follow
 
-    with _connected(file) as (_, jobs, job):
+    with _connected(file) as (running, jobs, job):
         jobs.state(job.job_id)  # a job that is gone is not waited for
-        report = follow(jobs, job.job_id, job.results, Console(markup=False))
+    report = running.follow(job, Console(markup=False))
     if report.outcome:
         typer.echo(f"What became of the night: {job.command}")
     leave(report.exit_code)
@@ -50,7 +49,7 @@ def status(
     """Show the progress of the last sweep: on this machine, or sent to FILE's cluster."""
     from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of, launch_file
     from cudnn_sweep.orchestrator.planning.spec import asked_file
-    from cudnn_sweep.orchestrator.remote.status import status_here, status_of
+    from cudnn_sweep.orchestrator.remote.follow import status_here, status_of
 
     launched = launch_file(asked_file(file, None, results).file)
     if isinstance(destination_of(launched), Here):
@@ -83,7 +82,7 @@ def stop(file: File = Path("cluster.yaml")) -> None:
 @spelled
 def pull(file: File = Path("cluster.yaml")) -> None:
     """Copy the records of the sweeps sent to FILE's cluster into the results folder here."""
-    from cudnn_sweep.orchestrator.remote.status import pull_records
+    from cudnn_sweep.orchestrator.remote.follow import pull_records
 
     with _connected(file) as (sent_to, jobs, job):
         new = pull_records(jobs, sent_to.known.jobs())
@@ -100,7 +99,7 @@ def down(
     """Shut down all nodes of FILE's cluster. Refused while records are only on its head."""
     from cudnn_sweep.cluster.errors import ClusterError
     from cudnn_sweep.cluster.reach.launcher import take_down
-    from cudnn_sweep.orchestrator.remote.status import missing_here
+    from cudnn_sweep.orchestrator.remote.follow import missing_here
 
     running = _cluster(file)
     if not running.comes_up:

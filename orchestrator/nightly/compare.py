@@ -43,8 +43,7 @@ from cudnn_sweep.orchestrator.nightly.request import NightRequest
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, OWN_SOFTWARE, Plan, Trial, balanced
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import settings_of
-from cudnn_sweep.orchestrator.running.place import NightPlace
-from cudnn_sweep.orchestrator.running.run_sweep import plan_of, tell_stopped
+from cudnn_sweep.orchestrator.running.run_sweep import NightPlace, plan_of, tell_stopped
 from cudnn_sweep.orchestrator.showing.plan_text import cell_labels
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.cell import Cell

@@ -23,8 +23,7 @@ from cudnn_sweep.orchestrator.remote.driver import (
     nodes_by_model,
     results_of,
 )
-from cudnn_sweep.orchestrator.remote.events import Compared
-from cudnn_sweep.orchestrator.remote.request import JobRequest
+from cudnn_sweep.orchestrator.remote.job import Compared, JobRequest
 
 
 def run(request: JobRequest, console: Console) -> int:

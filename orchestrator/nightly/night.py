@@ -38,9 +38,8 @@ from cudnn_sweep.orchestrator.nightly.request import NightRequest, read_night
 from cudnn_sweep.orchestrator.nightly.webhook import News, tell
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.remote.clusters import Cluster
-from cudnn_sweep.orchestrator.remote.request import NightJob
-from cudnn_sweep.orchestrator.running.place import NightPlace
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.remote.job import NightJob
+from cudnn_sweep.orchestrator.running.run_sweep import DONE, NightPlace, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import without_missing
 

@@ -23,7 +23,7 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOption
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import NightName, SweepSpec, launch_name
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of
-from cudnn_sweep.orchestrator.running.place import NightPlace
+from cudnn_sweep.orchestrator.running.run_sweep import NightPlace
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec
 

@@ -2,12 +2,9 @@
 brings up.
 """
 
-import os
 import secrets
 import shlex
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,20 +37,25 @@ from cudnn_sweep.cluster.reach.launcher import (
     tunnel,
     workers_at_first,
 )
-from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
+from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError, UnfinishedError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, is_of
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
-from cudnn_sweep.orchestrator.remote.follow import Follower, JobReport, follow
-from cudnn_sweep.orchestrator.remote.request import (
+from cudnn_sweep.orchestrator.remote.follow import (
+    Follower,
+    JobReport,
+    follow,
+    outcome_of,
+    pull_records,
+)
+from cudnn_sweep.orchestrator.remote.job import (
     HEAD_FOLDER,
     JobRequest,
     NightJob,
     write_request,
 )
-from cudnn_sweep.orchestrator.remote.staging import VARIABLES, stage, take_own_code
-from cudnn_sweep.orchestrator.remote.status import outcome_of, pull_records
+from cudnn_sweep.orchestrator.remote.staging import driver_here, stage, take_own_code
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, planned_on
 from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import say
@@ -61,8 +63,8 @@ from cudnn_sweep.workloads.cells.suite import ALL_MODELS, each, workload_names
 
 DETACHED = 0  # exit code
 ANSWER_S = 15.0  # of a head that is up; ssh waits for a dead one for minutes
-END_S = 10.0  # for a driver that is to end
 ANY_MODEL = "of each model"
+REOPENED = 2  # times, a minute each
 
 Keep: TypeAlias = Callable[[str, str], None]
 """Keeps a night's outcome, as JSON, by its sweep_id. Raises an AnalysisError where it is none."""
@@ -135,40 +137,13 @@ class Inside(Cluster):
             take_own_code(request.sweep, work)
             follower = Follower(request.sweep.results, console, copies=False)
             try:
-                with _driver(request.driver, work) as driver:
+                with driver_here(request.driver, work) as driver:
                     assert driver.stdout is not None
                     for line in driver.stdout:
                         follower.take(line.rstrip("\n"))
             finally:
                 follower.close()
         return follower.report(f"the sweep's driver ended early, exit code {driver.returncode}")
-
-
-@contextmanager
-def _driver(module: str, work: Path) -> Iterator[subprocess.Popen[str]]:
-    """In a process group of its own, which ends with the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", module],
-        cwd=work,
-        env={**os.environ, **VARIABLES},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield process
-        process.wait()
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(END_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
 
 
 class RunningCluster(Cluster):
@@ -201,14 +176,14 @@ class RunningCluster(Cluster):
             else:
                 told = f"Sweep {tonight} is still running there, as job {job.job_id}: following it"
                 say(console, told)
-            try:
-                report = follow(jobs, job.job_id, job.results, console)
-            except KeyboardInterrupt:
-                told = f"Sweep {tonight} continues there. To follow it, start this night again"
-                say(console, f"\n{told}")
-                raise
-            keep(tonight, report.outcome)
-            self.known.forget_night(job)
+        try:
+            report = self.follow(job, console)
+        except KeyboardInterrupt:
+            told = f"Sweep {tonight} continues there. To follow it, start this night again"
+            say(console, f"\n{told}")
+            raise
+        keep(tonight, report.outcome)
+        self.known.forget_night(job)
 
     def _fetch_nights(
         self, jobs: Jobs, night: NightJob, keep: Keep
@@ -240,15 +215,15 @@ class RunningCluster(Cluster):
             job = send(jobs, self._job(request), console)
             self.known.remember(job)
             _tell_where(console, request, job.job_id)
-            if request.options.detach:
-                _tell_how_to_come_back(console, request.options)
-                return DETACHED
-            try:
-                return follow(jobs, job.job_id, job.results, console).exit_code
-            except KeyboardInterrupt:
-                signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would cut it short
-                _tell_how_to_come_back(console, request.options)
-                return DETACHED
+        if request.options.detach:
+            _tell_how_to_come_back(console, request.options)
+            return DETACHED
+        try:
+            return self.follow(job, console).exit_code
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would cut it short
+            _tell_how_to_come_back(console, request.options)
+            return DETACHED
 
     @contextmanager
     def jobs(self) -> Iterator[Jobs]:
@@ -264,7 +239,17 @@ class RunningCluster(Cluster):
     def _do(self, request: JobRequest, console: Console) -> JobReport:
         with self.jobs() as jobs:
             job = send(jobs, request, console)
-            return follow(jobs, job.job_id, job.results, console)
+        return self.follow(job, console)
+
+    def follow(self, job: SentJob, console: Console, reopen: int = REOPENED) -> JobReport:
+        """Until the job ends. The way there is opened anew where it was lost, as while a laptop sleeps."""
+        try:
+            with self.jobs() as jobs:
+                return follow(jobs, job.job_id, job.results, console)
+        except UnfinishedError as error:
+            if error.__cause__ is None or not reopen:  # the job ended early, or it is no use
+                raise
+        return self.follow(job, console, reopen - 1)
 
     def _token(self) -> Path | None:
         if self.file.sweep.token is not None:

@@ -38,12 +38,16 @@ from cudnn_sweep.orchestrator.gpus.choice import models_asked, models_missing, s
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload
 from cudnn_sweep.orchestrator.recording.recorder import Progress
-from cudnn_sweep.orchestrator.remote.events import (
+from cudnn_sweep.orchestrator.remote.job import (
+    RECORDS,
     Ended,
     Event,
+    JobRequest,
+    Node,
     Progressed,
     Recorded,
     Started,
+    read_request,
     to_line,
 )
 from cudnn_sweep.orchestrator.remote.nodes import (
@@ -51,15 +55,14 @@ from cudnn_sweep.orchestrator.remote.nodes import (
     look_at_nodes,
     wait_for_nodes,
 )
-from cudnn_sweep.orchestrator.remote.request import (
-    RECORDS,
-    JobRequest,
-    Node,
-    read_request,
-)
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
-from cudnn_sweep.orchestrator.running.place import RunSession
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, planned_on, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import (
+    DONE,
+    RunSession,
+    plan_sweep,
+    planned_on,
+    run_sweep,
+)
 from cudnn_sweep.orchestrator.showing.display import now_and_then
 from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import PLAIN_WIDTH, say

@@ -13,7 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cudnn_sweep.orchestrator.errors import ServerError, SpecError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
-from cudnn_sweep.orchestrator.remote.request import Node, NodeReport, Unfit
+from cudnn_sweep.orchestrator.remote.job import Node, NodeReport, Unfit
 from cudnn_sweep.workloads.hardware.environment import Environment
 
 NODES_S = 600.0  # a cloud's machine takes minutes

@@ -1,6 +1,12 @@
 """What a job takes along: this very version of our package, and what the user named of her own code."""
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -9,13 +15,14 @@ from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.remote.request import RECORDS, JobRequest, write_request
+from cudnn_sweep.orchestrator.remote.job import RECORDS, JobRequest, write_request
 from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.hardware.environment import our_commit, our_version
 
 PACKAGE = "cudnn_sweep"
 FOLDERS = ("analysis", "cluster", "orchestrator", "workloads")
 NOT_TAKEN = shutil.ignore_patterns("__pycache__", "*.pyc")
+END_S = 10.0  # for a driver that is to end
 MOST_BYTES = 50 * 2**20  # of the user's own code: more is data, and slow to send
 
 # Each worker's. As on this machine: see cluster/local/local_ray.py; and Tune must not leave the job's folder.
@@ -112,3 +119,30 @@ def _check_size(work: Path) -> None:
             f"the code that the suite names takes {size / 2**20:.0f} MiB, at most "
             f"{MOST_BYTES // 2**20} go to a cluster: keep data elsewhere"
         )
+
+
+@contextmanager
+def driver_here(module: str, work: Path) -> Iterator[subprocess.Popen[str]]:
+    """As a process of this node, in a process group of its own, which ends with the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", module],
+        cwd=work,
+        env={**os.environ, **VARIABLES},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+        process.wait()
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

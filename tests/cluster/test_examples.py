@@ -18,7 +18,7 @@ from cudnn_sweep.cluster.reach.launcher import (
     secure,
     workers_at_first,
 )
-from cudnn_sweep.cluster.strict.document import read_document
+from cudnn_sweep.cluster.strict_yaml import read_document
 from cudnn_sweep.orchestrator.launching.destinations import destination_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster

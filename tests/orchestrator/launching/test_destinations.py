@@ -16,9 +16,11 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.reach.jobs import SentJob
 from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.launching import destinations
 from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of, launch
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
@@ -26,7 +28,7 @@ from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster, Inside, RunningCluster
-from cudnn_sweep.orchestrator.remote.events import Ended, Event, Progressed, to_line
+from cudnn_sweep.orchestrator.remote.job import Ended, Event, Progressed, to_line
 
 LAUNCHED = """
 cluster_name: lab
@@ -229,3 +231,38 @@ def test_dry_run_of_a_cluster_shows_a_plan_for_each_model_and_writes_nothing(
     assert text.count("1 cell × 2 configs in 2 blocks") == 2
     assert ("RAY_AUTH_MODE=token" in text) == ("provider" in kind)
     assert [each.name for each in tmp_path.iterdir()] == ["cluster.yaml"]
+
+
+def test_the_way_to_a_cluster_is_opened_anew_where_it_was_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while a laptop sleeps."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("cudnn_sweep.orchestrator.remote.follow.TRIES", 0)
+    opened: list[str] = []
+    ends_after = 2
+
+    class Way:
+        async def follow(self, job_id: str) -> AsyncIterator[str]:
+            if len(opened) < ends_after:
+                raise ClusterError("connection reset")
+            yield to_line(Ended(exit_code=4)) + "\n"
+
+        def state(self, job_id: str) -> tuple[str, str]:
+            return "RUNNING", ""
+
+    @contextmanager
+    def jobs(self: RunningCluster) -> Iterator[Way]:
+        opened.append(self.where)
+        yield Way()
+
+    monkeypatch.setattr(RunningCluster, "jobs", jobs)
+    cluster = RunningCluster(read(tmp_path, ADDRESS))
+    job = SentJob(job_id="june-1", results=str(tmp_path / "results"), command="sweep launch")
+    assert cluster.follow(job, Console(quiet=True)).exit_code == 4
+    assert len(opened) == 2
+    opened.clear()
+    ends_after = 9
+    with pytest.raises(UnfinishedError, match="does not answer any more: connection reset"):
+        cluster.follow(job, Console(quiet=True))
+    assert len(opened) == 3

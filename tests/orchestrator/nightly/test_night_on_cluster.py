@@ -36,8 +36,8 @@ from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.spec import NightName, SweepSpec, load_suite
 from cudnn_sweep.orchestrator.remote.clusters import RunningCluster
-from cudnn_sweep.orchestrator.remote.events import Compared, Ended, to_line
 from cudnn_sweep.orchestrator.remote.follow import Follower
+from cudnn_sweep.orchestrator.remote.job import Compared, Ended, to_line
 from cudnn_sweep.orchestrator.remote.nodes import remove_old_caches
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import workload_names

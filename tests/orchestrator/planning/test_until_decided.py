@@ -34,8 +34,13 @@ from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.recording.recorder import Progress
-from cudnn_sweep.orchestrator.running.place import RunSession
-from cudnn_sweep.orchestrator.running.run_sweep import Planned, Ran, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import (
+    Planned,
+    Ran,
+    RunSession,
+    plan_sweep,
+    run_sweep,
+)
 from cudnn_sweep.workloads.cells.suite import LOOKS
 from cudnn_sweep.workloads.survey import Survey
 
