@@ -60,6 +60,8 @@ NETWORKS = {
 BEGIN, END = "<!-- networks: made by `make docs` -->\n", "<!-- end of networks -->\n"
 SWEEPS = "networks-*"
 GPU = "select min(torch), min(driver), min(gpu), max(cudnn) from records"
+KEPT = str(DOCS / "results/h100-2026-11-24/freeze")
+KEPT_RATIOS = "select workload, input_shape, direction, precision, frozen_ratio from freezes()"
 
 PICTURES = {"light": LIGHT, "dark": DARK, "narrow-light": LIGHT, "narrow-dark": DARK}
 
@@ -98,6 +100,14 @@ def facts() -> tuple[Any, ...]:
     with open_database(open_store(str(REFERENCE)), SWEEPS) as database:
         (row,) = database.query(GPU).to_pylist()
         return tuple(row.values())
+
+
+@cache
+def kept_ratios() -> dict[tuple[str, ...], float]:
+    """Time of a step with a kept choice / off, by workload, input, direction and precision."""
+    with open_database(open_store(KEPT), None) as database:
+        rows = [tuple(row.values()) for row in database.query(KEPT_RATIOS).to_pylist()]
+    return {tuple(labels): ratio for *labels, ratio in rows}
 
 
 def where() -> str:
@@ -230,6 +240,12 @@ def answer() -> str:
             ),
             "",
             wrapped(
+                "Frozen: a step with benchmark off and the choice that `sweep freeze` kept, divided by a step with off "
+                "alone, on an NVIDIA H100, for the four columns before it (–: not measured). "
+                "[Each cell](docs/networks.md#the-choice-kept)."
+            ),
+            "",
+            wrapped(
                 "`sweep query advice --reference --sweep-id 'networks-*' --steps 20000` prints the advice for each cell "
                 "from the installed rows, `sweep query helps_or_hurts --reference --sweep-id 'networks-*'` the ratios. "
                 "`sweep launch docs/networks.yaml` measures the same on your GPU, in parts of nine minutes. "
@@ -254,12 +270,17 @@ def table(closed: list[Verdict]) -> Iterator[str]:
         for direction in ("training", "inference")
         for precision in ("tf32", "amp_bf16")
     ]
-    yield "| network | training, TF32 | training, bf16 | inference, TF32 | inference, bf16 |"
-    yield "|---|---:|---:|---:|---:|"
+    yield "| network | training, TF32 | training, bf16 | inference, TF32 | inference, bf16 | frozen, in this order |"
+    yield "|---|---:|---:|---:|---:|---:|"
     for name in NETWORKS.values():
         rows = {(row.direction, row.precision): row for row in closed if network(row) == name}
         cells = [short(rows[column]) if column in rows else "" for column in columns]
-        yield f"| {name} | {' | '.join(cells)} |"
+        kept = [
+            kept_ratios().get((row.workload, row.input_shape, row.direction, row.precision))
+            for row in (rows[column] for column in columns if column in rows)
+        ]
+        texts = [f"{ratio:.3f}" if ratio else "–" for ratio in kept]
+        yield f"| {name} | {' | '.join(cells)} | {', '.join(texts) if any(kept) else ''} |"
 
 
 def readme() -> str:
