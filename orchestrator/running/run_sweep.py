@@ -37,7 +37,6 @@ from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, cells_named
 from cudnn_sweep.orchestrator.planning.standing import contrasts_in, contrasts_of, stopped_cells
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, choose_sweep
 from cudnn_sweep.orchestrator.recording.recorder import Progress
-from cudnn_sweep.orchestrator.showing.plan_text import print_stopped
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells, without_missing
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpec
@@ -282,9 +281,22 @@ def run_rounds(
 
 
 def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
-    """Before anything is read of the results: where records are kept that these did not take."""
-    if progress.stopped:
-        print_stopped(console, store.location, progress)
+    """Before anything is read of the results: why no further trial was started, and where records are that these
+    did not take.
+    """
+    if not progress.stopped:
+        return
+    say(console, f"\nStopped: {progress.stopped}", "bold red")
+    for folder, count in progress.kept_in.items():
+        say(
+            console,
+            f"{count} finished trials are kept in {folder}: copy its content into the results "
+            f"({store.location}) and launch again.",
+        )
+    lost = progress.held - sum(progress.kept_in.values())
+    if lost:
+        told = f"{lost} finished trials could not be stored anywhere and are lost."
+        say(console, told, "bold red")
 
 
 def lacks_anything(choice: SweepChoice, session: Session, store: Store) -> bool:
