@@ -43,8 +43,8 @@ group by p, a, b;
 -- of one pool have the same settings; `share` is how much of the usual 5% an interval may leave
 -- out. Whatever the choices, `mean` and `se` are those of all blocks.
 --
--- Few blocks tell their scatter badly, one none. A row may have `prior`, the variance by which such
--- blocks scatter elsewhere: one degree of freedom of it is added. Not where two choices lie 3%
+-- Few blocks tell their scatter badly, one none. A row may have `elsewhere`, the variance by which
+-- other cells' blocks scatter: one degree of freedom of it is added. Not where two choices lie 3%
 -- apart: their blocks scatter more than others. `error` is the variance that a block's own rounds
 -- tell: where it is larger it is borrowed instead, as blocks may agree by luck.
 --
@@ -72,7 +72,7 @@ with by_choice as (
         choice,
         any_value(pool) as pool,
         any_value(share) as share,
-        any_value(prior) as prior,
+        any_value(elsewhere) as elsewhere,
         sum(error) as error,
         count(*) as blocks,
         avg(observed) as mean,
@@ -81,10 +81,10 @@ with by_choice as (
         from query_table(logs)
         union all by name
         select
-            null::double as prior,
+            null::double as elsewhere,
             null::double as error
         where false
-    )
+    ) as given
     group by cell, clock, choice
 ),
 
@@ -94,7 +94,7 @@ joined as (
         clock,
         any_value(pool) as pool,
         coalesce(any_value(share), 1) as share,
-        greatest(any_value(prior), sum(error) / sum(blocks)) as prior,
+        greatest(any_value(elsewhere), sum(error) / sum(blocks)) as elsewhere,
         sum(blocks)::bigint as blocks,
         count(*) as choices,
         count(choice) = count(*) as is_known,
@@ -116,9 +116,9 @@ told as materialized (
         list_sum(list_transform(
             list_zip(means, counts), lambda each: each[2] * (each[1] - mean) ** 2
         )) as apart,
-        prior is not null and (choices = 1 or slowest - fastest < ln(1.03)) as borrows,
-        blocks - 1 + borrows::bigint as df,
-        sqrt((apart + squares + if(borrows, prior, 0)) / nullif(df, 0) / blocks) as se,
+        if(choices = 1 or slowest - fastest < ln(1.03), elsewhere, null) as borrowed,
+        blocks - 1 + if(borrowed is null, 0, 1) as df,
+        sqrt((apart + squares + coalesce(borrowed, 0)) / nullif(df, 0) / blocks) as se,
         squares / nullif(blocks - choices, 0) as scatter
     from joined
 ),

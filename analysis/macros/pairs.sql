@@ -39,12 +39,12 @@ where b.in_turns and c.in_turns;
 --
 -- `choice` is what the two ran, null where that is not known of both.
 --
--- A sweep that looks at its cells after some numbers of blocks spends a `share` of the error at each
--- look. `is_over`: no further block comes, so that two blocks or more may spend what the looks before
--- left. Time that is up does not take sides. Else the verdict of the last look stands, the
+-- A sweep that looks at its cells after some numbers of blocks spends a `share` of the error at
+-- each look. `is_over`: no further block comes, so that two blocks or more may spend what the looks
+-- before left. Time that is up does not take sides. Else the verdict of the last look stands, the
 -- blocks after it wait (`waits`), and before the first look it is `too_early`. That holds for
--- contrasts of which the sweep has both sides. Several sweeps of one cell: the mean over its blocks of
--- what each one's sweep may spend.
+-- contrasts of which the sweep has both sides. Several sweeps of one cell: the mean over its blocks
+-- of what each one's sweep may spend.
 create or replace macro block_pairs(
     flag, from_value, to_value, of_sweep, is_over := true
 ) as table
@@ -114,11 +114,11 @@ joined as (
         arg_max(columns(['env_hash', 'software_hash', 'workload_hash']), b),
         any_value(columns([
             'ok', 'trial_id', 'loop_kind', 'cache', 'steps', 'steady_wall_ms', 'steady_device_ms',
-            'source', 'kernels_source'
+            'source', 'kernels_source', 'started_at'
         ])) filter (where b) as 'b_\0', -- noqa: RF05
         any_value(columns([
             'ok', 'trial_id', 'loop_kind', 'cache', 'steps', 'steady_wall_ms', 'steady_device_ms',
-            'source', 'kernels_source'
+            'source', 'kernels_source', 'started_at'
         ])) filter (where c) as 'c_\0', -- noqa: RF05
         any_value(columns([
             'settings', 'first_ms', 'second_ms', 'one_time_ms', 'cache_entries',
@@ -161,6 +161,7 @@ kinds as (
         if(b_loop_kind <> c_loop_kind, 'mixed', coalesce(b_loop_kind, c_loop_kind)) as own_kind,
         least(len(baseline_first_ms), len(candidate_first_ms)) as shapes,
         (b_source is not distinct from c_source) as same_source,
+        b_started_at > c_started_at as began_second,
         baseline_fingerprint = candidate_fingerprint as same_bits,
         b_kernels_source = c_kernels_source as same_kernels_source
     from joined
@@ -195,7 +196,8 @@ paired as (
     select
         kinds.* exclude (
             b_ok, b_trial_id, b_loop_kind, b_cache, b_steps, b_steady_wall_ms, b_steady_device_ms,
-            b_source, b_kernels_source, c_ok, c_trial_id, c_loop_kind, c_cache,
+            b_source, b_kernels_source, b_started_at, c_started_at,
+            c_ok, c_trial_id, c_loop_kind, c_cache,
             c_steps, c_steady_wall_ms, c_steady_device_ms, c_source,
             c_kernels_source, place, own_kind, own_turns, same_place, same_source,
             same_kernels_source, shared
@@ -302,7 +304,7 @@ looked as (
         greatest(len(list_filter(looks, lambda look: look <= recorded)), 1) as reached,
         not is_over and looks is not null and last_look = 0 as is_before_looks,
         not is_over and pairing = 'paired' and number > last_look and last_look > 0 as waits,
-        not beside_others and not coalesce(list_contains(looks, recorded), true) as is_between,
+        not coalesce(list_contains(looks, recorded), true) as is_between,
         case
             when looks is null then 1
             when is_over and recorded > 1 then 1 - spent(looks_before, len(looks))
@@ -322,6 +324,6 @@ select
         min(own_share) over cell
     ), 4) as share,
     bool_and(is_before_looks) over cell as too_early,
-    bool_or(is_between) over cell as between_looks
+    bool_and(is_between) over cell as between_looks
 from looked
 window cell as (partition by judged_cell);

@@ -20,8 +20,8 @@ with blocks as materialized (
     from block_pairs(flag, from_value, to_value, of_sweep, is_over := is_over)
 ),
 
--- What blocks of closed loops in turns scatter by elsewhere: 0.3%; the wall ratio of those that wait
--- for the CPU, 1% (`make study verdicts` has the rows).
+-- What blocks of closed loops in turns scatter by elsewhere: 0.3%; the wall ratio of those that
+-- wait for the CPU, 1% (see whole_jobs.sql).
 logs as (
     select
         cell,
@@ -56,7 +56,7 @@ logs as (
 by_clock as materialized (
     select
         * exclude (wall_prior, wall_error, device_prior, device_error),
-        case clock when 'wall' then wall_prior when 'device' then device_prior end as prior,
+        case clock when 'wall' then wall_prior when 'device' then device_prior end as elsewhere,
         case clock when 'wall' then wall_error when 'device' then device_error end as error
     from (unpivot logs on wall, device, memory, net into name clock value observed)
 ),
@@ -118,6 +118,10 @@ cells as (
         count(*) as all_blocks,
         exp(avg(log_of(baseline_ms)) filter (where counts)) as baseline_ms,
         exp(avg(log_of(candidate_ms)) filter (where counts)) as candidate_ms,
+        exp(
+            avg(log_ratio(candidate_ms, baseline_ms)) filter (where counts and began_second)
+            - avg(log_ratio(candidate_ms, baseline_ms)) filter (where counts and not began_second)
+        ) as order_ratio,
         min(baseline_ms) filter (where counts) as baseline_fastest_ms,
         max(baseline_ms) filter (where counts) as baseline_slowest_ms,
         min(candidate_ms) filter (where counts) as candidate_fastest_ms,
@@ -233,8 +237,7 @@ select
     in_words(wall_verdict, answered) as wall_in_words,
     case
         when is_decided(wall_verdict) or wall_verdict = 'not_measured' then null
-        when blocks < 2 then 2 - blocks
-        else wall_blocks_needed
+        else coalesce(wall_blocks_needed, nullif(greatest(3 - blocks, 0), 0))
     end as blocks_needed,
     shown_unless_it_fails(no_effect_reason, fails, so_far(device_statistical_verdict, looked))
         as device_verdict,

@@ -18,7 +18,7 @@
 -- surroundings: what surrounds a step; `state` in other questions
 -- recorded_blocks: blocks of which both trials are recorded, whether they count or not
 -- at_most: blocks that the sweep may ask for; null where their number was fixed
--- blocks_needed: blocks lacking, in four of five cases; below 2 to the first look; null above 1,000
+-- blocks_needed: blocks lacking, in four of five cases, or up to three that tell; null above 1,000
 -- block_s: how long one of its blocks takes, seconds
 with found as (
     select * from contrast_verdicts(
@@ -54,7 +54,7 @@ select
         when found.between_looks then 'open'
         when found.recorded_blocks >= found.at_most or found.blocks = 0 then 'hopeless'
         when
-            found.blocks > 1
+            found.blocks > 2
             and coalesce(found.blocks_alone, 1001) > found.at_most - found.recorded_blocks
             then 'hopeless'
         else 'open'

@@ -45,9 +45,9 @@
 -- undecided. One block decides nothing. Without a block that counts a cell is not_measured.
 --
 -- Few blocks tell their scatter badly: where processes took turns one degree of freedom is added of
--- what blocks scatter by elsewhere, 0.3%, and 1% in the wall time of loops that wait for the CPU. Not
--- in open loops, nor where the cell's choices lie 3% apart; and no block counts as more certain than
--- its own rounds are.
+-- what blocks scatter by elsewhere, 0.3%, and 1% in the wall time of loops that wait for the CPU;
+-- more where a block's own rounds scatter more. Not in open loops, nor where the cell's choices lie
+-- 3% apart.
 --
 -- Blocks of several sweeps, and of GPUs of one model, count as if they were of one: were the effect
 -- another in each of them, the intervals would be too narrow. $sweep_id asks one sweep;
@@ -61,11 +61,11 @@
 -- so many more decide in two thirds of cells that scatter by 10%, in nine tenths of those by 3%.
 --
 -- Where a sweep asked for blocks until a cell was decided (`until: decided`), each of its looks may
--- spend a share of the error, 0.4 the first, 0.2 the second, and the others the rest in equal parts:
--- the verdict is tested, and the interval drawn, at that share of 5%. A sweep that is over spends what
--- the looks before left. While it still runs ask with $is_over false: the verdict of the last look
--- stands, and later blocks wait for the next. Of several sweeps of a cell the share is the mean over
--- its blocks of theirs.
+-- spend a share of the error, 0.4 the first, 0.2 the second, and the others the rest in equal
+-- parts: the verdict is tested, and the interval drawn, at that share of 5%. A sweep that is over
+-- spends what the looks before left. While it still runs ask with $is_over false: the verdict of
+-- the last look stands, and later blocks wait for the next. Of several sweeps of a cell the share
+-- is the mean over its blocks of theirs.
 --
 -- Processes of one config may choose different kernels. Where a cell's blocks show several choices,
 -- its intervals are those of a mixture: times by choice, whose shares are not known (Clopper and
@@ -77,11 +77,12 @@
 -- by_choice: wall ratio by what the processes chose, where min_effect or more lies between; or what
 --     may not have been seen
 -- error_share: share of the error that the verdict may spend; 1 where blocks are a fixed number
--- blocks_needed: blocks lacking: under two to the first look, else to decide; null above 1,000
+-- blocks_needed: blocks lacking to decide, or up to three that tell how many; null above 1,000
 -- block_s: how long one of its blocks takes, seconds
 -- typical_ratio: trimmed mean over blocks of the ratio of wall times; null under 5 blocks
 -- typical_ratio_low: lower end of its 95% interval
 -- typical_ratio_high: upper end of its 95% interval
+-- order_ratio: wall ratio in blocks whose baseline began second / in those where it began first
 -- baseline_fastest_ms: wall time per iteration in the fastest process of the baseline
 -- baseline_slowest_ms: in its slowest
 -- candidate_fastest_ms: wall time per iteration in the fastest process of the candidate
@@ -165,6 +166,7 @@ select
     found.typical_ratio,
     found.typical_ratio_low,
     found.typical_ratio_high,
+    found.order_ratio,
     found.baseline_fastest_ms,
     found.baseline_slowest_ms,
     found.candidate_fastest_ms,

@@ -48,11 +48,12 @@ select
     ln(ratio_low) as low,
     ln(ratio_high) as high,
     wall_verdict as verdict,
+    blocks - 1 + in_turns::bigint as df, -- one is borrowed
     -- of the side on which there is no effect
     if(ratio > 1, ln(ratio / ratio_low), ln(ratio_high / ratio))
-    / t_half(blocks - 1, error_share) as se,
-    p_of_effect(ln(ratio), se, blocks - 1, ln(1 + $min_effect)) / error_share as p,
-    p_of_effect(ln(ratio), se, blocks - 1, 0) / error_share as p_of_any
+    / t_half(df, error_share) as se,
+    p_of_effect(ln(ratio), se, df, ln(1 + $min_effect)) / error_share as p,
+    p_of_effect(ln(ratio), se, df, 0) / error_share as p_of_any
 from ({question})
 order by cell_id::bigint
 """
@@ -167,7 +168,8 @@ class Figures(ByName):
 
     def missed(self) -> list[str]:
         """The names of the targets that are missed."""
-        is_wide = self.is_until or self.noise.other_choice_share > 0
+        # what borrows is as sure of quiet blocks as of others
+        is_wide = self.is_until or self.noise.other_choice_share > 0 or self.noise.rounds > 0
         targets = WIDE_TARGETS if is_wide else TARGETS
         missed = [
             name for name, (low, high) in targets.items() if self.share(name).misses(low, high)
@@ -297,7 +299,11 @@ def _made_up(noise: Noise, cells: int, blocks: int, seed: int) -> tuple[Array, p
     cold_ms = _cold_ms(COLD_SCATTER, logs.shape, generator)
     rows = made_rows(STEADY_MS * np.exp(logs), cold_ms, other)
     if noise.rounds:
-        rows = in_turns(rows, STEADY_MS * np.exp(log_turns(noise, logs, generator)))
+        rows = in_turns(
+            rows,
+            STEADY_MS * np.exp(log_turns(noise, logs, generator)),
+            launch_bound=noise.host > 0,
+        )
     return effects, rows
 
 
