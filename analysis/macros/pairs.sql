@@ -45,6 +45,9 @@ where b.in_turns and c.in_turns;
 -- blocks after it wait (`waits`), and before the first look it is `too_early`. That holds for
 -- contrasts of which the sweep has both sides. Several sweeps of one cell: the mean over its blocks
 -- of what each one's sweep may spend.
+--
+-- `wall_elsewhere` and `device_elsewhere`: the variance by which blocks of closed loops in turns
+-- scatter elsewhere, 0.3%, and 1% of wall ratios where the loop waits for the CPU (whole_jobs.sql).
 create or replace macro block_pairs(
     flag, from_value, to_value, of_sweep, is_over := true
 ) as table
@@ -323,6 +326,15 @@ select
         avg(own_share) filter (where pairing = 'paired' and not waits) over cell,
         min(own_share) over cell
     ), 4) as share,
+    case
+        when not (in_turns and loop_kind = 'closed') then null
+        when
+            sum(launch_bound) filter (where pairing = 'paired') over cell
+            <= 0.5 * sum(launch_bound_known) filter (where pairing = 'paired') over cell
+            then 0.003 ** 2
+        else 0.01 ** 2
+    end as wall_elsewhere,
+    if(wall_elsewhere > 0, 0.003 ** 2, null) as device_elsewhere,
     bool_and(is_before_looks) over cell as too_early,
     bool_and(is_between) over cell as between_looks
 from looked
