@@ -20,7 +20,7 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 from ruamel.yaml import YAML
 
-from cudnn_sweep.analysis.nightly.reports.write import write_reports
+from cudnn_sweep.analysis.nightly.reports.report import write_reports
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.nightly.night import WhereToLook, news_of, show
 from cudnn_sweep.orchestrator.nightly.webhook import slack_body

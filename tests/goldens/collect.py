@@ -32,7 +32,7 @@ from cudnn_sweep.analysis.asking.formats import to_json
 from cudnn_sweep.analysis.asking.queries import load_query, part_names, query_names
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nightly.reports import as_json, markdown
-from cudnn_sweep.analysis.nightly.reports.write import night_reports
+from cudnn_sweep.analysis.nightly.reports.report import night_reports
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.stored import open_stored
 from cudnn_sweep.cluster.errors import ClusterError
@@ -212,7 +212,7 @@ class Goldens:
             )
             shutil.copytree(PLANTED, here, dirs_exist_ok=True)
             shutil.copy(here / "planted.py", here / "stack.py")
-            nights = PLANTED_NIGHTS if self._whole else PLANTED_NIGHTS[:4]
+            nights = PLANTED_NIGHTS if self._whole else PLANTED_NIGHTS[:3]
             return [_night(night, measure=False) for night in nights]
 
     def _fake_nights(self) -> list[Any]:
@@ -225,7 +225,7 @@ class Goldens:
 
     @contextmanager
     def _nights(self) -> Iterator[Path]:
-        reports = "cudnn_sweep.analysis.nightly.reports.write.night_reports"
+        reports = "cudnn_sweep.analysis.nightly.reports.report.night_reports"
         with (
             TemporaryDirectory(dir=self._folder) as here,
             chdir(here),
