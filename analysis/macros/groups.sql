@@ -1,12 +1,12 @@
--- Comparisons between cells: of two precisions, layouts, GPUs or softwares. Their processes ran in
--- different blocks, so that nothing pairs them: Welch's t compares the means of their logarithms.
--- What the processes chose is told apart (`over_sides`).
+-- Comparisons between cells that differ on one axis. Their processes ran in different blocks, so
+-- that nothing pairs them: Welch's t compares the means of their logarithms. What the processes
+-- chose is told apart (`over_sides`).
 
 -- One row a cell, software, config, kind of loop, and whether processes took turns: what its
 -- processes measured. Left out are the second trials of A/A pairs, and processes whose GPU was
--- throttled or shared (those are counted). `task` is what a cell measures but for precision, layout
--- and GPU.
-create or replace macro process_groups(of_sweep) as table
+-- throttled or shared (those are counted). `task` is what a cell measures but for `axis` and the
+-- GPU.
+create or replace macro process_groups(axis, of_sweep) as table
 with processes as (
     select
         *,
@@ -19,38 +19,6 @@ with processes as (
     where status = 'ok' and twin = 0
 ),
 
-tasks as (
-    select
-        cell_id,
-        hash(row(
-            any_value(workload),
-            any_value(problem),
-            any_value(direction),
-            any_value(input_shape),
-            any_value(out_channels),
-            any_value(kernel_size),
-            any_value(stride),
-            any_value(padding),
-            any_value(dilation),
-            any_value(groups),
-            any_value(bias),
-            any_value(transposed),
-            any_value(output_padding),
-            any_value(model_arguments),
-            any_value(model_inputs),
-            any_value(loss),
-            any_value(optimiser),
-            any_value(optimiser_parameters),
-            any_value(regime),
-            any_value(regime_parameters),
-            any_value(listed_shapes),
-            any_value(coalesce(state, 'plain')),
-            any_value(coalesce(state_parameters, map()))
-        )) as task
-    from processes
-    group by cell_id
-),
-
 grouped as (
     select
         group_id,
@@ -58,7 +26,6 @@ grouped as (
             'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'settings', 'loop_kind'
         ])),
         any_value(took_turns) as in_turns,
-        any_value(columns(['precision', 'layout', 'gpu'])),
         count(*) filter (where counts) as processes,
         count(*) filter (where not counts) as doubtful_processes,
         list(struct_pack(
@@ -76,23 +43,18 @@ grouped as (
         max(columns(['relative_l2_error', 'relative_max_error', 'layout_conversions'])),
         median(layout_conversion_ms) as layout_conversion_ms,
         median(roofline_share) as roofline_share,
-        median(calibration_matmul_tflops) as matmul_tflops,
-        median(calibration_copy_gbps) as copy_gbps,
         min(kernels_source) as kernels_source,
-        mode(kernels_hash order by kernels_hash) as kernels_hash,
-        mode(fingerprint order by fingerprint) as fingerprint,
-        max(started_at) as last_started_at
+        mode(kernels_hash order by kernels_hash) as kernels_hash
     from processes
     group by group_id
 )
 
 select
     grouped.*,
-    tasks.task,
-    software.* exclude (software_hash) -- noqa: AM04
+    tasks.axis_value,
+    tasks.task
 from grouped
-inner join tasks on grouped.cell_id = tasks.cell_id
-inner join software_labels() as software on grouped.software_hash = software.software_hash;
+inner join cell_tasks(axis) as tasks on grouped.cell_id = tasks.cell_id;
 
 -- The samples of each open loop: those of other trials, most of a store, are not read for it.
 create or replace macro open_loops() as table
@@ -173,7 +135,7 @@ verdicts as materialized (
 )
 
 select
-    labels.* exclude (cell_id, cell_order), -- noqa: AM04
+    labels.* exclude (cell_id), -- noqa: AM04
     named.contrast,
     named.c.settings,
     named.c.loop_kind,

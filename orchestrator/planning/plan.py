@@ -124,7 +124,8 @@ class Plan:
     def plan_hash(self) -> str:
         trials = [(trial.trial_id, trial.block, trial.cache_generation) for trial in self.trials]
         looks = (self.looks,) if self.looks else ()
-        return content_hash((trials, self.measure.model_dump(), *looks))
+        measured = self.measure.model_dump() | {"flush_l2": False}  # once an option: hashes stay
+        return content_hash((trials, measured, *looks))
 
     def cell_ids(self) -> set[str]:
         return {trial.cell.cell_id for trial in self.trials}

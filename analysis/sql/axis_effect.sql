@@ -1,13 +1,14 @@
--- What does another precision gain in speed, and cost in accuracy?
--- $baseline TEXT = 'fp32': the precision that others are compared with
--- $candidate TEXT = NULL: the other precision; each one where null
+-- What does another value on one axis of a cell change: another precision, layout, state, ...?
+-- $axis TEXT = 'precision': the axis of a cell that is compared
+-- $baseline TEXT = NULL: the value that others are compared with; every pair of values where null
+-- $candidate TEXT = NULL: the other value; each one where null
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, contrast, config, baseline_ms, candidate_ms, ratio[ratio_low ratio_high],
 --     wall_verdict, relative_l2_error
--- none: no cell was measured in two precisions
+-- none: no two cells differ in this axis alone
 --
--- A row a cell of the candidate and config. Two precisions are two cells, whose processes ran in
+-- A row a cell of the candidate and config. Two values are two cells, whose processes ran in
 -- different blocks: nothing pairs them. A ratio is that of the geometric means over processes; its
 -- 95% interval and the test against the minimum effect are Welch's, on the logarithms of the
 -- processes' medians, degrees of freedom rounded down; 5% of the verdicts that help or hurt may be
@@ -16,7 +17,6 @@
 --
 -- by_choice: of each side what its processes chose, as times over its usual one, where min_effect
 --     or more lies between; or what may not have been seen
--- precision: that of the candidate
 -- baseline_relative_l2_error: largest error of a baseline's process against float64
 -- relative_l2_error: largest error of a candidate's process against float64
 -- baseline_relative_max_error: the same by the largest deviation
@@ -25,13 +25,18 @@
 -- candidate_peak_reserved_bytes: most that it reserved in one of the candidate
 -- baseline_roofline_share: the baseline's share of its own precision's roofline, median
 -- roofline_share: the candidate's share of its own
+-- baseline_layout_conversions: most layout conversions that a step of the baseline launched
+-- layout_conversions: most that a step of the candidate launched
+-- baseline_layout_conversion_ms: device time that they take the baseline's step, median
+-- layout_conversion_ms: device time that they take the candidate's step, median
+-- other_kernels: whether the most common choice of kernels is another
 with groups as materialized (
-    select * from process_groups($sweep_id)
+    select * from process_groups($axis, $sweep_id)
 ),
 
 pairs as ( -- noqa: ST03
     select -- noqa: ST06
-        'precision: ' || b.precision || ' → ' || c.precision as contrast,
+        $axis || ': ' || b.axis_value || ' → ' || c.axis_value as contrast, -- noqa: RF02
         b, -- noqa: RF02
         c -- noqa: RF02
     from groups as b
@@ -41,16 +46,21 @@ pairs as ( -- noqa: ST03
             and b.settings = c.settings
             and b.loop_kind = c.loop_kind
             and b.in_turns = c.in_turns
-            and b.layout = c.layout
             and b.env_hash = c.env_hash
             and b.software_hash = c.software_hash
             and b.workload_hash is not distinct from c.workload_hash
-            and b.precision <> c.precision
-    where b.precision = $baseline and ($candidate is null or c.precision = $candidate) -- noqa: RF02
+            and b.axis_value <> c.axis_value
+    where
+        ($baseline is null or b.axis_value = $baseline) -- noqa: RF02
+        and ($candidate is null or c.axis_value = $candidate) -- noqa: RF02
+        and (
+            coalesce($baseline, $candidate) is not null -- noqa: RF02
+            or b.axis_value < c.axis_value
+        )
 )
 
 select -- noqa: ST06
-    * exclude (b, c), -- noqa: AM04
+    * exclude (b, c, cell_order), -- noqa: AM04
     b.relative_l2_error as baseline_relative_l2_error,
     c.relative_l2_error,
     b.relative_max_error as baseline_relative_max_error,
@@ -59,6 +69,15 @@ select -- noqa: ST06
     c.peak_reserved_bytes as candidate_peak_reserved_bytes,
     b.roofline_share as baseline_roofline_share,
     c.roofline_share,
+    b.layout_conversions as baseline_layout_conversions,
+    c.layout_conversions,
+    b.layout_conversion_ms as baseline_layout_conversion_ms,
+    c.layout_conversion_ms,
+    if(
+        b.kernels_source = c.kernels_source,
+        b.kernels_hash <> c.kernels_hash,
+        null
+    ) as other_kernels,
     b.cell_id as baseline_cell_id,
     c.cell_id,
     c.env_hash,
@@ -66,8 +85,5 @@ select -- noqa: ST06
     c.workload_hash
 from unpaired_answers('pairs', $min_effect)
 order by
-    gpu, workload, problem, direction, input_shape,
-    regime, state, precision, layout,
-    settings, c.software_hash, loop_kind, c.env_hash,
-    c.cell_id, b.precision, b.layout,
+    cell_order, settings, c.software_hash, loop_kind, c.env_hash, c.cell_id, contrast,
     c.workload_hash
