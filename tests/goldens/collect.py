@@ -262,7 +262,6 @@ helps_or_hurts field=deterministic
 helps_or_hurts field=twin baseline=0 candidate=1
 helps_or_hurts worst=5 iterations=10
 axis_effect axis=layout baseline=channels_last candidate=contiguous
-model_step field=deterministic
 axis_effect candidate=tf32
 axis_effect baseline=tf32 candidate=bf16
 slow_gpus least_trials=1 threshold=0.2

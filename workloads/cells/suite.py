@@ -142,7 +142,7 @@ class ProblemSpec(BaseModel):
     output_padding: Sizes = (0,)
     """How much larger the output of a transposed convolution is on one side."""
     occurrences: PositiveInt = 1
-    """How often the network contains it, for the sum in `sweep query model_step`."""
+    """How often the network contains it; a column of the results."""
 
     def problem(self, name: str) -> ConvProblem:
         """Raises WorkloadError for sizes that do not go together."""
