@@ -26,7 +26,7 @@ EXAMPLE = ROOT / "docs/examples/segmenter/launch.yaml"
 NETWORKS = run_path(str(ROOT / "docs/networks.py"))
 PAGES = ("docs/bundled.md", "docs/claims.md", "docs/field.md", "docs/networks.md")
 NOTEBOOK = run_path(str(ROOT / "docs/notebook.py"))
-OUTPUT = re.compile(r"(<!-- (sweep .+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+OUTPUT = re.compile(r"(<!-- (sweep [^\n]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
 def with_outputs(name: str) -> str:

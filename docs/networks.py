@@ -21,6 +21,7 @@ from cudnn_sweep.analysis.answering.advice import (
     Advice,
     advices,
 )
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.report.figures.figure import Drawing
@@ -60,6 +61,8 @@ NETWORKS = {
 BEGIN, END = "<!-- networks: made by `make docs` -->\n", "<!-- end of networks -->\n"
 SWEEPS = "networks-*"
 GPU = "select min(torch), min(driver), min(gpu), max(cudnn) from records"
+KEPT = str(DOCS / "results/h100-2026-11-24/freeze")
+KEPT_RATIOS = "select workload, input_shape, direction, precision, frozen_ratio from freezes()"
 
 PICTURES = {"light": LIGHT, "dark": DARK, "narrow-light": LIGHT, "narrow-dark": DARK}
 
@@ -100,6 +103,14 @@ def facts() -> tuple[Any, ...]:
         return tuple(row.values())
 
 
+@cache
+def kept_ratios() -> dict[tuple[str, ...], float]:
+    """Time of a step with a kept choice / off, by workload, input, direction and precision."""
+    with open_database(open_store(KEPT), None) as database:
+        rows = [tuple(row.values()) for row in database.query(KEPT_RATIOS).to_pylist()]
+    return {tuple(labels): ratio for *labels, ratio in rows}
+
+
 def where() -> str:
     torch, driver, gpu, cudnn = facts()
     return f"{gpu} GPUs (driver {driver}), torch {torch}, cuDNN {cudnn_version(cudnn)}"
@@ -120,7 +131,9 @@ def always_new() -> list[Verdict]:
 def short(row: Verdict) -> str:
     ratio = "" if row.ratio is None else f"{row.ratio:.3f}" if row.ratio < 2 else f"{row.ratio:.0f}"
     star = "\\*" if row.launch_bound else ""
-    return f"{ratio}{star} {SHORT_VERDICTS.get(row.wall_verdict, f'**{row.wall_verdict}**')}"
+    verdict = SHORT_VERDICTS.get(row.wall_verdict, f"**{row.wall_verdict}**")
+    surely = f" {row.surely}" if row.surely and verdict in SHORT_VERDICTS.values() else ""
+    return f"{ratio}{star} {verdict}{surely}"
 
 
 JOBS = (1_000, 20_000, 200_000)
@@ -160,6 +173,7 @@ def answer() -> str:
         direction: sorted(row.ratio or 1 for row in new if row.direction == direction)
         for direction in ("training", "inference")
     }
+    at_least = min(row.ratio_low or 1 for row in new)
     narrow = "(max-width: 600px)"
     pictures = [
         (f"{narrow} and (prefers-color-scheme: dark)", "narrow-dark"),
@@ -191,7 +205,8 @@ def answer() -> str:
             wrapped(
                 f"- **Every step has a new size** ({len(new)} cells): turn it off. Each step pays for a search: training "
                 f"steps take {slower['training'][0]:.0f} to {slower['training'][-1]:.0f} times as long, inference "
-                f"{slower['inference'][0]:.0f} to {slower['inference'][-1]:.0f} times."
+                f"{slower['inference'][0]:.0f} to {slower['inference'][-1]:.0f} times; by every interval at least "
+                f"{at_least:.1f} times."
             ),
             "",
             wrapped(
@@ -225,8 +240,15 @@ def answer() -> str:
             *table(closed),
             "",
             wrapped(
-                "`=`: no difference of 3% or more. `?`: inconclusive. `*`: the loop waits for the CPU. Measured on "
+                "`=`: no difference of 3% or more. `?`: inconclusive. `faster`, `slower`: the 95% interval excludes "
+                "1, though not 3%. `*`: the loop waits for the CPU. Measured on "
                 f"{where()}. bf16 is autocast with channels_last; the two audio networks have no channels_last."
+            ),
+            "",
+            wrapped(
+                "Frozen: a step with benchmark off and the choice that `sweep freeze` kept, divided by a step with off "
+                "alone, on an NVIDIA H100, for the four columns before it (–: not measured). "
+                "[Each cell](docs/networks.md#the-choice-kept)."
             ),
             "",
             wrapped(
@@ -242,9 +264,14 @@ def answer() -> str:
 
 def counted(rows: list[Verdict]) -> str:
     of = Counter(row.wall_verdict for row in rows)
+    equal = [row for row in rows if row.wall_verdict == "equivalent"]
+    is_open = [row for row in rows if row.wall_verdict == "inconclusive"]
+    faster = sum(row.surely == "faster" for row in equal)
+    may_lose = sum((row.ratio_high or 0) > 1 + MIN_EFFECT for row in is_open)
     return (
-        f"helps in {of['helps']}, makes no difference of 3% or more in {of['equivalent']}, hurts in {of['hurts']}; "
-        f"{of['inconclusive']} are inconclusive"
+        f"helps in {of['helps']}, makes no difference of 3% or more in {len(equal)} ({faster} of them surely faster), "
+        f"hurts in {of['hurts'] or 'none'}; {len(is_open)} are inconclusive, and in {may_lose} of these a loss of 3% "
+        "is not excluded"
     )
 
 
@@ -254,12 +281,17 @@ def table(closed: list[Verdict]) -> Iterator[str]:
         for direction in ("training", "inference")
         for precision in ("tf32", "amp_bf16")
     ]
-    yield "| network | training, TF32 | training, bf16 | inference, TF32 | inference, bf16 |"
-    yield "|---|---:|---:|---:|---:|"
+    yield "| network | training, TF32 | training, bf16 | inference, TF32 | inference, bf16 | frozen, in this order |"
+    yield "|---|---:|---:|---:|---:|---:|"
     for name in NETWORKS.values():
         rows = {(row.direction, row.precision): row for row in closed if network(row) == name}
         cells = [short(rows[column]) if column in rows else "" for column in columns]
-        yield f"| {name} | {' | '.join(cells)} |"
+        kept = [
+            kept_ratios().get((row.workload, row.input_shape, row.direction, row.precision))
+            for row in (rows[column] for column in columns if column in rows)
+        ]
+        texts = [f"{ratio:.3f}" if ratio else "–" for ratio in kept]
+        yield f"| {name} | {' | '.join(cells)} | {', '.join(texts) if any(kept) else ''} |"
 
 
 def readme() -> str:

@@ -21,20 +21,31 @@ DOCUMENTS = sorted(
 )
 GENERATE = run_path(str(ROOT / "docs" / "generate.py"))
 GENERATED = GENERATE["DOCUMENTS"]
-LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
+LINK = re.compile(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 COMMAND = re.compile(r"^    (sweep .*?)(?:\s{2,}#.*| \|.*)?$|`(sweep [a-z][^`]*)`", re.MULTILINE)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
 def test_links_lead_to_files_and_commands_exist_with_their_options(document: Path) -> None:
     text = document.read_text()
-    for target in LINK.findall(text):
-        assert (document.parent / target).exists(), f"{document.name} links to {target}"
+    for target, heading in LINK.findall(text):
+        page = document.parent / target if target else document
+        assert page.exists(), f"{document.name} links to {target}"
+        assert not heading or heading in anchors(page), (
+            f"{document.name} links to {target}#{heading}"
+        )
     commands = get_command(app).commands  # type: ignore[attr-defined]
     for match in COMMAND.finditer(text):
         words = shlex.split(match[1] or match[2])[1:]
         assert words[0] in commands, match[0]
         assert {word for word in words if word.startswith("--")} <= options_of(words), match[0]
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub calls the headings."""
+    headings = HEADING.findall(page.read_text())
+    return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
 def options_of(words: list[str]) -> set[str]:
@@ -87,9 +98,9 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
 
     samples = [("docs/sweeps.md", word) for word in ("budget_minutes", "little_memory")]
     more = [
-        ("docs/kubernetes.md", "kubectl_image:"),
-        ("docs/your-training.md", "loss: cross_"),
-        ("docs/your-training.md", "my_training.py:train\n "),
+        ("docs/places.md", "kubectl_image:"),
+        ("docs/your-model.md", "loss: cross_"),
+        ("docs/your-model.md", "my_training.py:train\n "),
     ]
     for document, word in [*samples, *more]:
         file = tmp_path / "cluster.yaml"
@@ -169,7 +180,7 @@ def test_reasons_in_the_readme_are_those_of_the_stored_results() -> None:
 def test_readme_leads_to_every_page_is_short_and_answers_first() -> None:
     readme = (ROOT / "README.md").read_text()
     pages = {str(page.relative_to(ROOT)) for page in ROOT.glob("docs/*.md")}
-    assert pages <= set(LINK.findall(readme))
+    assert pages <= {target for target, _ in LINK.findall(readme)}
     assert len(readme.splitlines()) <= 160
     places = [
         readme.index(each) for each in ("**Leave it off, unless", "`sweep advise ", "## Start")

@@ -40,7 +40,7 @@ HEADLINES = {
 
 def advice_headline(advice: Advice) -> str:
     if advice.advice == UNDECIDED:
-        needs = _minutes(advice.minutes_needed)
+        needs = minutes_needed(advice.minutes_needed)
         return f"{HEADLINES[UNDECIDED]} {needs}" if needs else HEADLINES[UNDECIDED]
     if advice.advice == DOES_NOT_FIT and advice.baseline_failed and not advice.blocks:
         return "It does not fit, with benchmark on or off."
@@ -67,7 +67,7 @@ def advice_facts(
     yield from _else(alternatives)
 
 
-def _minutes(needed: float | None) -> str:
+def minutes_needed(needed: float | None) -> str:
     if needed is None:
         return ""
     return f"It needs about {two_digits(max(needed, 0.1))} more minutes (--minutes)."

@@ -43,6 +43,11 @@ group by p, a, b;
 -- of one pool have the same settings; `share` is how much of the usual 5% an interval may leave
 -- out. Whatever the choices, `mean` and `se` are those of all blocks.
 --
+-- Few blocks tell their scatter badly, one none. A row may have `elsewhere`, the variance by which
+-- other cells' blocks scatter: one degree of freedom of it is added. Not where two choices lie 3%
+-- apart: their blocks scatter more than others. `error` is the variance that a block's own rounds
+-- tell: where it is larger it is borrowed instead, as blocks may agree by luck.
+--
 -- Several choices, and three blocks more than choices: the mean is one over a mixture whose shares
 -- are unknown. Its bounds are quantiles of the mean of the choices' mean times where the shares
 -- have Dirichlet's distribution, with one further block of the fastest or the slowest choice. With
@@ -67,10 +72,19 @@ with by_choice as (
         choice,
         any_value(pool) as pool,
         any_value(share) as share,
+        any_value(elsewhere) as elsewhere,
+        sum(error) as error,
         count(*) as blocks,
         avg(observed) as mean,
         var_pop(observed) * count(*) as squares
-    from query_table(logs)
+    from (
+        from query_table(logs)
+        union all by name
+        select
+            null::double as elsewhere,
+            null::double as error
+        where false
+    ) as given
     group by cell, clock, choice
 ),
 
@@ -80,6 +94,7 @@ joined as (
         clock,
         any_value(pool) as pool,
         coalesce(any_value(share), 1) as share,
+        greatest(any_value(elsewhere), sum(error) / sum(blocks)) as elsewhere,
         sum(blocks)::bigint as blocks,
         count(*) as choices,
         count(choice) = count(*) as is_known,
@@ -101,7 +116,9 @@ told as materialized (
         list_sum(list_transform(
             list_zip(means, counts), lambda each: each[2] * (each[1] - mean) ** 2
         )) as apart,
-        sqrt((apart + squares) / nullif(blocks - 1, 0) / blocks) as se,
+        if(choices = 1 or slowest - fastest < ln(1.03), elsewhere, null) as borrowed,
+        blocks - 1 + if(borrowed is null, 0, 1) as df,
+        sqrt((apart + squares + coalesce(borrowed, 0)) / nullif(df, 0) / blocks) as se,
         squares / nullif(blocks - choices, 0) as scatter
     from joined
 ),
@@ -181,10 +198,10 @@ halves as (
         t_half(df, share) as half
     from (
         select
-            blocks - 1 as df,
+            df,
             share
         from told
-        where blocks > 1
+        where df > 0
         union
         select
             blocks - choices as df,
@@ -209,7 +226,7 @@ bounds as (
     inner join halves as within -- noqa: RF04
         on ends.blocks - ends.choices = within.df and ends.share = within.share
     inner join halves as overall
-        on ends.blocks - 1 = overall.df and ends.share = overall.share
+        on ends.df = overall.df and ends.share = overall.share
 ),
 
 estimated as (
@@ -226,7 +243,7 @@ estimated as (
         most_unseen * unseen.slower as unseen_high,
         halves.half
     from told
-    left join halves on told.blocks - 1 = halves.df and told.share = halves.share
+    left join halves on told.df = halves.df and told.share = halves.share
     left join bounds as low on told.cell = low.cell and told.clock = low.clock and low.place = 0
     left join bounds as high
         on told.cell = high.cell and told.clock = high.clock and high.place = 1
@@ -238,7 +255,7 @@ select
     clock,
     share,
     blocks,
-    blocks - 1 as df,
+    df,
     mean,
     se,
     if(is_known, choices, null) as choices,

@@ -1,20 +1,25 @@
 -- What a contrast compares: of each block, the baseline's trial and the candidate's.
 
 -- `pairs` names a table with sweep_id, b_trial_id and c_trial_id. One row a pair whose processes
--- took turns: the log ratios of c's times over b's, of wall and of device.
+-- took turns: the log ratios of c's times over b's, of wall and of device, each the median over
+-- their rounds, and its variance by those rounds.
 create or replace macro logs_in_turns(pairs) as table
 select
     b.sweep_id,
     b.trial_id as b_trial_id,
     c.trial_id as c_trial_id,
-    round_log(
+    round_logs(
         c.steady_wall_samples_ms, c.steady_wall_rounds,
         b.steady_wall_samples_ms, b.steady_wall_rounds
-    ) as wall_log,
-    round_log(
+    ) as wall_logs,
+    round_logs(
         c.steady_device_samples_ms, c.steady_device_rounds,
         b.steady_device_samples_ms, b.steady_device_rounds
-    ) as device_log
+    ) as device_logs,
+    list_median(wall_logs) as wall_log,
+    list_median(device_logs) as device_log,
+    median_variance(wall_logs) as wall_error,
+    median_variance(device_logs) as device_error
 from query_table(pairs) as asked
 -- One key each: by two DuckDB joins all of a sweep's trials with all others first.
 inner join records as b on [asked.sweep_id, asked.b_trial_id] = [b.sweep_id, b.trial_id]
@@ -34,14 +39,15 @@ where b.in_turns and c.in_turns;
 --
 -- `choice` is what the two ran, null where that is not known of both.
 --
--- A sweep that looks at its cells after some numbers of blocks spends an equal `share` of the error
--- at each look, and has no verdict `between_looks`. That holds for contrasts of which it has both
--- sides. Where another sweep has pairs of the cell too, the blocks after the last look wait
--- (`waits`). What may be tested then is the others' pairs without its own, or with those of each
--- look: an equal share each. A verdict over several such sweeps has the product of their shares, so
--- that those of all combinations of looks add up to 1. If all pairs wait, they are shown, and there
--- is no verdict.
-create or replace macro block_pairs(flag, from_value, to_value, of_sweep) as table
+-- A sweep that looks at its cells after some numbers of blocks spends a `share` of the error at
+-- each look. `is_over`: no further block comes, so that two blocks or more may spend what the looks
+-- before left. Time that is up does not take sides. Else the verdict of the last look stands, the
+-- blocks after it wait (`waits`), and before the first look it is `too_early`. That holds for
+-- contrasts of which the sweep has both sides. Several sweeps of one cell: the mean over its blocks
+-- of what each one's sweep may spend.
+create or replace macro block_pairs(
+    flag, from_value, to_value, of_sweep, is_over := true
+) as table
 with trials as (
     select
         *,
@@ -128,7 +134,7 @@ joined as (
         any_value(steady_peak_reserved_bytes) filter (where c) as candidate_steady_reserved_bytes,
         any_value(benchmark) filter (where b) as baseline_benchmark,
         any_value(shape_names) filter (where b) as shape_names,
-        if(flag = 'twin', null, any_value(looks)) as looks,
+        if(flag = 'twin', null, min(looks)) as looks, -- a sweep may go on with more of them
         min(launch_id) = max(launch_id)
         and min(slot) = max(slot)
         and min(env_hash) = max(env_hash)
@@ -235,6 +241,8 @@ paired as (
             ),
             null
         ) as candidate_ms,
+        turns.wall_error,
+        turns.device_error,
         if(
             kinds.same_source,
             in_rounds(kinds.b_steady_device_ms, kinds.c_steady_device_ms, -turns.device_log),
@@ -291,27 +299,29 @@ looked as (
         * replace (if(recorded = 0 and beside_others, null, looks) as looks),
         coalesce(list_max(list_filter(looks, lambda look: look <= recorded)), 0) as last_look,
         len(list_filter(looks, lambda look: look < recorded)) as looks_before,
-        looks is not null and pairing = 'paired' and beside_others and number > last_look
-            as is_past,
-        not beside_others and not coalesce(list_contains(looks, recorded), true) as is_between
+        greatest(len(list_filter(looks, lambda look: look <= recorded)), 1) as reached,
+        not is_over and looks is not null and last_look = 0 as is_before_looks,
+        not is_over and pairing = 'paired' and number > last_look and last_look > 0 as waits,
+        not coalesce(list_contains(looks, recorded), true) as is_between,
+        case
+            when looks is null then 1
+            when is_over and recorded > 1 then 1 - spent(looks_before, len(looks))
+            else spent(reached, len(looks)) - spent(reached - 1, len(looks))
+        end as own_share
     from counted
-),
-
-shared as (
-    select
-        *,
-        ln(coalesce(len(looks) + beside_others::bigint, 1))
-        / count(*) over (partition by judged_cell, sweep_id) as spent,
-        bool_and(is_past or pairing <> 'paired') over (partition by judged_cell) as none_left
-    from looked
 )
 
 select
     * exclude (
-        looks, beside_others, recorded, number, last_look, spent, is_past, is_between, none_left
+        looks, beside_others, recorded, number, last_look, looks_before, reached, is_before_looks,
+        is_between, own_share
     ),
     list_max(looks) as at_most,
-    is_past and not none_left as waits,
-    exp(-sum(spent) over (partition by judged_cell)) as share,
-    bool_or(is_between or (is_past and none_left)) over (partition by judged_cell) as between_looks
-from shared;
+    round(coalesce(
+        avg(own_share) filter (where pairing = 'paired' and not waits) over cell,
+        min(own_share) over cell
+    ), 4) as share,
+    bool_and(is_before_looks) over cell as too_early,
+    bool_and(is_between) over cell as between_looks
+from looked
+window cell as (partition by judged_cell);

@@ -80,17 +80,29 @@ create or replace macro log_of(x) as case when x > 0 then ln(x) end;
 create or replace macro log_ratio(candidate, baseline) as
     case when candidate > 0 and baseline > 0 then ln(candidate / baseline) end;
 
--- Of two processes that took turns, each with its times and their rounds: the median of the log
--- ratios of the rounds that both have, null without any.
-create or replace macro round_log(times, rounds, baseline_times, baseline_rounds) as list_median(
+-- Of two processes that took turns, each with its times and their rounds: the log ratios of the
+-- rounds that both have.
+create or replace macro round_logs(times, rounds, baseline_times, baseline_rounds) as
     list_transform(
         list_filter(
             list_zip(times, rounds, baseline_times, baseline_rounds),
             lambda each: each[2] = each[4]
         ),
         lambda each: log_ratio(each[1], each[3])
-    )
-);
+    );
+
+-- The variance of the median of as many values, by their median deviation: a few odd ones do not
+-- count. Null of one.
+create or replace macro median_variance(logs) as
+    if(len(logs) > 1, pi() / 2 * (1.4826 * list_mad(logs)) ** 2 / len(logs), null);
+
+-- How much of the error the first `k` of `n` looks spend: 0.4 the first, 0.2 the second, the others
+-- the rest in equal parts.
+create or replace macro spent(k, n) as case
+    when k >= n then 1
+    when k < 2 then 0.4 * k
+    else 0.6 + 0.4 * (k - 2) / (n - 2)
+end;
 
 -- `ms`, moved so that its ratio to the other side's, moved likewise, is that of the rounds: half of
 -- the difference each. `log` is of this side over the other; as it is where null.
@@ -114,19 +126,19 @@ create or replace macro normal_above(p) as
         + 0.001308 * sqrt(-2 * ln(p)) ** 3
     );
 
--- How many blocks in all bring the end of an interval, now of df + 1 blocks, within `gap` of its mean
--- in four of five cases; `z` is the quantile of the test's level. What was not seen shrinks as the
+-- How many blocks in all bring the end of an interval, now of so many, within `gap` of its mean in
+-- four of five cases; `z` is the quantile of the test's level. What was not seen shrinks as the
 -- blocks grow, scatter as their root does.
-create or replace macro blocks_within(gap, se, unseen, df, z) as (
+create or replace macro blocks_within(gap, se, unseen, blocks, z) as (
     (z + 0.8416) * se + sqrt(((z + 0.8416) * se) ** 2 + 4 * coalesce(unseen, 0) * gap)
-) ** 2 / (2 * gap) ** 2 * (df + 1);
+) ** 2 / (2 * gap) ** 2 * blocks;
 
--- How many more blocks than df + 1 would decide, should the mean and the scatter of those there are
+-- How many more blocks would decide, should the mean and the scatter of those there are
 -- be the true ones: so many that a test at the level of `z` (at 5% that of equivalence) passes in
--- four of five cases. Within the minimum effect both ends have to pass. Null below three blocks,
--- whose scatter tells little, and beyond 1,000: too near the minimum effect.
+-- four of five cases. Within the minimum effect both ends have to pass. Null below two degrees of
+-- freedom, which tell little, and beyond 1,000: too near the minimum effect.
 create or replace macro blocks_to_decide(
-    mean, se_low, se_high, unseen_low, unseen_high, df, z, least
+    mean, se_low, se_high, unseen_low, unseen_high, df, blocks, z, least
 ) as case
     when df >= 2 and greatest(se_low, se_high) > 0 and abs(mean) <> least
         then nullif(least(greatest(ceil(
@@ -135,19 +147,21 @@ create or replace macro blocks_to_decide(
                     mean < -least,
                     null,
                     blocks_within(
-                        if(mean > least, mean - least, least + mean), se_low, unseen_low, df, z
+                        if(mean > least, mean - least, least + mean), se_low, unseen_low, blocks,
+                        z
                     )
                 ),
                 if(
                     mean > least,
                     null,
                     blocks_within(
-                        if(mean < -least, -mean - least, least - mean), se_high, unseen_high, df, z
+                        if(mean < -least, -mean - least, least - mean), se_high, unseen_high,
+                        blocks, z
                     )
                 )
             )
             + z ** 2 / 2
-        ) - (df + 1), 1), 1001), 1001)::bigint
+        ) - blocks, 1), 1001), 1001)::bigint
 end;
 
 -- The 20% trimmed mean of `logs`, a sorted list, with Yuen's standard error and its degrees of
@@ -215,21 +229,22 @@ end;
 -- as many as it lacks if asked alone, so that no other cell moves it.
 --
 -- Of a sweep that looks at its cells after some numbers of blocks a row also has `share`, how much
--- of the error this look may spend, and `between_looks`: no verdict there, the usual interval, and 1
--- for its p value. Whenever a cell stops, the chance that one of its looks is wrong is the sum of
--- theirs: no more than with one look. `of_cells`: rows of the plan, if more than there are yet.
+-- of the error this look may spend. Whenever a cell stops, the chance that one of its looks is wrong
+-- is the sum of theirs: no more than with one look. `too_early`: no verdict yet, the usual interval,
+-- and 1 for its p value. `of_cells`: rows of the plan, if more than there are yet.
 create or replace macro judged(estimates, min_effect, of_cells) as table
 with given as (
     select
-        * exclude (share, between_looks, se_low, se_high),
+        * exclude (share, too_early, se_low, se_high, blocks),
+        coalesce(blocks, df + 1) as blocks,
         coalesce(se_low, se) as se_low,
         coalesce(se_high, se) as se_high,
         if(unseen_low > 0, se, coalesce(se_low, se)) as seen_se_low,
         if(unseen_high > 0, se, coalesce(se_high, se)) as seen_se_high,
         coalesce(share, 1) as share,
-        -- what is the same in every block, as bytes, is decided before the next look too
-        coalesce(between_looks and coalesce(greatest(se, se_low, se_high), 1) > 0, false)
-            as between_looks,
+        -- what is the same in every block, as bytes, is decided before a look too
+        coalesce(too_early and coalesce(greatest(se, se_low, se_high), 1) > 0, false)
+            as too_early,
         case
             when min_effect >= 0 and isfinite(min_effect) then ln(1 + min_effect)
             else error('min_effect: found ' || min_effect::text || ', allowed is 0 or more')
@@ -239,7 +254,8 @@ with given as (
         union all by name
         select
             null::double as share,
-            null::boolean as between_looks,
+            null::boolean as too_early,
+            null::bigint as blocks,
             null::double as se_low,
             null::double as se_high,
             null::double as unseen_low,
@@ -253,11 +269,11 @@ tested as (
     select
         *,
         if(
-            between_looks,
+            too_early,
             1.0,
             p_of_effect(mean, if(mean > 0, se_low, se_high), df, least) / share
         ) as p,
-        if(between_looks, 1, share) as drawn
+        if(too_early, 1, share) as drawn
     from given
 ),
 
@@ -325,7 +341,7 @@ said as (
         normal_above(level) as level_z,
         normal_above(0.05 * share) as alone_z,
         if(
-            between_looks,
+            too_early,
             'inconclusive',
             verdict(mean, se_low, se_high, df, adjusted_p, least, share)
         ) as verdict
@@ -340,7 +356,7 @@ lacking as (
             list_transform(
                 [level_z, alone_z],
                 lambda z: blocks_to_decide(
-                    mean, seen_se_low, seen_se_high, unseen_low, unseen_high, df, z, least
+                    mean, seen_se_low, seen_se_high, unseen_low, unseen_high, df, blocks, z, least
                 )
             ),
             null

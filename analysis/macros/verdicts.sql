@@ -4,7 +4,8 @@
 -- verdict weighs cold costs in one state of the compute cache; without CUDA, or with that cache
 -- disabled in both configs, it takes every block. `of_cells`: as `judged` has it.
 create or replace macro contrast_verdicts(
-    flag, from_value, to_value, min_effect, iterations, cache_state, of_sweep, of_cells
+    flag, from_value, to_value, min_effect, iterations, cache_state, of_sweep, of_cells,
+    is_over := true
 ) as table
 with blocks as materialized (
     select
@@ -16,12 +17,23 @@ with blocks as materialized (
         loop_kind = 'closed'
         and compute_cache in (cache_state, 'none', 'disabled') as weighs_cold,
         pairing = 'paired' and not waits as counts
-    from block_pairs(flag, from_value, to_value, of_sweep)
+    from block_pairs(flag, from_value, to_value, of_sweep, is_over := is_over)
 ),
 
+-- What blocks of closed loops in turns scatter by elsewhere: 0.3%; the wall ratio of those that
+-- wait for the CPU, 1% (see whole_jobs.sql).
 logs as (
     select
         cell,
+        case
+            when not (in_turns and loop_kind = 'closed') then null
+            when sum(launch_bound) over cells <= 0.5 * sum(launch_bound_known) over cells
+                then 0.003 ** 2
+            else 0.01 ** 2
+        end as wall_prior,
+        if(wall_prior > 0, 0.003 ** 2, null) as device_prior,
+        wall_error,
+        device_error,
         choice,
         share,
         other_settings || (no_effect_reason is null)::text as pool,
@@ -38,12 +50,15 @@ logs as (
         ) as net
     from blocks
     where counts
+    window cells as (partition by cell)
 ),
 
 by_clock as materialized (
-    unpivot logs
-    on wall, device, memory, net
-    into name clock value observed
+    select
+        * exclude (wall_prior, wall_error, device_prior, device_error),
+        case clock when 'wall' then wall_prior when 'device' then device_prior end as elsewhere,
+        case clock when 'wall' then wall_error when 'device' then device_error end as error
+    from (unpivot logs on wall, device, memory, net into name clock value observed)
 ),
 
 typical as (
@@ -59,7 +74,7 @@ reasons as (
         cell,
         any_value(no_effect_reason) is null as may_matter,
         list_sort(list(distinct sweep_id)) as sweeps,
-        any_value(between_looks) as between_looks
+        any_value(too_early) as too_early
     from blocks
     group by cell
 ),
@@ -71,7 +86,7 @@ estimates as materialized (
     select
         found.*,
         [reasons.may_matter::text] || reasons.sweeps as family,
-        reasons.between_looks
+        reasons.too_early or found.blocks < 2 as too_early
     from over_choices('by_clock') as found
     inner join reasons on found.cell = reasons.cell
 ),
@@ -218,8 +233,7 @@ select
     in_words(wall_verdict, answered) as wall_in_words,
     case
         when is_decided(wall_verdict) or wall_verdict = 'not_measured' then null
-        when blocks < 3 then 3 - blocks
-        else wall_blocks_needed
+        else coalesce(wall_blocks_needed, nullif(greatest(3 - blocks, 0), 0))
     end as blocks_needed,
     shown_unless_it_fails(no_effect_reason, fails, so_far(device_statistical_verdict, looked))
         as device_verdict,

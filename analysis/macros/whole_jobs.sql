@@ -4,10 +4,7 @@
 -- one. `of_steps` or `of_hours` say how long the job is, `of_runs` of how many of them the mean is
 -- predicted, `limit_gib` what memory there is (null: the GPU's); a smaller difference than
 -- `difference` is none; what is decided is settled if its interval is within `width` of the ratio.
--- A sweep's first two blocks are a look here too, before those of its verdicts. `is_over`: no block
--- comes any more, so that the last look may spend what those before left of the error. It rests on
--- the same blocks as the look after which no more were asked, or on when time was up: neither takes
--- sides. Not so with one block, whose scatter is that of others.
+-- `is_over`: as `block_pairs` has it.
 create or replace macro jobs_weighed(
     flag, from_value, to_value, of_steps, of_hours, of_state, of_runs, limit_gib, difference,
     width, of_sweep, is_over
@@ -17,7 +14,7 @@ with blocks as materialized (
         * exclude (judged_cell),
         judged_cell as cell,
         loop_kind = 'open' as is_open
-    from block_pairs(flag, from_value, to_value, of_sweep)
+    from block_pairs(flag, from_value, to_value, of_sweep, is_over := is_over)
 ),
 
 places as (
@@ -50,9 +47,7 @@ sides as (
             'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'other_settings', 'loop_kind',
             'in_turns', 'no_effect_reason'
         ])),
-        count(distinct sweep_id) as sweeps,
-        any_value(share) as own_share,
-        max(looks_before) as looks_before,
+        any_value(share) as error_share,
         count(*) as planned,
         count(*) filter (where present = 'both') as recorded_blocks,
         any_value(at_most) as at_most,
@@ -93,13 +88,7 @@ sides as (
 -- docs/results/h200-2026-11-22/turns); open loops: 11% and 8% (10 cells).
 cells as materialized (
     select
-        * exclude (b_squares, c_squares, sweeps, own_share, looks_before),
-        case
-            when own_share = 1 or sweeps > 1 then own_share
-            when is_over and recorded_blocks > 1
-                then 1 - (looks_before + (recorded_blocks > 2)::bigint) / (1 / own_share + 1)
-            else 1 / (1 / own_share + 1)
-        end as error_share,
+        * exclude (b_squares, c_squares),
         case when is_open then 0.11 when launch_bound then 0.01 else 0.003 end ** 2
             as pair_prior,
         case when is_open then 0.08 when launch_bound then 0.05 else 0.003 end ** 2

@@ -11,18 +11,18 @@
 -- wall time, or open where further blocks may decide it, or hopeless: no blocks are left, or
 -- those left would probably not decide it (in fewer than four of five cases). A setting that
 -- cannot matter is no_effect after two blocks. Cells of the plan without a row count in
--- Benjamini-Hochberg as if their p values were 1, and so do cells between two looks. Where the
+-- Benjamini-Hochberg as if their p values were 1. Where the
 -- number of blocks was fixed, what is not decided stays open.
 --
 -- state: helps, hurts, equivalent, fails, no_effect, hopeless or open
 -- surroundings: what surrounds a step; `state` in other questions
 -- recorded_blocks: blocks of which both trials are recorded, whether they count or not
 -- at_most: blocks that the sweep may ask for; null where their number was fixed
--- blocks_needed: blocks lacking, in four of five cases; below 3 to the first look; null above 1,000
+-- blocks_needed: blocks lacking, in four of five cases, or up to three that tell; null above 1,000
 -- block_s: how long one of its blocks takes, seconds
 with found as (
     select * from contrast_verdicts(
-        $field, $baseline, $candidate, 0.03, 1000, 'warm', $sweep_id, $of_cells
+        $field, $baseline, $candidate, 0.03, 1000, 'warm', $sweep_id, $of_cells, is_over := false
     )
 )
 
@@ -42,8 +42,8 @@ select
     case
         when found.wall_verdict = 'no_effect' and found.recorded_blocks > 1 then 'no_effect'
         when found.wall_verdict = 'no_effect' then 'open'
-        when found.between_looks then 'open'
         when is_decided(found.wall_verdict) then found.wall_verdict
+        when found.between_looks then 'open'
         when found.recorded_blocks >= found.at_most or found.blocks = 0 then 'hopeless'
         when
             found.blocks > 2

@@ -7,6 +7,7 @@
 -- $compute_cache TEXT = 'warm': empty or warm, the state whose cold cost the net verdict takes
 -- $worst BIGINT = NULL: only so many rows that fail or hurt, the worst first; all where null
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
+-- $is_over BOOLEAN = true: no further block comes: a cell spends the rest of its sweep's error
 -- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_in_words,
 --     device_ratio, device_verdict
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
@@ -39,9 +40,14 @@
 -- of one step's outputs and gradients from equal inputs; a process repeats its own where a second
 -- run gave the same bits.
 --
--- Inconclusive is what was tested. With fewer than three blocks, and between two looks, nothing is:
--- a cell is so_far_faster or so_far_slower where its interval lies beyond the minimum effect, else
--- undecided. Without a block that counts it is not_measured.
+-- Inconclusive is what had the blocks of a look, three at least. A cell with fewer, or between two
+-- looks, is so_far_faster or so_far_slower where its interval lies beyond the minimum effect, else
+-- undecided. One block decides nothing. Without a block that counts a cell is not_measured.
+--
+-- Few blocks tell their scatter badly: where processes took turns one degree of freedom is added of
+-- what blocks scatter by elsewhere, 0.3%, and 1% in the wall time of loops that wait for the CPU;
+-- more where a block's own rounds scatter more. Not in open loops, nor where the cell's choices lie
+-- 3% apart.
 --
 -- Blocks of several sweeps, and of GPUs of one model, count as if they were of one: were the effect
 -- another in each of them, the intervals would be too narrow. $sweep_id asks one sweep;
@@ -55,10 +61,11 @@
 -- so many more decide in two thirds of cells that scatter by 10%, in nine tenths of those by 3%.
 --
 -- Where a sweep asked for blocks until a cell was decided (`until: decided`), each of its looks may
--- spend an equal share of the error: the verdict is tested, and the interval drawn, at that share
--- of 5%. Beside other sweeps of the same contrast its
--- blocks count up to its last look, and the answer without them is one look more. Of several such
--- sweeps the shares multiply.
+-- spend a share of the error, 0.4 the first, 0.2 the second, and the others the rest in equal
+-- parts: the verdict is tested, and the interval drawn, at that share of 5%. A sweep that is over
+-- spends what the looks before left. While it still runs ask with $is_over false: the verdict of
+-- the last look stands, and later blocks wait for the next. Of several sweeps of a cell the share
+-- is the mean over its blocks of theirs.
 --
 -- Processes of one config may choose different kernels. Where a cell's blocks show several choices,
 -- its intervals are those of a mixture: times by choice, whose shares are not known (Clopper and
@@ -70,7 +77,7 @@
 -- by_choice: wall ratio by what the processes chose, where min_effect or more lies between; or what
 --     may not have been seen
 -- error_share: share of the error that the verdict may spend; 1 where blocks are a fixed number
--- blocks_needed: blocks lacking: under three to the first look, else to decide; null above 1,000
+-- blocks_needed: blocks lacking to decide, or up to three that tell how many; null above 1,000
 -- block_s: how long one of its blocks takes, seconds
 -- typical_ratio: trimmed mean over blocks of the ratio of wall times; null under 5 blocks
 -- typical_ratio_low: lower end of its 95% interval
@@ -124,7 +131,8 @@ with found as (
         ) as worst_place
     from
         contrast_verdicts(
-            $field, $baseline, $candidate, $min_effect, $iterations, $compute_cache, $sweep_id, 0
+            $field, $baseline, $candidate, $min_effect, $iterations, $compute_cache, $sweep_id, 0,
+            is_over := $is_over
         )
     where $worst is null or wall_verdict = 'fails' or 'hurts' in (wall_verdict, device_verdict)
 )

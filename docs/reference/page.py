@@ -52,7 +52,7 @@ cudnn-sweep has its own.
 
 The file is one of Ray's cluster launcher. All keys that are not here are
 [Ray's](https://docs.ray.io/en/latest/cluster/vms/references/ray-cluster-configuration.html) and need `provider`;
-[cluster.md](cluster.md) shows them.
+[places.md](places.md) shows them.
 """
 
 SECTIONS = {  # what the schema calls it: the heading, and where it stands

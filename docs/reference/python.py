@@ -20,7 +20,7 @@ results.query("helps_or_hurts", min_effect=0.05).pandas()
 ```
 
 [notebook.ipynb](notebook.ipynb) shows more examples, and [questions.md](questions.md) lists the questions.
-[your-training.md](your-training.md) explains how to time a step or a regime of your own.
+[your-model.md](your-model.md#describe-your-step) explains how to time a step or a regime of your own.
 [CONTRIBUTING.md](../CONTRIBUTING.md) shows how to add a state."""
 
 

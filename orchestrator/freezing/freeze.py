@@ -99,7 +99,8 @@ def _freeze(
     told = _provenance(options, environment, frozen, kept, sweep_id)
     options.file.write_text(as_json(frozen.rules, indent=1, frozen=told))
     say(console, f"\nWritten: {file}")
-    return tell(options, replace(answered, kept=kept, command=options.advise_command()), out)
+    tell(options, replace(answered, kept=kept, command=options.advise_command()), out)
+    return DONE
 
 
 def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:

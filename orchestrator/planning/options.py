@@ -225,5 +225,5 @@ def read_replicates(text: str) -> "Replicates":
         pass
     raise SpecError(
         f"--replicates: found {text!r}, allowed: a number from 1, decided, or decided:MOST with MOST from "
-        f"{LOOKS[0]} to {LOOKS[-1]}"
+        f"{LOOKS[1]} to {LOOKS[-1]}"
     )

@@ -123,7 +123,8 @@ class Plan:
     @property
     def plan_hash(self) -> str:
         trials = [(trial.trial_id, trial.block, trial.cache_generation) for trial in self.trials]
-        looks = (self.looks,) if self.looks else ()
+        # the first one, after two blocks, came later: sweeps from before go on
+        looks = (self.looks[1:],) if self.looks else ()
         measured = self.measure.model_dump() | {"flush_l2": False}  # once an option: hashes stay
         return content_hash((trials, measured, *looks))
 

@@ -18,7 +18,11 @@ from cudnn_sweep.analysis.answering.advice import (
     Alternative,
     KernelChange,
 )
-from cudnn_sweep.analysis.answering.advice_words import advice_facts, advice_headline
+from cudnn_sweep.analysis.answering.advice_words import (
+    advice_facts,
+    advice_headline,
+    minutes_needed,
+)
 from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.words import counted, interval, milliseconds, ratio
 from cudnn_sweep.orchestrator.showing.kept_text import Kept, aligned, kept_facts, three_ways
@@ -167,6 +171,10 @@ def _headline(answered: Answered) -> str:
         return f"Keep the choice: leave benchmark off, with {os.path.basename(answered.kept.file)}."
     if answered.has_limit:
         return "Turn benchmark on, with a limit on its searches."
+    if answered.kept is not None and advice.advice == answered.kept.advice.advice == UNDECIDED:
+        frozen, file = answered.kept.advice, os.path.basename(answered.kept.file)
+        so_far = f"Undecided. So far a step takes {ratio(frozen.step_ratio)} of the time with off, with {file}."
+        return f"{so_far} {minutes_needed(frozen.minutes_needed)}".rstrip()
     return advice_headline(advice)
 
 

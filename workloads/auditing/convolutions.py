@@ -1,7 +1,7 @@
 """Counts calls of torch's convolutions, and the distinct plans that they need.
 
 The functions of torch that run a convolution are replaced by ones that note each call. In the steady state
-this is a look-up of the call's sizes in a dictionary of its thread; the cost is in docs/audit.md, measured by
+this is a look-up of the call's sizes in a dictionary of its thread; the cost is in docs/your-model.md, measured by
 tests/studies/audit_cost.py. torch.compile, torch.jit and torch.fx see the functions as torch's own.
 """
 

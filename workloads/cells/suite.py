@@ -261,7 +261,7 @@ class GpuChoice(BaseModel):
     """Share of each model's GPUs to use, rounded down, but at least one GPU."""
 
 
-LOOKS = (3, 5, 8, 12, 20, 30, 50, 80, 120, 200)
+LOOKS = (2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200)
 
 
 class UntilDecided(BaseModel):
@@ -271,7 +271,7 @@ class UntilDecided(BaseModel):
 
     until: Literal["decided"]
     """Only `decided` is allowed."""
-    at_most: Annotated[int, Field(ge=LOOKS[0], le=LOOKS[-1])] = 20
+    at_most: Annotated[int, Field(ge=LOOKS[1], le=LOOKS[-1])] = 20
     """The largest number of blocks of a cell."""
 
     @property

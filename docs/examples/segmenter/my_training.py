@@ -1,4 +1,4 @@
-"""A training step as people write it: docs/your-training.md explains it."""
+"""A training step as people write it: docs/your-model.md explains it."""
 
 import torch
 from torch import nn

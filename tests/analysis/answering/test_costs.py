@@ -29,7 +29,7 @@ def test_bytes_that_are_the_same_in_every_block_wait_for_no_look(ask: Ask) -> No
             strict=True,
         )
     ]
-    equal, unequal = ask("helps_or_hurts", trials)
+    equal, unequal = ask("helps_or_hurts", trials, is_over=False)
     assert equal["memory_verdict"] == "hurts" != unequal["memory_verdict"]
     assert equal["memory_ratio"] == pytest.approx(1.25)
 

@@ -17,7 +17,7 @@ from cudnn_sweep.analysis.answering.verdicts import (
 )
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import Store
-from tests.analysis.answering.test_verdicts import scattered
+from tests.analysis.answering.test_verdicts import in_turns, scattered
 from tests.analysis.conftest import Ask, in_cell, make_pair
 
 Judge = Callable[..., Verdict]
@@ -76,30 +76,71 @@ def test_looks_concern_only_a_contrast_of_which_the_sweep_has_both_sides(ask: As
     assert (row["blocks"], row["unpaired_blocks"]) == (3, 2)
 
 
-@pytest.mark.parametrize(("begun", "counted"), [(2, 4), (3, 7), (4, 7), (5, 9)])
-def test_beside_another_sweep_blocks_after_the_last_look_wait_for_the_next(
-    ask: Ask, begun: int, counted: int
+@pytest.mark.parametrize(
+    ("begun", "rest", "counted", "at_look"),
+    [(2, 1.0, 2, 0.4), (3, 1.0, 3, 0.4), (4, 0.6, 3, 0.4), (5, 0.6, 5, 0.6)],
+)
+def test_several_sweeps_of_a_cell_spend_the_mean_over_its_blocks_of_their_shares(
+    ask: Ask, begun: int, rest: float, counted: int, at_look: float
 ) -> None:
-    until = sweep_of("until", begun, UNTIL)
-    (row,) = ask("helps_or_hurts", sweep_of("fixed", 4, None) + until)
-    assert (row["wall_verdict"], row["blocks"]) == ("hurts", counted)
-    assert row["error_share"] == pytest.approx(1 / 3), "none of its blocks, or those of a look"
+    rows = sweep_of("fixed", 4, None) + sweep_of("until", begun, UNTIL)
+    (row,) = ask("helps_or_hurts", rows)
+    assert (row["wall_verdict"], row["blocks"]) == ("hurts", 4 + begun)
+    assert row["error_share"] == pytest.approx((4 + begun * rest) / (4 + begun), abs=1e-4)
+    (row,) = ask("helps_or_hurts", [], is_over=False)
+    assert row["blocks"] == 4 + counted, "blocks after the last look wait for the next"
+    assert row["error_share"] == pytest.approx((4 + counted * at_look) / (4 + counted), abs=1e-4)
 
 
-def test_blocks_that_all_wait_are_shown_without_a_verdict(ask: Ask) -> None:
+def test_before_any_look_of_any_sweep_there_is_no_verdict(ask: Ask) -> None:
     sweeps = [sweep_of(name, 2, UNTIL) for name in ("one", "other")]
-    (row,) = ask("helps_or_hurts", chain(*sweeps))
+    (row,) = ask("helps_or_hurts", chain(*sweeps), is_over=False)
     assert (row["wall_verdict"], row["blocks"]) == ("so_far_slower", 4)
     assert row["ratio"] == pytest.approx(1.2, rel=0.01)
 
 
 @pytest.mark.parametrize(
-    ("begun", "verdict"), [(2, "so_far_slower"), (3, "hurts"), (4, "so_far_slower")]
+    ("begun", "verdict", "counted", "share"),
+    [
+        (2, "so_far_slower", 2, 0.4),
+        (3, "hurts", 3, 0.4),
+        (4, "hurts", 3, 0.4),
+        (5, "hurts", 5, 0.6),
+    ],
 )
-def test_a_sweep_alone_has_verdicts_at_its_looks(ask: Ask, begun: int, verdict: str) -> None:
+def test_while_a_sweep_runs_the_verdict_of_its_last_look_stands(
+    ask: Ask, begun: int, verdict: str, counted: int, share: float
+) -> None:
+    (row,) = ask("helps_or_hurts", sweep_of("until", begun, UNTIL), is_over=False)
+    assert (row["wall_verdict"], row["blocks"]) == (verdict, counted)
+    assert row["error_share"] == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("begun", "share"), [(1, 0.4), (2, 1.0), (3, 1.0), (4, 0.6), (5, 0.6)])
+def test_a_sweep_that_is_over_spends_what_the_looks_before_left(
+    ask: Ask, begun: int, share: float
+) -> None:
     (row,) = ask("helps_or_hurts", sweep_of("until", begun, UNTIL))
-    assert (row["wall_verdict"], row["blocks"]) == (verdict, begun)
-    assert row["error_share"] == pytest.approx(1 / 2)
+    assert (row["blocks"], row["error_share"]) == (begun, pytest.approx(share))
+    assert (row["wall_verdict"] == "hurts") == (begun > 1)
+
+
+@pytest.mark.parametrize(("spread", "verdict"), [(0.0, "helps"), (0.1, "undecided")])
+def test_two_blocks_in_turns_borrow_what_others_scatter_by_or_what_their_rounds_do(
+    ask: Ask, spread: float, verdict: str
+) -> None:
+    rounds = (1 - 2 * spread, 1 - spread, 1.0, 1 + spread, 1 + 2 * spread)
+    blocks = [
+        in_turns(make_pair(n, 10.0, ms, launch_bound=False), [10.0] * 5, [ms * x for x in rounds])
+        for n, ms in enumerate((9.5, 9.51))
+    ]
+    (row,) = ask("helps_or_hurts", chain(*blocks))
+    assert row["wall_verdict"] == verdict
+    if not spread:
+        logs = np.log([0.95, 0.951])
+        se = np.sqrt((np.var(logs) * 2 + 0.003**2) / 2 / 2)
+        high = logs.mean() + stats.t.isf(0.025, 2) * se
+        assert np.log(row["ratio_high"]) == pytest.approx(high, rel=1e-6)
 
 
 def test_the_net_verdict_weighs_gain_against_cold_cost(judge: Judge) -> None:
@@ -232,7 +273,7 @@ def test_before_the_first_look_a_cell_says_what_it_looks_like(
         make_pair(n, 10.0, 10.0 * np.exp(log), looks=[3, 5, 8, 12, 20])
         for n, log in enumerate(logs)
     ]
-    (row,) = ask("helps_or_hurts", chain(*blocks))
+    (row,) = ask("helps_or_hurts", chain(*blocks), is_over=False)
     assert (row["wall_verdict"], row["wall_in_words"]) == (verdict, words)
     (state,) = ask("decided", [])
     if lacking:

@@ -145,15 +145,16 @@ def test_scatter_decides_nothing_and_says_how_long_it_takes(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "at_a_look", "at_the_last"), [(1, 6, 1 / 6), (2, 6, 1), (3, 6, 5 / 6), (4, 6, 4 / 6)]
+    ("blocks", "at_a_look", "at_the_last"),
+    [(1, 0.4, 0.4), (2, 0.4, 1), (3, 0.2, 0.6), (4, 0.2, 0.4)],
 )
 def test_the_last_look_spends_what_those_before_left_of_the_error(
-    ask: Ask, blocks: int, at_a_look: int, at_the_last: float
+    ask: Ask, blocks: int, at_a_look: float, at_the_last: float
 ) -> None:
-    looks = [3, 5, 8, 12, 20]  # and the first two blocks
+    looks = [2, 3, 5, 8, 12, 20]
     stored = _blocks(FASTER[:blocks], looks=looks)
     row = _asked(ask("advice", stored, is_over=False))
-    assert row["error_share"] == pytest.approx(1 / at_a_look)
+    assert row["error_share"] == pytest.approx(at_a_look)
     row = _asked(ask("advice", stored))
     assert row["error_share"] == pytest.approx(at_the_last)
 

@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from cudnn_sweep.analysis.answering.advice import UNDECIDED
 from cudnn_sweep.analysis.report.pages.page import find_page, show
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.analysis.storing.stored import open_stored
 from cudnn_sweep.orchestrator.freezing.freeze import freeze
 from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed
-from cudnn_sweep.orchestrator.launching.advising import advise, suite_to_compare
+from cudnn_sweep.orchestrator.launching.advising import advise, answered_of, suite_to_compare
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, FreezeOptions
 from cudnn_sweep.orchestrator.nightly.fake.machine import (
     FakeEffect,
@@ -27,6 +29,7 @@ from cudnn_sweep.orchestrator.nightly.fake.machine import (
     FakeScript,
 )
 from cudnn_sweep.orchestrator.running.run_sweep import Planned
+from cudnn_sweep.orchestrator.showing.advice_text import advice_lines
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
 from tests.orchestrator.freezing.fake_probe import VERSION, FakeProbe
 
@@ -115,6 +118,25 @@ def test_advice_compares_a_kept_choice_and_the_store_says_it_again() -> None:
     assert told["frozen"]["measured"]["frozen_ratio"] == pytest.approx(0.5, rel=0.05)
     (entry,) = show(find_page("advice"), open_stored(["results"]), ["results"], None).entries
     assert re.match(r"1 rule: .* ms a step, .* off, .* on; keeps \d+% of", entry.facts["Frozen"])
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_choice_that_is_not_decided_yet_says_what_is_known_so_far() -> None:
+    store = open_store("results")
+    (sweep_id,) = store.sweep_ids()
+    found = answered_of(_options(freeze="batch_norm.json"), store, sweep_id, None)
+    assert found.advice is not None
+    assert found.kept is not None
+    frozen = replace(found.kept.advice, advice=UNDECIDED, step_ratio=0.944, minutes_needed=0.67)
+    undecided = replace(
+        found,
+        advice=replace(found.advice, advice=UNDECIDED),
+        kept=replace(found.kept, advice=frozen),
+    )
+    assert advice_lines(undecided)[0] == (
+        "Undecided. So far a step takes 0.944 of the time with off, with batch_norm.json. "
+        "It needs about 0.67 more minutes (--minutes)."
+    )
 
 
 def test_what_the_three_compute_is_compared_with_float64_where_that_is_asked_for(kept: str) -> None:

@@ -131,9 +131,7 @@ def check_job(job: dict[str, Any]) -> None:
 
 
 def test_pods_have_what_the_launch_file_says_of_them(mine: Path) -> None:
-    (page,) = re.findall(
-        r"(?<=    kubernetes:\n)(?:.+\n)+", sample("docs/kubernetes.md", "gpu_pod:")
-    )
+    (page,) = re.findall(r"(?<=    kubernetes:\n)(?:.+\n)+", sample("docs/places.md", "gpu_pod:"))
     keys = yaml.safe_load(textwrap.dedent(page))
     kubernetes = keys | {"namespace": "sweeps", "image": "registry/sweep:1", "kubectl_image": "k:1"}
     kubernetes |= {"workers": 1, "gpus": 2, "results_claim": "kept"}

@@ -50,7 +50,9 @@ class Noise:
     turn: tuple[float, float] = (0.0, 0.0)
     """Standard deviation of one round's log ratio, Student t; each cell has its own, between these two."""
     host: float = 0.0
-    """What both turns of a round share, the host's pace."""
+    """What both turns of a round share, the host's pace: the loop waits for the CPU."""
+    resemblance: float = 0.0
+    """Correlation between a cell's block and the next."""
 
 
 def log_times(noise: Noise, effects: Array, blocks: int, generator: np.random.Generator) -> Array:
@@ -93,6 +95,10 @@ def log_turns(noise: Noise, times: Array, generator: np.random.Generator) -> Arr
 
 
 def _tails(noise: Noise, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+    if noise.resemblance:
+        cells, blocks, configs = shape
+        alike = _alike(noise.resemblance, blocks, (cells, configs), generator)
+        return np.moveaxis(alike, 0, 1)
     if noise.tails == "normal":
         return generator.standard_normal(shape)
     student: Array = generator.standard_t(STUDENT_DF, shape) / STUDENT_DEVIATION
@@ -132,6 +138,7 @@ QUIET = (0.001, 0.009)  # device times of device-bound cells on an H200
 # Wall times of loops that wait for the CPU of an H200's host: what is left between two processes that
 # take turns, and what there is between two that run one after another.
 IN_TURNS = (0.001, 0.005)
+CONTRASTS = (0.001, 0.02)  # closed cells in turns on H200s, 223 of them: quartiles 0.25 and 1.3%
 ONE_AFTER_ANOTHER = (0.02, 0.28)
 BETWEEN_THEM = (0.01, 0.05)
 
@@ -146,6 +153,13 @@ PROMISED = (
         rounds=61,
         turn=(0.02, 0.11),
         host=0.1,
+    ),
+    Noise(
+        name="contrasts",
+        meaning="in turns, as ratios of stored cells scatter between blocks: 0.1 to 2%",
+        pair=CONTRASTS,
+        rounds=61,
+        turn=(0.005, 0.03),
     ),
     Noise(
         name="one_after_another",
@@ -192,6 +206,14 @@ PROMISED = (
 )
 
 NOT_PROMISED = (
+    Noise(
+        name="resembling",
+        meaning="as contrasts, each block 0.6 like the cell's one before",
+        pair=CONTRASTS,
+        rounds=61,
+        turn=(0.005, 0.03),
+        resemblance=0.6,
+    ),
     Noise(
         name="slow_processes",
         meaning="one process in twenty is up to 50% slower",

@@ -71,7 +71,7 @@ estimates as materialized (
     select
         *,
         true as family,
-        false as between_looks
+        false as too_early
     from over_choices('logs')
 )
 

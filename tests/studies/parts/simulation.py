@@ -48,11 +48,12 @@ select
     ln(ratio_low) as low,
     ln(ratio_high) as high,
     wall_verdict as verdict,
+    blocks - 1 + in_turns::bigint as df, -- one is borrowed
     -- of the side on which there is no effect
     if(ratio > 1, ln(ratio / ratio_low), ln(ratio_high / ratio))
-    / t_half(blocks - 1, error_share) as se,
-    p_of_effect(ln(ratio), se, blocks - 1, ln(1 + $min_effect)) / error_share as p,
-    p_of_effect(ln(ratio), se, blocks - 1, 0) / error_share as p_of_any
+    / t_half(df, error_share) as se,
+    p_of_effect(ln(ratio), se, df, ln(1 + $min_effect)) / error_share as p,
+    p_of_effect(ln(ratio), se, df, 0) / error_share as p_of_any
 from ({question})
 order by cell_id::bigint
 """
@@ -297,7 +298,11 @@ def _made_up(noise: Noise, cells: int, blocks: int, seed: int) -> tuple[Array, p
     cold_ms = _cold_ms(COLD_SCATTER, logs.shape, generator)
     rows = made_rows(STEADY_MS * np.exp(logs), cold_ms, other)
     if noise.rounds:
-        rows = in_turns(rows, STEADY_MS * np.exp(log_turns(noise, logs, generator)))
+        rows = in_turns(
+            rows,
+            STEADY_MS * np.exp(log_turns(noise, logs, generator)),
+            launch_bound=noise.host > 0,
+        )
     return effects, rows
 
 

@@ -69,7 +69,7 @@ def test_what_a_file_leaves_out_is_the_cells(tmp_path: Path) -> None:
 def test_the_recipe_of_the_document_writes_such_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = (ROOT / "docs" / "your-training.md").read_text()
+    text = (ROOT / "docs" / "your-model.md").read_text()
     (recipe,) = re.findall(
         r"((?:^    .*\n|^\n)+)", text.partition("write_shapes.py")[2], re.MULTILINE
     )[:1]
