@@ -42,6 +42,14 @@ where
         when 'date' then strftime(started_at, '%Y-%m-%d')
     end = of_name;
 
+-- The samples of each open loop: those of other trials, most of a store, are not read for it.
+create or replace macro open_loops() as table
+select
+    [sweep_id, trial_id] as id,
+    steady_wall_samples_ms as ms
+from records
+where loop_kind = 'open';
+
 -- `processes` names a table of processes with cell, side, block, and the times wall and device. One
 -- row a pair of one block: b, c, and their log ratios, round by round where they took turns.
 create or replace macro same_blocks(processes, b_side, c_side) as table

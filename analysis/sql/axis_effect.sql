@@ -30,15 +30,52 @@
 -- baseline_layout_conversion_ms: device time that they take the baseline's step, median
 -- layout_conversion_ms: device time that they take the candidate's step, median
 -- other_kernels: whether the most common choice of kernels is another
-with groups as materialized (
-    select * from process_groups($axis, $sweep_id)
+with trials as materialized ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
+    select
+        * exclude (in_turns),
+        coalesce(in_turns, false) as in_turns,
+        not is_doubtful(warnings) as counts,
+        concat_ws(
+            '|', cell_id, env_hash, software_hash, workload_hash, settings, loop_kind,
+            coalesce(in_turns, false)
+        ) as group_id
+    from configured(null, $sweep_id)
+    where status = 'ok' and twin = 0
 ),
 
-pairs as ( -- noqa: ST03
-    select -- noqa: ST06
-        $axis || ': ' || b.axis_value || ' → ' || c.axis_value as contrast, -- noqa: RF02
-        b, -- noqa: RF02
-        c -- noqa: RF02
+groups as materialized (
+    select
+        group_id,
+        any_value(columns([
+            'task', 'axis_value', 'cell_id', 'env_hash', 'software_hash', 'workload_hash',
+            'settings', 'loop_kind', 'in_turns'
+        ])),
+        count(*) filter (where counts) as processes,
+        count(*) filter (where not counts) as doubtful_processes,
+        min(steady_iterations) filter (where counts) as fewest_steps,
+        max(steady_iterations) filter (where counts) as most_steps,
+        if(min(steady_device_source) = max(steady_device_source), min(steady_device_source), null)
+            as device_source,
+        max(greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)) as peak_reserved_bytes,
+        max(columns(['relative_l2_error', 'relative_max_error', 'layout_conversions'])),
+        median(layout_conversion_ms) as layout_conversion_ms,
+        median(roofline_share) as roofline_share,
+        min(kernels_source) as kernels_source,
+        mode(kernels_hash order by kernels_hash) as kernels_hash
+    from trials
+    inner join cell_tasks($axis) using (cell_id)
+    group by group_id
+),
+
+pairs as materialized (
+    select
+        $axis || ': ' || b.axis_value || ' → ' || c.axis_value as contrast,
+        b,
+        c,
+        concat_ws(' ', b.group_id, c.group_id) as cell,
+        coalesce(b.device_source = c.device_source, false) as same_source,
+        least(b.fewest_steps, c.fewest_steps) as steps,
+        b.loop_kind = 'open' and steps < greatest(b.most_steps, c.most_steps) as is_uneven
     from groups as b
     inner join groups as c
         on
@@ -51,16 +88,78 @@ pairs as ( -- noqa: ST03
             and b.workload_hash is not distinct from c.workload_hash
             and b.axis_value <> c.axis_value
     where
-        ($baseline is null or b.axis_value = $baseline) -- noqa: RF02
-        and ($candidate is null or c.axis_value = $candidate) -- noqa: RF02
-        and (
-            coalesce($baseline, $candidate) is not null -- noqa: RF02
-            or b.axis_value < c.axis_value
-        )
+        ($baseline is null or b.axis_value = $baseline)
+        and ($candidate is null or c.axis_value = $candidate)
+        and (coalesce($baseline, $candidate) is not null or b.axis_value < c.axis_value)
+),
+
+sided as (
+    select
+        *,
+        unnest(['b', 'c']) as side,
+        unnest([b.group_id, c.group_id]) as group_id
+    from pairs
+),
+
+-- of open loops only as many steps count as every process made: later ones have other shapes
+processes as materialized (
+    select
+        sided.cell,
+        sided.side,
+        trials.settings as pool,
+        trials.kernels_source || trials.kernels_hash as choice,
+        if(sided.is_uneven, list_avg(loops.ms[:sided.steps]), trials.steady_wall_ms) as wall,
+        if(sided.same_source, trials.steady_device_ms, null) as device
+    from sided
+    inner join trials on sided.group_id = trials.group_id and trials.counts
+    left join open_loops() as loops on [trials.sweep_id, trials.trial_id] = loops.id
+),
+
+means as materialized (
+    select
+        cell,
+        exp(avg(log_of(wall)) filter (where side = 'b')) as baseline_ms,
+        exp(avg(log_of(wall)) filter (where side = 'c')) as candidate_ms,
+        exp(avg(log_of(device)) filter (where side = 'b')) as baseline_device_ms,
+        exp(avg(log_of(device)) filter (where side = 'c')) as candidate_device_ms
+    from processes
+    group by cell
+),
+
+estimates as materialized (
+    select
+        *,
+        true as family
+    from over_sides('processes', 'b', 'c', ln(1 + $min_effect))
+),
+
+verdicts as materialized (
+    select * from judged('estimates', $min_effect, 0)
 )
 
-select -- noqa: ST06
-    * exclude (b, c, cell_order), -- noqa: AM04
+select
+    labels.* exclude (cell_id, cell_order),
+    pairs.contrast,
+    c.settings,
+    c.loop_kind,
+    b.processes as baseline_processes,
+    c.processes as candidate_processes,
+    b.doubtful_processes + c.doubtful_processes as doubtful_processes,
+    means.baseline_ms,
+    means.candidate_ms,
+    wall.ratio,
+    wall.ratio_low,
+    wall.ratio_high,
+    coalesce(wall.verdict, 'inconclusive') as wall_verdict,
+    nullif(
+        concat_ws('; ', 'baseline ' || chosen.b_choice, 'candidate ' || chosen.c_choice), ''
+    ) as by_choice,
+    means.baseline_device_ms,
+    means.candidate_device_ms,
+    device.ratio as device_ratio,
+    device.ratio_low as device_ratio_low,
+    device.ratio_high as device_ratio_high,
+    device.verdict as device_verdict,
     b.relative_l2_error as baseline_relative_l2_error,
     c.relative_l2_error,
     b.relative_max_error as baseline_relative_max_error,
@@ -83,7 +182,12 @@ select -- noqa: ST06
     c.env_hash,
     c.software_hash,
     c.workload_hash
-from unpaired_answers('pairs', $min_effect)
+from pairs
+inner join cell_labels() as labels on c.cell_id = labels.cell_id
+inner join means on pairs.cell = means.cell
+left join estimates as chosen on pairs.cell = chosen.cell and chosen.clock = 'wall'
+left join verdicts as wall on pairs.cell = wall.cell and wall.clock = 'wall'
+left join verdicts as device on pairs.cell = device.cell and device.clock = 'device'
 order by
-    cell_order, settings, c.software_hash, loop_kind, c.env_hash, c.cell_id, contrast,
+    labels.cell_order, c.settings, c.software_hash, c.loop_kind, c.env_hash, c.cell_id, contrast,
     c.workload_hash
