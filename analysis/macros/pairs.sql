@@ -45,6 +45,9 @@ where b.in_turns and c.in_turns;
 -- blocks after it wait (`waits`), and before the first look it is `too_early`. That holds for
 -- contrasts of which the sweep has both sides. Several sweeps of one cell: the mean over its blocks
 -- of what each one's sweep may spend.
+--
+-- `wall_elsewhere` and `device_elsewhere`: the variance by which blocks of closed loops in turns
+-- scatter elsewhere, 0.3%, and 1% of wall ratios where the loop waits for the CPU (whole_jobs.sql).
 create or replace macro block_pairs(
     flag, from_value, to_value, of_sweep, is_over := true
 ) as table
@@ -114,11 +117,11 @@ joined as (
         arg_max(columns(['env_hash', 'software_hash', 'workload_hash']), b),
         any_value(columns([
             'ok', 'trial_id', 'loop_kind', 'cache', 'steps', 'steady_wall_ms', 'steady_device_ms',
-            'source', 'kernels_source'
+            'source', 'kernels_source', 'started_at'
         ])) filter (where b) as 'b_\0', -- noqa: RF05
         any_value(columns([
             'ok', 'trial_id', 'loop_kind', 'cache', 'steps', 'steady_wall_ms', 'steady_device_ms',
-            'source', 'kernels_source'
+            'source', 'kernels_source', 'started_at'
         ])) filter (where c) as 'c_\0', -- noqa: RF05
         any_value(columns([
             'settings', 'first_ms', 'second_ms', 'one_time_ms', 'cache_entries',
@@ -161,6 +164,7 @@ kinds as (
         if(b_loop_kind <> c_loop_kind, 'mixed', coalesce(b_loop_kind, c_loop_kind)) as own_kind,
         least(len(baseline_first_ms), len(candidate_first_ms)) as shapes,
         (b_source is not distinct from c_source) as same_source,
+        b_started_at > c_started_at as began_second,
         baseline_fingerprint = candidate_fingerprint as same_bits,
         b_kernels_source = c_kernels_source as same_kernels_source
     from joined
@@ -195,7 +199,8 @@ paired as (
     select
         kinds.* exclude (
             b_ok, b_trial_id, b_loop_kind, b_cache, b_steps, b_steady_wall_ms, b_steady_device_ms,
-            b_source, b_kernels_source, c_ok, c_trial_id, c_loop_kind, c_cache,
+            b_source, b_kernels_source, b_started_at, c_started_at,
+            c_ok, c_trial_id, c_loop_kind, c_cache,
             c_steps, c_steady_wall_ms, c_steady_device_ms, c_source,
             c_kernels_source, place, own_kind, own_turns, same_place, same_source,
             same_kernels_source, shared
@@ -321,6 +326,15 @@ select
         avg(own_share) filter (where pairing = 'paired' and not waits) over cell,
         min(own_share) over cell
     ), 4) as share,
+    case
+        when not (in_turns and loop_kind = 'closed') then null
+        when
+            sum(launch_bound) filter (where pairing = 'paired') over cell
+            <= 0.5 * sum(launch_bound_known) filter (where pairing = 'paired') over cell
+            then 0.003 ** 2
+        else 0.01 ** 2
+    end as wall_elsewhere,
+    if(wall_elsewhere > 0, 0.003 ** 2, null) as device_elsewhere,
     bool_and(is_before_looks) over cell as too_early,
     bool_and(is_between) over cell as between_looks
 from looked

@@ -20,18 +20,11 @@ with blocks as materialized (
     from block_pairs(flag, from_value, to_value, of_sweep, is_over := is_over)
 ),
 
--- What blocks of closed loops in turns scatter by elsewhere: 0.3%; the wall ratio of those that
--- wait for the CPU, 1% (see whole_jobs.sql).
 logs as (
     select
         cell,
-        case
-            when not (in_turns and loop_kind = 'closed') then null
-            when sum(launch_bound) over cells <= 0.5 * sum(launch_bound_known) over cells
-                then 0.003 ** 2
-            else 0.01 ** 2
-        end as wall_prior,
-        if(wall_prior > 0, 0.003 ** 2, null) as device_prior,
+        wall_elsewhere,
+        device_elsewhere,
         wall_error,
         device_error,
         choice,
@@ -50,13 +43,13 @@ logs as (
         ) as net
     from blocks
     where counts
-    window cells as (partition by cell)
 ),
 
 by_clock as materialized (
     select
-        * exclude (wall_prior, wall_error, device_prior, device_error),
-        case clock when 'wall' then wall_prior when 'device' then device_prior end as elsewhere,
+        * exclude (wall_elsewhere, wall_error, device_elsewhere, device_error),
+        case clock when 'wall' then wall_elsewhere when 'device' then device_elsewhere end
+            as elsewhere,
         case clock when 'wall' then wall_error when 'device' then device_error end as error
     from (unpivot logs on wall, device, memory, net into name clock value observed)
 ),
@@ -118,6 +111,10 @@ cells as (
         count(*) as all_blocks,
         exp(avg(log_of(baseline_ms)) filter (where counts)) as baseline_ms,
         exp(avg(log_of(candidate_ms)) filter (where counts)) as candidate_ms,
+        exp(
+            avg(log_ratio(candidate_ms, baseline_ms)) filter (where counts and began_second)
+            - avg(log_ratio(candidate_ms, baseline_ms)) filter (where counts and not began_second)
+        ) as order_ratio,
         min(baseline_ms) filter (where counts) as baseline_fastest_ms,
         max(baseline_ms) filter (where counts) as baseline_slowest_ms,
         min(candidate_ms) filter (where counts) as candidate_fastest_ms,

@@ -82,6 +82,7 @@
 -- typical_ratio: trimmed mean over blocks of the ratio of wall times; null under 5 blocks
 -- typical_ratio_low: lower end of its 95% interval
 -- typical_ratio_high: upper end of its 95% interval
+-- order_ratio: wall ratio in blocks whose baseline began second / in those where it began first
 -- baseline_fastest_ms: wall time per iteration in the fastest process of the baseline
 -- baseline_slowest_ms: in its slowest
 -- candidate_fastest_ms: wall time per iteration in the fastest process of the candidate
@@ -165,6 +166,7 @@ select
     found.typical_ratio,
     found.typical_ratio_low,
     found.typical_ratio_high,
+    found.order_ratio,
     found.baseline_fastest_ms,
     found.baseline_slowest_ms,
     found.candidate_fastest_ms,

@@ -158,14 +158,19 @@ class Plan:
 
     def first_look(self) -> "Plan":
         """What runs up to each cell's first look, or, of a fixed number of blocks, up to as many."""
-        return replace(self, trials=tuple(t for t in self.trials if t.replicate < LOOKS[0]))
+        first = self._first_blocks
+        return replace(self, trials=tuple(t for t in self.trials if t.replicate < first))
+
+    @property
+    def _first_blocks(self) -> int:
+        return self.looks[0] if self.looks else LOOKS[0]
 
     def cell_by_cell(self) -> "Plan":
         """With what runs up to the first look in front, one cell after another: first those that lack least."""
         first = self.first_look().trials
         lacking = Counter(trial.cell.cell_id for trial in first)
         ahead = sorted(first, key=lambda each: (lacking[each.cell.cell_id], each.cell.cell_id))
-        behind = [trial for trial in self.trials if trial.replicate >= LOOKS[0]]
+        behind = [trial for trial in self.trials if trial.replicate >= self._first_blocks]
         return replace(self, trials=(*ahead, *behind))
 
 

@@ -50,7 +50,7 @@ metadata:
 """
 DECIDED = LAUNCH_FILE.replace(f"{REPLICATES}\n", "{until: decided, at_most: 10}\n")
 DECIDED = DECIDED.replace("{workload: noop}", "{workload: noop, batch: [1, 2, 4]}")
-LOOKS = (3, 5, 8, 10)
+LOOKS = (2, 3, 5, 8, 10)
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F"}  # 127.0.0.1, and mapped into IPv6
 COLUMNS = ["sweep_id", "trial_id", "cell_id", "replicate", "benchmark", "twin"]
 COLUMNS += ["attempt_id", "repeats_block"]

@@ -20,7 +20,7 @@ from cudnn_sweep.orchestrator.slots.tune_host import BlockSearcher
 from tests.makers import MakePlan, RecordOf
 
 LOOKS = (3, 5, 8)
-SHARE = 1 / len(LOOKS)
+SHARE = 0.4  # of the error, at the first look
 CELLS = 6
 LEAST = np.log(1.03)
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -237,8 +237,8 @@ def test_with_a_limit_a_fixed_number_of_blocks_comes_cell_by_cell_too(
     assert rounds == list(blocks), "the plan's order, without a limit"
     assert sorted(cell_by_cell) == sorted(rounds)
     cells = [blocks[block][0].cell.cell_id for block in cell_by_cell]
-    for at in (0, 3, 6):
-        assert len(set(cells[at : at + 3])) == 1
+    for at in (0, 2, 4):
+        assert len(set(cells[at : at + 2])) == 1
     assert cell_by_cell[9:] == [block for block in rounds if blocks[block][0].replicate >= 3]
 
 

@@ -24,6 +24,7 @@ AT_ONCE = 50  # replays asked together: some seconds, and little memory
 DECIDED = ("helps", "hurts", "equivalent")
 UNDECIDED, OPEN, HOPELESS = "inconclusive", "open", "hopeless"
 MOST_BLOCKS_NEEDED = 1001  # more than any that is told
+FEW = 3  # blocks: with fewer no cell is hopeless
 Z = 1.96  # standard errors at the ends of a 95% interval
 
 # What a verdict on wall time takes of each block (as in `contrast_verdicts`), without those whose verdict
@@ -48,7 +49,9 @@ select
     any_value(cell_id) over (partition by judged_cell) as cell_id,
     log_ratio(candidate_ms, baseline_ms) as observed,
     choice,
-    other_settings as pool
+    other_settings as pool,
+    wall_elsewhere as elsewhere,
+    wall_error as error
 from pairs
 semi join judged_by_times using (judged_cell)
 where pairing = 'paired' and log_ratio(candidate_ms, baseline_ms) is not null
@@ -64,6 +67,8 @@ with logs as (
         unnest($observed) as observed,
         unnest($choice)::text as choice,
         unnest($pool)::text as pool,
+        unnest($elsewhere)::double as elsewhere,
+        unnest($error)::double as error,
         $share::double as share
 ),
 
@@ -92,6 +97,10 @@ class StoredCell:
     observed: Sequence[float]
     """Log ratios of wall time."""
     choices: Sequence[str | None]
+    errors: Sequence[float | None]
+    """Their variances, by the blocks' own rounds."""
+    elsewhere: float | None
+    """The variance that they may borrow."""
     pool: str
 
 
@@ -251,6 +260,8 @@ def stored_cells(
             cell_id=blocks[0]["cell_id"],
             observed=[block["observed"] for block in blocks],
             choices=[block["choice"] for block in blocks],
+            errors=[block["error"] for block in blocks],
+            elsewhere=blocks[0]["elsewhere"],
             pool=blocks[0]["pool"],
         )
         for blocks in cells.values()
@@ -274,13 +285,22 @@ def in_orders(
     there = np.array([len(cell.observed) for cell in cells])
     asked = np.zeros((len(orders), len(cells)), int)
     states = np.full(asked.shape, OPEN, object)
-    for look in looks:
+    spent = 0.0
+    for number, look in enumerate(looks, 1):
         asked[(states == OPEN) & (there >= look)] = look
-        verdicts, needed = _judged(database, cells, orders, asked, 1 / len(looks))
-        is_open = (verdicts == UNDECIDED) & (asked < looks[-1]) & (needed <= looks[-1] - asked)
+        before, spent = spent, _spent(database, number, len(looks))
+        verdicts, needed = _judged(database, cells, orders, asked, spent - before)
+        may = (needed <= looks[-1] - asked) | (asked < FEW)
+        is_open = (verdicts == UNDECIDED) & (asked < looks[-1]) & may
         states = np.where(is_open, OPEN, np.where(verdicts == UNDECIDED, HOPELESS, verdicts))
         states[asked == 0] = OPEN
     return states, asked
+
+
+def _spent(database: Database, looks: int, of: int) -> float:
+    """How much of the error so many looks spend."""
+    asked = {"looks": looks, "of": of}
+    return float(database.query("select spent($looks, $of) as spent", asked)["spent"][0].as_py())
 
 
 def of_all_blocks(database: Database, cells: Sequence[StoredCell]) -> list[str]:
@@ -300,14 +320,16 @@ def _judged(
 ) -> tuple[Texts, Counts]:
     """By replay and cell: the verdict on so many blocks, and how many more would decide it."""
     columns: dict[str, list[Any]] = {
-        name: [] for name in ("cell", "replay", "observed", "choice", "pool")
+        name: [] for name in ("cell", "replay", "observed", "choice", "pool", "elsewhere", "error")
     }
     for (replay, place), blocks in np.ndenumerate(asked):
         cell = cells[place]
         order = orders[replay][place][:blocks]
         columns["observed"] += [cell.observed[block] for block in order]
         columns["choice"] += [cell.choices[block] for block in order]
-        for name, value in (("cell", place), ("replay", replay), ("pool", cell.pool)):
+        columns["error"] += [cell.errors[block] for block in order]
+        same = {"cell": place, "replay": replay, "pool": cell.pool, "elsewhere": cell.elsewhere}
+        for name, value in same.items():
             columns[name] += [value] * int(blocks)
     values = {"share": share, "min_effect": MIN_EFFECT, "of_cells": len(cells)}
     found = database.query(VERDICTS, {**columns, **values})

@@ -168,7 +168,8 @@ class Figures(ByName):
 
     def missed(self) -> list[str]:
         """The names of the targets that are missed."""
-        is_wide = self.is_until or self.noise.other_choice_share > 0
+        # what borrows is as sure of quiet blocks as of others
+        is_wide = self.is_until or self.noise.other_choice_share > 0 or self.noise.rounds > 0
         targets = WIDE_TARGETS if is_wide else TARGETS
         missed = [
             name for name, (low, high) in targets.items() if self.share(name).misses(low, high)
