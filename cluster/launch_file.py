@@ -21,8 +21,13 @@ from typing import Any, Generic, TypeVar
 import yaml  # type: ignore[import-untyped]
 
 from cudnn_sweep.cluster.errors import LaunchFileError
-from cudnn_sweep.cluster.strict.document import Document, Mistake, read_document
-from cudnn_sweep.cluster.strict.strict_yaml import check_part, unknown_key
+from cudnn_sweep.cluster.strict_yaml import (
+    Document,
+    Mistake,
+    check_part,
+    read_document,
+    unknown_key,
+)
 
 SWEEP = ("metadata", "sweep")
 OUR_OWN: dict[str, type] = {"cluster_name": str, "metadata": dict}  # without `provider`

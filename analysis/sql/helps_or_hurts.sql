@@ -62,7 +62,7 @@
 --
 -- Where a sweep asked for blocks until a cell was decided (`until: decided`), each of its looks may
 -- spend a share of the error, 0.4 the first, 0.2 the second, and the others the rest in equal
--- parts: the verdict is tested, and the interval drawn, at that share of 5%. A sweep that is over
+-- parts. The verdict is tested, and the interval drawn, at that share of 5%. A sweep that is over
 -- spends what the looks before left. While it still runs ask with $is_over false: the verdict of
 -- the last look stands, and later blocks wait for the next. Of several sweeps of a cell the share
 -- is the mean over its blocks of theirs.

@@ -4,9 +4,9 @@ import json
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from http.client import HTTPException
 from pathlib import Path
 from time import monotonic, sleep
@@ -232,7 +232,7 @@ class SentJob:
     command: str
     """What was typed."""
     sweep_id: str = ""
-    """Where it was chosen here."""
+    """Of a night whose outcome is not here yet."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -261,8 +261,15 @@ class KnownCluster:
 
     def remember(self, job: SentJob) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        jobs = [asdict(each) for each in [*self.jobs(), job]]
-        self._jobs_file.write_text(json.dumps(jobs))
+        self._write([*self.jobs(), job])
+
+    def forget_night(self, job: SentJob) -> None:
+        """Its outcome is here, or will never be."""
+        done = replace(job, sweep_id="")
+        self._write([done if each == job else each for each in self.jobs()])
+
+    def _write(self, jobs: Sequence[SentJob]) -> None:
+        self._jobs_file.write_text(json.dumps([asdict(each) for each in jobs]))
 
     def forget_jobs(self) -> None:
         self._jobs_file.unlink(missing_ok=True)

@@ -11,43 +11,43 @@ import typer
 from cudnn_sweep.orchestrator.cli.advise import advise, freeze, try_
 from cudnn_sweep.orchestrator.cli.audit import SCRIPT_SETTINGS, audit
 from cudnn_sweep.orchestrator.cli.catalog import schema, suites, workloads
-from cudnn_sweep.orchestrator.cli.cluster import attach, down, pull, status, stop
-from cudnn_sweep.orchestrator.cli.commands import HELP_NAMES, Command, spelled
+from cudnn_sweep.orchestrator.cli.cluster import cluster, status
+from cudnn_sweep.orchestrator.cli.commands import SETTINGS, Command, spelled
 from cudnn_sweep.orchestrator.cli.compare import compare
 from cudnn_sweep.orchestrator.cli.doctor import doctor
 from cudnn_sweep.orchestrator.cli.failing import Commands
 from cudnn_sweep.orchestrator.cli.launch import launch
-from cudnn_sweep.orchestrator.cli.nightly import nightly
+from cudnn_sweep.orchestrator.cli.nightly import nightly, schedule
 from cudnn_sweep.orchestrator.cli.query import QUESTION_SETTINGS, query
 from cudnn_sweep.orchestrator.cli.report import report
 from cudnn_sweep.orchestrator.cli.repro import repro
-from cudnn_sweep.orchestrator.cli.schedule import schedule
 from cudnn_sweep.orchestrator.cli.trace import trace
 
 app = typer.Typer(
-    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=HELP_NAMES
+    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=SETTINGS
 )
-PANELS: dict[str, list[Callable[..., None]]] = {
-    "Measure": [advise, freeze, try_, launch, trace, audit],
+PANELS: dict[str, list[Callable[..., None] | typer.Typer]] = {
+    "Measure": [advise, freeze, try_, launch, status, trace, audit],
     "Read": [query, report, compare, repro, suites, workloads, schema],
-    "Every night": [nightly],
-    "Clusters": [attach, status, stop, pull, down],
+    "Every night": [nightly, schedule],
+    "Clusters": [cluster],
     "This machine": [doctor],
 }
-SETTINGS: dict[Callable[..., None], dict[str, Any]] = {
+FURTHER: dict[Callable[..., None], dict[str, Any]] = {
     audit: SCRIPT_SETTINGS,
     query: QUESTION_SETTINGS,
 }
 for panel, commands in PANELS.items():
     for each in commands:
-        app.command(
-            name=each.__name__.rstrip("_"),
-            cls=Command,
-            rich_help_panel=panel,
-            context_settings=SETTINGS.get(each),
-        )(spelled(each))
-    if nightly in commands:
-        app.add_typer(schedule, rich_help_panel=panel)
+        if isinstance(each, typer.Typer):
+            app.add_typer(each, rich_help_panel=panel)
+        else:
+            app.command(
+                name=each.__name__.rstrip("_"),
+                cls=Command,
+                rich_help_panel=panel,
+                context_settings=FURTHER.get(each),
+            )(spelled(each))
 
 
 def _print_version(wanted: bool) -> None:

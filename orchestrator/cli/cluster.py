@@ -1,4 +1,4 @@
-"""`sweep attach`, `status`, `stop`, `pull`, `down`: a sweep that was sent to a cluster."""
+"""`sweep status`, and `sweep cluster`: a sweep that was sent to a cluster."""
 
 import json as json_format
 from collections.abc import Iterator
@@ -9,24 +9,36 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cudnn_sweep.orchestrator.cli.commands import Command, Group, spelled
+
 if TYPE_CHECKING:
     from cudnn_sweep.cluster.reach.jobs import Jobs, SentJob
-    from cudnn_sweep.orchestrator.remote.launch_there import RunningCluster
+    from cudnn_sweep.orchestrator.remote.clusters import RunningCluster
 
 File = Annotated[Path, typer.Argument(help="The launch file that was launched.")]
 
+cluster = typer.Typer(
+    name="cluster",
+    cls=Group,
+    no_args_is_help=True,
+    help="Follow, stop or fetch what was sent to a cluster: attach, stop, pull, down.",
+)
 
+
+@cluster.command(cls=Command)
+@spelled
 def attach(file: File = Path("cluster.yaml")) -> None:
     """Follow the last sweep sent to FILE's cluster. Ctrl-C leaves it running."""
     from rich.console import Console
 
     from cudnn_sweep.orchestrator.cli.failing import leave
-    from cudnn_sweep.orchestrator.remote.follow import follow
 
-    with _connected(file) as (_, jobs, job):
+    with _connected(file) as (running, jobs, job):
         jobs.state(job.job_id)  # a job that is gone is not waited for
-        code = follow(jobs, job.job_id, job.results, Console(markup=False)).exit_code
-    leave(code)
+    report = running.follow(job, Console(markup=False))
+    if report.outcome:
+        typer.echo(f"What became of the night: {job.command}")
+    leave(report.exit_code)
 
 
 def status(
@@ -37,7 +49,7 @@ def status(
     """Show the progress of the last sweep: on this machine, or sent to FILE's cluster."""
     from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of, launch_file
     from cudnn_sweep.orchestrator.planning.spec import asked_file
-    from cudnn_sweep.orchestrator.remote.status import status_here, status_of
+    from cudnn_sweep.orchestrator.remote.follow import status_here, status_of
 
     launched = launch_file(asked_file(file, None, results).file)
     if isinstance(destination_of(launched), Here):
@@ -51,6 +63,8 @@ def status(
         typer.echo(str(found))
 
 
+@cluster.command(cls=Command)
+@spelled
 def stop(file: File = Path("cluster.yaml")) -> None:
     """Stop the last sweep sent to FILE's cluster. Another launch resumes it."""
     from cudnn_sweep.cluster.reach.jobs import ENDED
@@ -64,15 +78,19 @@ def stop(file: File = Path("cluster.yaml")) -> None:
         typer.echo(f"{job.job_id} was asked to stop; to resume the sweep: {job.command}")
 
 
+@cluster.command(cls=Command)
+@spelled
 def pull(file: File = Path("cluster.yaml")) -> None:
     """Copy the records of the sweeps sent to FILE's cluster into the results folder here."""
-    from cudnn_sweep.orchestrator.remote.status import pull_records
+    from cudnn_sweep.orchestrator.remote.follow import pull_records
 
-    with _connected(file) as (cluster, jobs, job):
-        new = pull_records(jobs, cluster.known.jobs())
+    with _connected(file) as (sent_to, jobs, job):
+        new = pull_records(jobs, sent_to.known.jobs())
         typer.echo(f"{new} new records are in {job.results}.")
 
 
+@cluster.command(cls=Command)
+@spelled
 def down(
     file: File = Path("cluster.yaml"),
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
@@ -81,30 +99,30 @@ def down(
     """Shut down all nodes of FILE's cluster. Refused while records are only on its head."""
     from cudnn_sweep.cluster.errors import ClusterError
     from cudnn_sweep.cluster.reach.launcher import take_down
-    from cudnn_sweep.orchestrator.remote.status import missing_here
+    from cudnn_sweep.orchestrator.remote.follow import missing_here
 
-    cluster = _cluster(file)
-    if not cluster.comes_up:
+    running = _cluster(file)
+    if not running.comes_up:
         raise ClusterError(f"{file} joins a cluster that was not launched from here")
     if not discard:
-        with cluster.jobs() as jobs:
-            missing = missing_here(jobs, cluster.known.jobs())
+        with running.jobs() as jobs:
+            missing = missing_here(jobs, running.known.jobs())
         if missing:
             raise ClusterError(
-                f"{missing} records are only on the head: `sweep pull {file}` copies them, "
+                f"{missing} records are only on the head: `sweep cluster pull {file}` copies them, "
                 "--discard gives them up"
             )
-    if yes or typer.confirm(f"Shut down all nodes of {cluster.known.name}?"):
-        take_down(cluster.known.launch_file)
-        cluster.known.forget_jobs()
+    if yes or typer.confirm(f"Shut down all nodes of {running.known.name}?"):
+        take_down(running.known.launch_file)
+        running.known.forget_jobs()
 
 
 @contextmanager
 def _connected(file: Path) -> Iterator[tuple["RunningCluster", "Jobs", "SentJob"]]:
-    cluster = _cluster(file)
-    job = cluster.known.job()
-    with cluster.jobs() as jobs:
-        yield cluster, jobs, job
+    running = _cluster(file)
+    job = running.known.job()
+    with running.jobs() as jobs:
+        yield running, jobs, job
 
 
 def _cluster(file: Path) -> "RunningCluster":

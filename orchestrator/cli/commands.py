@@ -10,11 +10,11 @@ from inspect import Parameter, Signature, cleandoc, signature
 from types import GenericAlias
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup
 
 from cudnn_sweep.orchestrator.planning.spelling import typer_info
 
-HELP_NAMES = {"help_option_names": ["--help", "-h"]}
+SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 
 
 def spelled(function: Callable[..., None]) -> Callable[..., None]:
@@ -70,20 +70,13 @@ def _filled(text: str | None) -> str | None:
 
 
 class Presented:
-    """How the help of a command, or of a group of commands, is shown."""
+    """How the help of a command, or of a group of commands, is shown: as plain text, which comes at once."""
 
     help: str | None
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
+        super().__init__(*args, **settings | {"rich_markup_mode": None})
         self.help = _filled(self.help)
-
-    def get_params(self, ctx: Any) -> Any:
-        found = super().get_params(ctx)  # type: ignore[misc]
-        for each in found:
-            if isinstance(each, TyperOption) and each.is_flag and each.metavar is None:
-                each.metavar = ""  # else a flag's help reads `--new <bool>`
-        return found
 
 
 class Command(Presented, TyperCommand):
@@ -91,4 +84,12 @@ class Command(Presented, TyperCommand):
 
 
 class Group(Presented, TyperGroup):
-    pass
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            said = (command.help or "").partition("\n")[0]
+            panels.setdefault(command.rich_help_panel or "Commands", []).append((name, said))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)

@@ -29,10 +29,10 @@ from cudnn_sweep.orchestrator.launching.advising import (
 )
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step
 from cudnn_sweep.orchestrator.launching.step_options import FreezeOptions
-from cudnn_sweep.orchestrator.running.place import Place
 from cudnn_sweep.orchestrator.running.run_sweep import (
     CELL_FAILED,
     DONE,
+    Place,
     Planned,
     open_results,
     run_sweep,

@@ -1,26 +1,24 @@
 """Where a launch goes, as its launch file says: a row a kind. A kind is a file that declares a Destination."""
 
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from rich.console import Console
 
-from cudnn_sweep.cluster.keys import NightlyKeys
 from cudnn_sweep.cluster.launch_file import INSIDE, LaunchFile, no_launch_file, read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
-from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, NightName, SweepSpec
+from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, SweepSpec
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
 from cudnn_sweep.orchestrator.recording.recorder import cause
-from cudnn_sweep.orchestrator.running.place import NightPlace
+from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster, Inside, RunningCluster
 from cudnn_sweep.orchestrator.running.run_sweep import (
     CELL_FAILED,
     DONE,
@@ -37,9 +35,6 @@ from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.cells.suite import most_replicates
 from cudnn_sweep.workloads.survey import Survey
 from cudnn_sweep.workloads.warnings import ADVICE, OF_THE_CODE
-
-if TYPE_CHECKING:
-    from cudnn_sweep.orchestrator.remote.launch_there import RunningCluster
 
 SHORT = {  # the one process of a cell that `--dry-run --try` starts
     "cold_shapes": 3,
@@ -64,66 +59,16 @@ class Destination(Protocol):
     def show(self, request: SweepRequest, console: Console) -> int:
         """Say what `launch` would run; writes nothing. Returns the exit code."""
 
-    def for_night(
-        self, request: SweepRequest, name: NightName, nightly: NightlyKeys, console: Console
-    ) -> NightPlace:
-        """Where that night's trials run, those of its `last_good` software too."""
-
-    def check_python(self, last_good: str) -> None:
-        """Raises SpecError where there is no such program; the nodes of a cluster say so themselves, when they
-        are looked at.
-        """
-
 
 File = LaunchFile[SweepSpec]
-
-
-def _here(file: File) -> Destination:
-
-    if file.sweep.kubernetes is not None:
-        raise SpecError(
-            f"{file.path}: metadata.sweep.kubernetes: these pods are not on this machine: `--manifest` prints what "
-            "kubectl applies; on a node of a Ray cluster give `address: auto`, and here leave the key out"
-        )
-    return Here()
-
-
-def _inside(file: File) -> Destination:
-    from cudnn_sweep.orchestrator.remote.inside import Inside
-
-    return Inside(file)
-
-
-def _running(file: File) -> Destination:
-    from cudnn_sweep.orchestrator.remote.launch_there import RunningCluster
-
-    return RunningCluster(file)
-
-
-def _brought_up(file: File) -> Destination:
-    from cudnn_sweep.orchestrator.remote.launch_there import BroughtUpCluster
-
-    return BroughtUpCluster(file)
-
-
-KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
-    (lambda file: file.sweep.address == INSIDE, _inside),
-    (lambda file: file.sweep.address is not None, _running),
-    (lambda file: "provider" in file.ray_part, _brought_up),
-    (lambda file: True, _here),
-]
-"""Which files mean a kind, and its destination; the first that fits. They are imported when they are meant: this
-machine needs no extra `cluster`."""
 
 
 def destination_of(file: File) -> Destination:
     return next(make(file) for is_meant, make in KINDS if is_meant(file))
 
 
-def cluster_of(file: File) -> "RunningCluster":
+def cluster_of(file: File) -> RunningCluster:
     """The one that jobs are sent to. Raises SpecError for a file that means no such cluster."""
-    from cudnn_sweep.orchestrator.remote.launch_there import RunningCluster
-
     destination = destination_of(file)
     if not isinstance(destination, RunningCluster):
         raise SpecError(
@@ -156,6 +101,13 @@ class Here:
 
     where = "this machine"
 
+    def __init__(self, file: File) -> None:
+        if file.sweep.kubernetes is not None:
+            raise SpecError(
+                f"{file.path}: metadata.sweep.kubernetes: these pods are not on this machine: `--manifest` prints what "
+                "kubectl applies; on a node of a Ray cluster give `address: auto`, and here leave the key out"
+            )
+
     def launch(self, request: SweepRequest, console: Console) -> int:
         place = ThisMachine()
         say(console, "Looking at this machine: torch is imported.")
@@ -182,17 +134,14 @@ class Here:
         plan = request.options.selection.part(planned.chosen)
         return try_cells(plan, planned.machine, planned.preload, console)
 
-    def for_night(
-        self, request: SweepRequest, name: NightName, nightly: NightlyKeys, console: Console
-    ) -> NightPlace:
-        return ThisMachine(wait_s=60 * nightly.wait_minutes)
 
-    def check_python(self, last_good: str) -> None:
-        if not shutil.which(last_good):
-            raise SpecError(
-                f"metadata.sweep.nightly.last_good: found no program {last_good}; allowed: the Python of a "
-                "virtual environment, as /opt/good/bin/python"
-            )
+KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
+    (lambda file: file.sweep.address == INSIDE, Inside),
+    (lambda file: file.sweep.address is not None, RunningCluster),
+    (lambda file: "provider" in file.ray_part, BroughtUpCluster),
+    (lambda file: True, Here),
+]
+"""Which files mean a kind, and its destination; the first that fits."""
 
 
 def print_planned(planned: Planned, console: Console) -> None:

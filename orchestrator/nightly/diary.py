@@ -77,6 +77,13 @@ class Diary:
     def write(self, outcome: NightOutcome) -> None:
         self._write(f"{outcome.night}.json", to_json(outcome).rstrip())
 
+    def keep(self, sweep_id: str, outcome: str) -> None:
+        """What became of a night elsewhere. Raises ReportError where that is no such night's JSON."""
+        found = from_json(outcome)
+        if found.night != sweep_id:
+            raise ReportError(f"the outcome of {sweep_id}: found that of {found.night!r}")
+        self.write(found)
+
     def of(self, name: NightName) -> NightOutcome | None:
         """What an earlier start of this night made of it."""
         return self._outcome(f"{name.sweep_id}.json")

@@ -5,7 +5,7 @@ import shlex
 import socket
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +15,7 @@ from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES, Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import to_json
 from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, headline, one_by_one
+from cudnn_sweep.analysis.nightly.reports.report import write_reports
 from cudnn_sweep.analysis.nightly.reports.words import (
     TITLES,
     WHY,
@@ -25,19 +26,20 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     machine,
     notes,
 )
-from cudnn_sweep.analysis.nightly.reports.write import write_reports
 from cudnn_sweep.analysis.storing.progress import sweep_states
 from cudnn_sweep.analysis.words import one_line
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError, WebhookError
 from cudnn_sweep.orchestrator.launching.destinations import print_planned
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
-from cudnn_sweep.orchestrator.nightly.compare import compare, not_measured
+from cudnn_sweep.orchestrator.nightly.compare import Compared, compare, not_measured, series_of
 from cudnn_sweep.orchestrator.nightly.diary import as_sent_alert
 from cudnn_sweep.orchestrator.nightly.request import NightRequest, read_night
 from cudnn_sweep.orchestrator.nightly.webhook import News, tell
 from cudnn_sweep.orchestrator.planning.options import NightOptions
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.remote.clusters import Cluster
+from cudnn_sweep.orchestrator.remote.job import NightJob
+from cudnn_sweep.orchestrator.running.run_sweep import DONE, NightPlace, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import without_missing
 
@@ -54,6 +56,7 @@ STATE_STYLES = {
     "could_not_tell": "bold yellow",
 }
 RUN_ERRORS = (OrchestratorError, ClusterError, AnalysisError)  # not the user's input
+COMPARED_WITH = timedelta(days=100)  # nights that a job takes along, where none is pinned
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
 
 
@@ -182,13 +185,14 @@ def run_night(options: NightOptions, environment: Mapping[str, str], console: Co
 
     Raises an error of the folders for a mistake in what is night.
     """
-    night = read_night(options, environment, console)
+    night = read_night(options, environment)
     if night.fault is not None and (options.dry_run or night.diary().of(night.name)):
         raise night.fault
     if options.dry_run:
-        if options.fake is None:
+        if night.destination is not None and options.fake is None:
             return night.destination.show(night.request, console)
-        print_planned(plan_sweep(night.request, night.place), console)
+        if night.place is not None:
+            print_planned(plan_sweep(night.request, night.place), console)
         return DONE
     try:
         with night_lock(night.request.results, night.name.launch):
@@ -207,15 +211,10 @@ def _night(night: NightRequest, environment: Mapping[str, str], console: Console
         warn(console, f"warning: nobody will be told: {night.webhook}")
     for fault in night.diary().unreadable(night.name):
         warn(console, f"warning: the night goes on without a file: {fault}")
-    earlier = night.diary().of(night.name)
-    skipped = earlier.skipped if earlier else {}
-    reasons = () if night.fault is None else tuple(str(night.fault).splitlines())
-    if night.options.measure and not reasons:
-        reasons = why_unfit(night) or _measure(night, console, skipped)
-    if reasons:
-        outcome, series = not_measured(night, began, reasons)
+    if night.place is None:
+        outcome, series = _compared_by_a_job(night, began, console)
     else:
-        outcome, series = compare(night, began, console, skipped)
+        outcome, series = measured_and_compared(night, began, console)
     night.diary().write(outcome)
     summary = Path(environment[STEP_SUMMARY]) if environment.get(STEP_SUMMARY) else None
     reports = write_reports(outcome, series, night.reports, step_summary=summary)
@@ -224,15 +223,46 @@ def _night(night: NightRequest, environment: Mapping[str, str], console: Console
     return outcome.exit_code
 
 
-def _measure(night: NightRequest, console: Console, skipped: dict[str, str]) -> tuple[str, ...]:
+def _compared_by_a_job(night: NightRequest, began: datetime, console: Console) -> Compared:
+    """By one on the cluster that measures, compares and confirms."""
+    cluster = night.destination
+    if night.fault is not None or not night.options.measure or not isinstance(cluster, Cluster):
+        return measured_and_compared(night, began, console)
+    diary = night.diary()
+    since = diary.baseline() or night.name.date - COMPARED_WITH
+    job = NightJob(
+        options=night.options, keys=night.keys, name=night.name, host=night.host, since=since
+    )
+    try:
+        cluster.night(night.request, job, diary.keep, console)
+    except RUN_ERRORS as error:
+        return not_measured(night, began, (str(error),))
+    outcome = diary.of(night.name)
+    assert outcome is not None
+    return outcome, series_of(night, outcome.skipped)
+
+
+def measured_and_compared(night: NightRequest, began: datetime, console: Console) -> Compared:
+    earlier = night.diary().of(night.name)
+    skipped = earlier.skipped if earlier else {}
+    reasons = () if night.fault is None else tuple(str(night.fault).splitlines())
+    if night.options.measure and night.place is not None and not reasons:
+        reasons = why_unfit(night, night.place) or _measure(night, night.place, console, skipped)
+    if reasons:
+        return not_measured(night, began, reasons)
+    return compare(night, began, console, skipped)
+
+
+def _measure(
+    night: NightRequest, place: NightPlace, console: Console, skipped: dict[str, str]
+) -> tuple[str, ...]:
     """Why it could not be; whatever was recorded by then is kept. `skipped` is filled."""
     try:
         if not _is_measured(night):
-            night.place.follow_running_jobs()
-            planned = plan_sweep(night.request, night.place)
+            planned = plan_sweep(night.request, place)
             skipped.clear()
             skipped |= without_missing(night.suite, planned.machine.workloads)[1]
-            run_sweep(planned, night.place, console)
+            run_sweep(planned, place, console)
     except RUN_ERRORS as error:
         return (str(error),)
     return ()
@@ -246,9 +276,9 @@ def _is_measured(night: NightRequest) -> bool:
     )
 
 
-def why_unfit(night: NightRequest) -> tuple[str, ...]:
+def why_unfit(night: NightRequest, place: NightPlace) -> tuple[str, ...]:
     """What keeps it from being measured, a line each; nothing where all is well."""
-    checks = list(night.place.checks(night.request.results))
+    checks = list(place.checks(night.request.results))
     reasons = [
         f"{check.name}: {check.found}; {check.advice}"
         for check in checks

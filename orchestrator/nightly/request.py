@@ -1,21 +1,21 @@
 """What a night is to do: the launch file and the command line together, checked before anything runs."""
 
 import shlex
+import shutil
+import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-
-from rich.console import Console
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.keys import NightlyKeys
-from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
+from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
-from cudnn_sweep.orchestrator.launching.destinations import Destination, destination_of
+from cudnn_sweep.orchestrator.launching.destinations import Destination, Here, destination_of
 from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.fake.machine import read_fake_machine
 from cudnn_sweep.orchestrator.nightly.webhook import Webhook, find_webhook
@@ -23,7 +23,8 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOption
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import NightName, SweepSpec, launch_name
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of
-from cudnn_sweep.orchestrator.running.place import NightPlace
+from cudnn_sweep.orchestrator.running.run_sweep import NightPlace
+from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec
 
 NO_SUITE = SuiteSpec(cells=[CellAxes(workload="noop")])  # of a night whose own suite cannot be read
@@ -32,13 +33,16 @@ NO_SUITE = SuiteSpec(cells=[CellAxes(workload="noop")])  # of a night whose own 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightRequest:
     options: NightOptions
-    file: LaunchFile[SweepSpec]
+    keys: NightlyKeys
     request: SweepRequest
     """The sweep that the night runs."""
     name: NightName
-    destination: Destination
-    place: NightPlace
-    webhook: Webhook | SpecError | None
+    host: str = field(default_factory=socket.gethostname)
+    """The host that it was started on."""
+    place: NightPlace | None = None
+    """Where this process measures; None: nowhere."""
+    destination: Destination | None = None
+    webhook: Webhook | SpecError | None = None
     """Whom to tell, or why the webhook that is asked for is not to be had."""
     fault: Exception | None = None
     """A mistake in the suite or in what else it needs, which a night tells before it fails."""
@@ -46,10 +50,6 @@ class NightRequest:
     @property
     def suite(self) -> SuiteSpec:
         return self.request.suite
-
-    @property
-    def keys(self) -> NightlyKeys:
-        return self.file.sweep.nightly
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
@@ -80,9 +80,7 @@ class NightRequest:
         return shlex.join([*words, "--new", *only])
 
 
-def read_night(
-    options: NightOptions, environment: Mapping[str, str], console: Console
-) -> NightRequest:
+def read_night(options: NightOptions, environment: Mapping[str, str]) -> NightRequest:
     """Raises an error of the folders for a mistake in the launch file. One in what it names is the night's
     `fault`, so that somebody hears of it.
     """
@@ -102,8 +100,8 @@ def read_night(
     fault: Exception | None = None
     try:
         request = request_of(file, launch)
-        if options.measure and options.fake is None and keys.last_good is not None:
-            destination.check_python(keys.last_good)
+        if options.measure and options.fake is None and isinstance(destination, Here):
+            check_python(keys.last_good)
     except (ClusterError, OrchestratorError) as error:
         if options.suite is not None:  # somebody typed it
             raise
@@ -114,18 +112,30 @@ def read_night(
         )
     # each night as many: what a series is compared with stays
     request = replace(request, suite=request.suite.with_blocks(FIXED_BLOCKS), may_skip=True)
+    place: NightPlace | None = None
+    if options.fake is not None and fault is None:
+        place = read_fake_machine(options.fake, request, night.date)
+    elif isinstance(destination, Here):
+        place = ThisMachine(wait_s=60 * keys.wait_minutes)
     return NightRequest(
         options=options,
-        file=file,
+        keys=keys,
         request=request,
         name=night,
+        place=place,
         destination=destination,
-        place=destination.for_night(request, night, keys, console)
-        if options.fake is None or fault is not None
-        else read_fake_machine(options.fake, request, night.date),
         webhook=_webhook(keys, environment),
         fault=fault,
     )
+
+
+def check_python(last_good: str | None) -> None:
+    """Raises SpecError where there is no such program; the nodes of a cluster say so when they are looked at."""
+    if last_good is not None and not shutil.which(last_good):
+        raise SpecError(
+            f"metadata.sweep.nightly.last_good: found no program {last_good}; allowed: the Python of a "
+            "virtual environment, as /opt/good/bin/python"
+        )
 
 
 def _webhook(keys: NightlyKeys, environment: Mapping[str, str]) -> Webhook | SpecError | None:

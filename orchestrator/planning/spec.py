@@ -12,8 +12,7 @@ from pydantic import BaseModel, Field, PositiveFloat, field_validator, model_val
 
 from cudnn_sweep.cluster.keys import KubernetesKeys, NightlyKeys
 from cudnn_sweep.cluster.launch_file import LaunchFile
-from cudnn_sweep.cluster.strict.document import dotted, read_document
-from cudnn_sweep.cluster.strict.strict_yaml import check_part, read_strict
+from cudnn_sweep.cluster.strict_yaml import check_part, dotted, read_document, read_strict
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.field_case import with_field_cases

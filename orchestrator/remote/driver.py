@@ -1,4 +1,4 @@
-"""A sweep on a cluster, as a Ray job on its head: looks at the nodes, plans for each GPU model, runs.
+"""A launch on a cluster, as a Ray job on its head: looks at the nodes, plans for each GPU model, runs.
 
 Started by `sweep launch` in a folder with the request and the user's own files; what it prints are
 events for whoever follows, and lines for people. It needs nobody to follow it. Where the launch itself is on
@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 from time import monotonic
+from typing import NoReturn
 
 import ray
 from pydantic import TypeAdapter
@@ -29,44 +31,46 @@ from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
+from cudnn_sweep.orchestrator.doctor.check import Check
+from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.gpus.choice import models_asked, models_missing, share_of
-from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
-from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
+from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload
 from cudnn_sweep.orchestrator.recording.recorder import Progress
-from cudnn_sweep.orchestrator.remote.events import (
+from cudnn_sweep.orchestrator.remote.job import (
+    RECORDS,
     Ended,
     Event,
-    NodesFound,
+    JobRequest,
+    Node,
     Progressed,
     Recorded,
     Started,
+    read_request,
     to_line,
 )
 from cudnn_sweep.orchestrator.remote.nodes import (
     look_at_last_good,
     look_at_nodes,
-    still_there,
     wait_for_nodes,
 )
-from cudnn_sweep.orchestrator.remote.request import (
-    RECORDS,
-    JobRequest,
-    Node,
-    SessionJob,
-    SurveyJob,
-    read_request,
-)
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
-from cudnn_sweep.orchestrator.running.place import RunSession
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, open_results, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import (
+    DONE,
+    RunSession,
+    plan_sweep,
+    planned_on,
+    run_sweep,
+)
 from cudnn_sweep.orchestrator.showing.display import now_and_then
+from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import PLAIN_WIDTH, say
 from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
 from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots, alive_nodes
 from cudnn_sweep.workloads.cells.suite import GpuChoice, SuiteSpec, workload_names
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
 USAGE = 2  # exit code
@@ -76,14 +80,16 @@ EVERY_S = 1.0
 
 
 class TheseNodes:
-    """A Place. It says how its sessions go to whoever follows the job, whether anybody does or not."""
+    """A NightPlace. It says how its sessions go to whoever follows the job, whether anybody does or not."""
 
     def __init__(self, nodes: list[Node], choice: GpuChoice, sweeps: int) -> None:
         """`sweeps`: how many the job runs, this one among them."""
         self._nodes = nodes
         self._choice = choice
         self._sweeps = sweeps
-        self._planned = self._recorded = 0
+        self._planned: Counter[str] = Counter()
+        self._recorded: Counter[str] = Counter()
+        """Trials by launch_id: a night has further ones for what it measures again."""
 
     def look(self, suite: SuiteSpec) -> Survey:
         """The survey of one node: they are alike."""
@@ -93,7 +99,7 @@ class TheseNodes:
         return modules_to_preload(suite, own)
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
-        self._planned += len(session.plan.trials)
+        self._planned[session.launch_id] += len(session.plan.trials)
         emit(
             Started(
                 sweep_id=session.sweep_id,
@@ -103,9 +109,18 @@ class TheseNodes:
             )
         )
 
+    def last_good(self, python: Path) -> Environment:
+        return look_at_last_good(self._nodes, python)
+
+    def checks(self, results: str) -> Iterator[Check]:
+        """The nodes were checked when they were looked at."""
+        yield from check_storage(results)
+
     @contextmanager
     def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
         def run(session: Session, budget_s: float | None, /) -> Progress:
+            if session.launch_id not in self._planned:  # fresh trials of a night
+                self.announce(session, "", console)
             there = left_of(self._nodes, alive_nodes())
             slots = Slots(
                 count=share_of(self._choice, sum(node.accelerators for node in there)),
@@ -129,14 +144,14 @@ class TheseNodes:
     def _tell(self, session: Session, host: Host) -> None:
         for record in host.take():
             emit(Recorded(record=record))
-            self._recorded += 1
+            self._recorded[session.launch_id] += 1
         emit(
             Progressed(
                 sweep_id=session.sweep_id,
                 launch_id=session.launch_id,
                 progress=host.progress(),
-                planned=self._planned,
-                recorded=self._recorded,
+                planned=self._planned[session.launch_id],
+                recorded=self._recorded[session.launch_id],
                 sweeps=self._sweeps,
             )
         )
@@ -148,30 +163,41 @@ def main(of_one_model: Path | None, sweeps: int) -> int:
     `of_one_model`: a file of nodes, for a process that runs the sweep of their model alone, one of so
     many `sweeps`.
     """
-    request = read_request(Path.cwd())
-    console = Console(width=PLAIN_WIDTH, markup=False)
-    try:
-        _join(request)
-        if request.job is not None:
-            if isinstance(request.job, SurveyJob):
-                _survey(request, request.job, console)
-            else:
-                _run_session(request, request.job, console)
-            emit(Ended(exit_code=DONE))
-            return DONE
+
+    def run(request: JobRequest, console: Console) -> int:
         by_model = (
             [NODES.validate_json(of_one_model.read_bytes())]
             if of_one_model
             else nodes_by_model(request, console)
         )
+        if request.sweep.options.dry_run:
+            for alike in by_model:
+                _show_plan(request.sweep, alike, console)
+            return DONE
         if len(by_model) > 1:
-            return a_process_each(__spec__.name, by_model)
-        code = _sweep(request, by_model[0], sweeps, console)
+            leave(a_process_each(__spec__.name, by_model))  # each of them tells its end
+        return _sweep(request, by_model[0], sweeps, console)
+
+    return drive(run, sweeps)
+
+
+def drive(run: Callable[[JobRequest, Console], int], sweeps: int = 1) -> int:
+    """Run what this folder's request asks for, on the cluster that this machine is a node of, and tell its end."""
+    request = read_request(Path.cwd())
+    console = Console(width=PLAIN_WIDTH, markup=False)
+    code, reason = USAGE, None
+    try:
+        _join(request)
+        code = run(request, console)
     except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
-        emit(Ended(exit_code=USAGE, reason=str(error), sweeps=sweeps))
-        return USAGE
-    emit(Ended(exit_code=code, sweeps=sweeps))
+        reason = str(error)
+    emit(Ended(exit_code=code, reason=reason, sweeps=sweeps))
     return code
+
+
+def leave(code: int) -> NoReturn:
+    sys.stdout.flush()
+    os._exit(code)  # see orchestrator/cli/failing.py::leave
 
 
 def _join(request: JobRequest) -> None:
@@ -189,43 +215,30 @@ def _join(request: JobRequest) -> None:
         refuse_open_ray(ray.get_runtime_context().gcs_address)
 
 
-def _sweep(request: JobRequest, nodes: list[Node], sweeps: int, console: Console) -> int:
-    asked, location = request.sweep, request.location()
+def results_of(request: JobRequest) -> str:
+    """Where its results lie here, with what the sender had of them."""
+    location = request.location()
     if not Location(location).is_url and Path(RECORDS).is_dir():
         shutil.copytree(RECORDS, location, dirs_exist_ok=True)
+    return location
+
+
+def _sweep(request: JobRequest, nodes: list[Node], sweeps: int, console: Console) -> int:
+    asked = request.sweep
     place = TheseNodes(nodes, asked.suite.gpus, sweeps)
-    asked_here = replace(asked, results=location, launched_at=monotonic())
+    asked_here = replace(asked, results=results_of(request), launched_at=monotonic())
     ran = run_sweep(plan_sweep(asked_here, place), place, console)
     summary = Summary.of(ran.store, ran.choice, ran.session, ran.progress)
     print_summary(console, summary, asked.results, asked.options)
     return ran.exit_code
 
 
-def _survey(request: JobRequest, job: SurveyJob, console: Console) -> None:
-    nodes = [node for alike in nodes_by_model(request, console) for node in alike]
-    found = NodesFound(nodes=tuple(nodes))
-    if job.last_good is not None:
-        try:
-            found = replace(found, last_good=look_at_last_good(nodes, job.last_good))
-        except SpecError as error:  # the night itself does without
-            found = replace(found, last_good_fails=str(error))
-    emit(found)
-
-
-def _run_session(request: JobRequest, job: SessionJob, console: Console) -> None:
-    suite = request.sweep.suite
-    nodes = still_there(job.nodes)
-    place = TheseNodes(nodes, suite.gpus, sweeps=1)
-    store = open_results(request.location(), console)
-    session = replace(
-        job.session,
-        scratch=scratch_folder(job.session.sweep_id),
-        preload=place.modules(suite, request.sweep.preload),
-    )
-    with sweep_lock(store.location, session.sweep_id):
-        place.announce(session, "", console)
-        with place.opened(store, nodes[0].machine, console) as run:
-            run(session, job.budget_s)
+def _show_plan(request: SweepRequest, nodes: list[Node], console: Console) -> None:
+    for node in nodes:
+        say(console, f"{node.address}: {node.accelerators} × {node.model}")
+    gpus = share_of(request.suite.gpus, sum(node.accelerators for node in nodes))
+    planned = planned_on(nodes[0].machine, request)
+    print_part(console, planned.chosen, request.options.selection, gpus, gpu=True)
 
 
 def nodes_by_model(request: JobRequest, console: Console) -> list[list[Node]]:
@@ -299,6 +312,4 @@ def left_of(nodes: list[Node], alive: set[str]) -> list[Node]:
 
 
 if __name__ == "__main__":
-    exit_code = main(Path(sys.argv[1]), int(sys.argv[2])) if sys.argv[1:] else main(None, 1)
-    sys.stdout.flush()
-    os._exit(exit_code)  # see orchestrator/cli/failing.py::leave
+    leave(main(Path(sys.argv[1]), int(sys.argv[2])) if sys.argv[1:] else main(None, 1))

@@ -14,7 +14,7 @@ from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.keys import KubernetesKeys
 from cudnn_sweep.cluster.launch_file import INSIDE, SWEEP, LaunchFile, read_launch_file
 from cudnn_sweep.cluster.manifests.kubernetes import RESULTS_FOLDER, kubernetes_manifest
-from cudnn_sweep.cluster.strict.document import read_document
+from cudnn_sweep.cluster.strict_yaml import read_document
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of

@@ -13,7 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cudnn_sweep.orchestrator.errors import ServerError, SpecError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
-from cudnn_sweep.orchestrator.remote.request import Node, NodeReport, Unfit
+from cudnn_sweep.orchestrator.remote.job import Node, NodeReport, Unfit
 from cudnn_sweep.workloads.hardware.environment import Environment
 
 NODES_S = 600.0  # a cloud's machine takes minutes
@@ -144,17 +144,7 @@ def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator
         yield f"its clock is {abs(skew_s):.0f} s {'ahead' if skew_s > 0 else 'behind'}"
 
 
-def still_there(nodes: Sequence[Node]) -> list[Node]:
-    """Raises SpecError where none is."""
-    alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-    found = [node for node in nodes if node.node_id in alive]
-    if not found:
-        gone = ", ".join(node.address for node in nodes)
-        raise SpecError(f"none of the nodes that were checked is there any more: {gone}")
-    return found
-
-
-def look_at_last_good(nodes: Sequence[Node], python: str) -> Environment:
+def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
     """What each of these nodes finds with that Python, which is to be one software. Raises SpecError."""
     cluster = RayCluster()
     asked = [cluster.ask(node.node_id, _environment, python) for node in nodes]
@@ -169,8 +159,8 @@ def look_at_last_good(nodes: Sequence[Node], python: str) -> Environment:
     return found[0]
 
 
-def _environment(python: str) -> Environment:
-    with ForkServer(python=Path(python), survey_only=True) as server:
+def _environment(python: Path) -> Environment:
+    with ForkServer(python=python, survey_only=True) as server:
         return survey(server, []).environment
 
 

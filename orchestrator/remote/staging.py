@@ -1,6 +1,12 @@
 """What a job takes along: this very version of our package, and what the user named of her own code."""
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -9,13 +15,14 @@ from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.remote.request import RECORDS, JobRequest, write_request
+from cudnn_sweep.orchestrator.remote.job import RECORDS, JobRequest, write_request
 from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.hardware.environment import our_commit, our_version
 
 PACKAGE = "cudnn_sweep"
 FOLDERS = ("analysis", "cluster", "orchestrator", "workloads")
 NOT_TAKEN = shutil.ignore_patterns("__pycache__", "*.pyc")
+END_S = 10.0  # for a driver that is to end
 MOST_BYTES = 50 * 2**20  # of the user's own code: more is data, and slow to send
 
 # Each worker's. As on this machine: see cluster/local/local_ray.py; and Tune must not leave the job's folder.
@@ -35,8 +42,8 @@ def stage(request: JobRequest, folder: Path) -> dict[str, Any]:
     work.mkdir()
     write_request(request, work)
     take_own_code(request.sweep, work)
-    if request.job is None:
-        _take_records(request.sweep.results, work / RECORDS)
+    if not request.sweep.options.dry_run:
+        _take_records(request, work / RECORDS)
     commit = our_commit()
     return {
         "py_modules": [str(package)],
@@ -88,15 +95,21 @@ def take_file(place: str, work: Path) -> None:
     shutil.copy(source, work / source)
 
 
-def _take_records(results: str, target: Path) -> None:
-    """Copies of unfinished sweeps: the head that had them may be lost."""
-    where = Location(results)
+def _take_records(request: JobRequest, target: Path) -> None:
+    """Copies of unfinished sweeps, and of what a night is compared with: the head that had them may be lost."""
+    where, night = Location(request.sweep.results), request.night
     if where.is_url or not where.folder.is_dir():
         return
-    for state in open_store(results).sweeps():
-        if not state.finished:
-            folder = f"sweep={state.sweep_id}"
-            shutil.copytree(where.folder / folder, target / folder)
+    store = open_store(where.text)
+    taken = {state.sweep_id for state in store.sweeps() if not state.finished}
+    if night is not None:
+        taken.update(night.compared_with(store.sweep_ids()))
+        for file in (where.folder / night.kept).glob("*.json"):
+            (target / night.kept).mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target / night.kept)
+    for sweep_id in taken:
+        folder = f"sweep={sweep_id}"
+        shutil.copytree(where.folder / folder, target / folder)
 
 
 def _check_size(work: Path) -> None:
@@ -106,3 +119,30 @@ def _check_size(work: Path) -> None:
             f"the code that the suite names takes {size / 2**20:.0f} MiB, at most "
             f"{MOST_BYTES // 2**20} go to a cluster: keep data elsewhere"
         )
+
+
+@contextmanager
+def driver_here(module: str, work: Path) -> Iterator[subprocess.Popen[str]]:
+    """As a process of this node, in a process group of its own, which ends with the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", module],
+        cwd=work,
+        env={**os.environ, **VARIABLES},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+        process.wait()
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

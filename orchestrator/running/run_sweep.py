@@ -1,16 +1,17 @@
 """The one sequence by which a sweep is run, wherever its trials run: look, plan, choose the sweep, run what it
-lacks, end.
+lacks, end. A place is where they run: the GPUs of this machine, nodes of a cluster, a fake that makes numbers up.
 """
 
 import math
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
+from typing import Protocol, TypeAlias
 
 from rich.console import Console
 
@@ -18,6 +19,7 @@ from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.storing.progress import MOST_REPEATS, blocks_of
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.analysis.words import two_digits
+from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
@@ -35,15 +37,44 @@ from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, cells_named
 from cudnn_sweep.orchestrator.planning.standing import contrasts_in, contrasts_of, stopped_cells
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, choose_sweep
 from cudnn_sweep.orchestrator.recording.recorder import Progress
-from cudnn_sweep.orchestrator.running.place import Place, RunSession
-from cudnn_sweep.orchestrator.showing.plan_text import print_stopped
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells, without_missing
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpec
+from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
 END_S = 3.0  # what is held is written, Ray ends, the summary is asked for
 DONE, UNFINISHED, CELL_FAILED = 0, 1, 4  # exit codes; a night's 3 is its own
+RunSession: TypeAlias = Callable[[Session, float | None], Progress]
+"""Runs a session's trials; no block starts after so many seconds."""
+
+
+class Place(Protocol):
+    """What a sweep needs of where it runs."""
+
+    def look(self, suite: SuiteSpec) -> Survey:
+        """What is there. Raises SpecError where the suite cannot run."""
+
+    def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
+        """Which of the suite's and of the user's own the fork server imports once. Raises SpecError."""
+
+    def announce(self, session: Session, reason: str, console: Console) -> None:
+        """Say what runs next, and why: each session is announced before it runs."""
+
+    def opened(
+        self, store: Store, machine: Survey, console: Console
+    ) -> AbstractContextManager[RunSession]:
+        """Raises SweepBusyError where another launch measures on it."""
+
+
+class NightPlace(Place, Protocol):
+    """What a night needs besides: see nightly/night.py."""
+
+    def last_good(self, python: Path) -> Environment:
+        """That software, whose trials can run beside the current one's. Raises ServerError."""
+
+    def checks(self, results: str) -> Iterator[Check]:
+        """What a doctor finds in a few seconds."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -250,9 +281,22 @@ def run_rounds(
 
 
 def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
-    """Before anything is read of the results: where records are kept that these did not take."""
-    if progress.stopped:
-        print_stopped(console, store.location, progress)
+    """Before anything is read of the results: why no further trial was started, and where records are that these
+    did not take.
+    """
+    if not progress.stopped:
+        return
+    say(console, f"\nStopped: {progress.stopped}", "bold red")
+    for folder, count in progress.kept_in.items():
+        say(
+            console,
+            f"{count} finished trials are kept in {folder}: copy its content into the results "
+            f"({store.location}) and launch again.",
+        )
+    lost = progress.held - sum(progress.kept_in.values())
+    if lost:
+        told = f"{lost} finished trials could not be stored anywhere and are lost."
+        say(console, told, "bold red")
 
 
 def lacks_anything(choice: SweepChoice, session: Session, store: Store) -> bool:

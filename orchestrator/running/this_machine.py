@@ -20,7 +20,7 @@ from cudnn_sweep.orchestrator.planning.session import Session, is_installed, mod
 from cudnn_sweep.orchestrator.planning.standing import verdicts_of
 from cudnn_sweep.orchestrator.process.client import SURVEY_TIMEOUT_S, ForkServer, own_code, survey
 from cudnn_sweep.orchestrator.recording.recorder import Progress
-from cudnn_sweep.orchestrator.running.place import RunSession
+from cudnn_sweep.orchestrator.running.run_sweep import RunSession
 from cudnn_sweep.orchestrator.showing.display import watch
 from cudnn_sweep.orchestrator.showing.say import console_here, say, warn
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
@@ -63,9 +63,6 @@ class ThisMachine:
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         say(console, f"Sweep {session.sweep_id} ({reason})")
-
-    def follow_running_jobs(self) -> None:
-        """There are none: nothing goes on without its launch."""
 
     def last_good(self, python: Path) -> Environment:
         with ForkServer(python=python, survey_only=True) as server:

@@ -14,7 +14,6 @@ from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.standing import contrasts_in, settings_of
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
-from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
@@ -101,21 +100,3 @@ def print_part(
 
 def _listed(words: Mapping[str, str], about: Sequence[str]) -> str:
     return " ".join(words[each] for each in about if each in words)
-
-
-def print_stopped(console: Console, location: str, progress: Progress) -> None:
-    """Why no further trial was started, and where records are that could not be stored."""
-    say(console, f"\nStopped: {progress.stopped}", "bold red")
-    for folder, count in progress.kept_in.items():
-        say(
-            console,
-            f"{count} finished trials are kept in {folder}: copy its content into the results "
-            f"({location}) and launch again.",
-        )
-    lost = progress.held - sum(progress.kept_in.values())
-    if lost:
-        say(
-            console,
-            f"{lost} finished trials could not be stored anywhere and are lost.",
-            "bold red",
-        )

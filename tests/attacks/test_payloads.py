@@ -21,7 +21,7 @@ from rich.console import Console
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
-from cudnn_sweep.analysis.nightly.reports.write import write_reports
+from cudnn_sweep.analysis.nightly.reports.report import write_reports
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.nightly.night import WhereToLook, news_of, show

@@ -15,10 +15,10 @@ from ruamel.yaml import YAML
 
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.cluster.reach.secured import secure
+from cudnn_sweep.cluster.reach.launcher import secure
 from cudnn_sweep.orchestrator.launching.destinations import cluster_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.remote import launch_there
+from cudnn_sweep.orchestrator.remote import clusters
 
 HEAD = "start --head --dashboard-host=0.0.0.0"
 COMMANDS = (Path(__file__).parent / "start_commands.yaml").read_text().replace("HEAD", HEAD)
@@ -121,9 +121,9 @@ def _make_ready(head: Head, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
         yield head.address
 
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
-    monkeypatch.setattr(launch_there, "tunnel", tunnel)
-    monkeypatch.setattr(launch_there, "bring_up", lambda file: head.done.append("up"))
-    monkeypatch.setattr(launch_there, "take_down", lambda file: head.done.append("down"))
+    monkeypatch.setattr(clusters, "tunnel", tunnel)
+    monkeypatch.setattr(clusters, "bring_up", lambda file: head.done.append("up"))
+    monkeypatch.setattr(clusters, "take_down", lambda file: head.done.append("down"))
     file = folder / "cluster.yaml"
     file.write_text(LAUNCH_FILE)
     cluster = cluster_of(read_launch_file(file, SweepSpec))

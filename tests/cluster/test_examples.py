@@ -10,12 +10,18 @@ import pytest
 from packaging.requirements import Requirement
 
 from cudnn_sweep.cluster.launch_file import check_ray_part, read_launch_file
-from cudnn_sweep.cluster.reach.launcher import workers_at_first
-from cudnn_sweep.cluster.reach.secured import MARK, REMOTE_TOKEN, START_COMMANDS, make_token, secure
-from cudnn_sweep.cluster.strict.document import read_document
+from cudnn_sweep.cluster.reach.launcher import (
+    MARK,
+    REMOTE_TOKEN,
+    START_COMMANDS,
+    make_token,
+    secure,
+    workers_at_first,
+)
+from cudnn_sweep.cluster.strict_yaml import read_document
 from cudnn_sweep.orchestrator.launching.destinations import destination_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
-from cudnn_sweep.orchestrator.remote.launch_there import BroughtUpCluster
+from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster
 
 ROOT = Path(__file__).parents[2]
 LAUNCHED = {

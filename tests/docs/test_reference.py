@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.cluster.strict.strict_yaml import read_strict
+from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 from cudnn_sweep.workloads.cells.suite import SuiteSpec

@@ -33,7 +33,7 @@ from cudnn_sweep.analysis.asking.formats import to_json
 from cudnn_sweep.analysis.asking.queries import load_query, part_names, query_names
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nightly.reports import as_json, markdown
-from cudnn_sweep.analysis.nightly.reports.write import night_reports
+from cudnn_sweep.analysis.nightly.reports.report import night_reports
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.stored import open_stored
 from cudnn_sweep.cluster.errors import ClusterError
@@ -220,6 +220,7 @@ schedule install night-2.yaml --at 02:30 --cron --dry-run
 schedule install noops.yaml --at 2:30 --cron --dry-run
 status nowhere.yaml
 attach nowhere.yaml
+cluster attach nowhere.yaml
 doctor --telemetry fake_hot
 try nets.py:Net --input 1x3x8x8 --argument width=NaN
 try nets.py:Net --input 1x3x8x8 --argument 'width={"a": [1e999]}'
@@ -429,7 +430,7 @@ class Goldens:
 
     @contextmanager
     def _nights(self) -> Iterator[Path]:
-        reports = "cudnn_sweep.analysis.nightly.reports.write.night_reports"
+        reports = "cudnn_sweep.analysis.nightly.reports.report.night_reports"
         with (
             TemporaryDirectory(dir=self._folder) as here,
             chdir(here),

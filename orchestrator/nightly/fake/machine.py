@@ -20,7 +20,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.settle import LAUNCH_BOUND
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.cluster.strict.strict_yaml import read_strict
+from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.doctor.check import Check
 from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, Trial, narrow
@@ -30,8 +30,7 @@ from cudnn_sweep.orchestrator.planning.standing import standings
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.recording.recorder import Progress, Recorder
-from cudnn_sweep.orchestrator.running.place import RunSession
-from cudnn_sweep.orchestrator.running.run_sweep import planned_on
+from cudnn_sweep.orchestrator.running.run_sweep import RunSession, planned_on
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.slots.next_block import asking_of
 from cudnn_sweep.workloads.cells.measurement import (
@@ -269,9 +268,6 @@ class FakeMachine:
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         say(console, f"Sweep {session.sweep_id} ({reason})")
-
-    def follow_running_jobs(self) -> None:
-        """There are none."""
 
     def last_good(self, python: Path) -> Environment:
         parts = self.script.last_good.model_dump(exclude={"first"}, exclude_none=True)

@@ -118,21 +118,21 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Payload:
     return _payload(store)
 
 
-def test_a_cut_sweep_says_what_is_known_so_far_and_what_comes_next(cut: Payload) -> None:
+def test_a_cut_sweep_speaks_and_says_what_comes_next(cut: Payload) -> None:
     (contrast,) = cut.contrasts
     assert contrast.headline == (
-        "benchmark: false → true: 1 of 8 cells decided (helps in 1), 2 look faster so far, 1 slower, "
-        "1 open, 2 with one block, 1 not measured (throttled)."
+        "benchmark: false → true: 5 of 8 cells decided (helps in 3, hurts in 1, makes no difference of 3% in 1), "
+        "2 with one block, 1 not measured (throttled)."
     )
     largest, loss, following = contrast.sentences
-    assert largest.startswith("Largest gain: ") and "10.0 → 9.00 ms" in largest
-    assert loss.startswith("Largest loss so far: ")
+    assert largest.startswith("Largest gain: ") and "10.0 → 1.29 ms" in largest
+    assert loss.startswith("Largest loss: ")
     assert following == (
-        "Next: the same sweep launch again gives each open cell its third block (about 2 minutes of one "
+        "Next: the same sweep launch again gives each open cell its third block (about 1 minute of one "
         "GPU)."
     )
     text = as_markdown(cut)
-    assert "so far faster (2 blocks)" in text and "not measured: throttled" in text
+    assert "not decided yet (1 block)" in text and "not measured: throttled" in text
     assert "inconclusive" not in text
     assert text.index("| helps |") < text.index("What it cost")
 

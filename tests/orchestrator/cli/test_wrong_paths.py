@@ -82,7 +82,7 @@ PARAMETERS = sorted(_path_parameters())
 def test_every_path_that_a_command_takes_is_found() -> None:
     """Or else nothing below is tried."""
     commands = {parameter.command for parameter in PARAMETERS}
-    assert commands > {*ARGUMENTS, *OPTIONS, "launch", "report", "pull"}
+    assert commands > {*ARGUMENTS, *OPTIONS, "launch", "report", "cluster pull"}
 
 
 @pytest.fixture

@@ -26,9 +26,17 @@ from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.recording.recorder import Progress, SlotState
 from cudnn_sweep.orchestrator.remote.driver import a_process_each, models_of
-from cudnn_sweep.orchestrator.remote.events import Ended, Recorded, Started, from_line, to_line
 from cudnn_sweep.orchestrator.remote.follow import Follower, MergedSweeps
-from cudnn_sweep.orchestrator.remote.request import JobRequest, read_request, write_request
+from cudnn_sweep.orchestrator.remote.job import (
+    Ended,
+    JobRequest,
+    Recorded,
+    Started,
+    from_line,
+    read_request,
+    to_line,
+    write_request,
+)
 from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.workloads.cells.suite import CellAxes, GpuChoice, SuiteSpec
 from tests.makers import Look, MakePlan

@@ -25,7 +25,7 @@ from cudnn_sweep.orchestrator.nightly.fake.machine import (
     FakeNoise,
     FakeScript,
 )
-from cudnn_sweep.orchestrator.running.place import RunSession
+from cudnn_sweep.orchestrator.running.run_sweep import RunSession
 from cudnn_sweep.workloads.hardware.environment import Environment
 
 TODAY = date(2026, 1, 1)

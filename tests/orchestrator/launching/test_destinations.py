@@ -16,18 +16,19 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.reach.jobs import SentJob
 from cudnn_sweep.orchestrator.cli import app
+from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.launching import destinations
 from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of, launch
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.recording.recorder import Progress
-from cudnn_sweep.orchestrator.remote.events import Ended, Event, Progressed, to_line
-from cudnn_sweep.orchestrator.remote.inside import Inside
-from cudnn_sweep.orchestrator.remote.launch_there import BroughtUpCluster, RunningCluster
+from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster, Inside, RunningCluster
+from cudnn_sweep.orchestrator.remote.job import Ended, Event, Progressed, to_line
 
 LAUNCHED = """
 cluster_name: lab
@@ -180,18 +181,18 @@ def test_commands_of_a_cluster_that_is_not_as_it_was_end_in_one_line(
         file = read(tmp_path, f"metadata: {{sweep: {{address: '{address}', {NOOP}}}}}")
         job = SentJob(job_id="june-1", results=str(tmp_path / "results"), command="sweep launch")
         RunningCluster(file).known.remember(job)
-        done = CliRunner().invoke(app, [command, str(file.path)])
+        done = CliRunner().invoke(app, [*command.split(), str(file.path)])
         assert done.exit_code == 2, done.output
         assert done.stderr.startswith("sweep: ") and done.stderr.count("\n") == 1, done.stderr
         return done.stderr
 
     with serving(Restarted) as address:
-        for command in ("status", "attach", "stop"):
+        for command in ("status", "cluster attach", "cluster stop"):
             assert "knows nothing of job june-1: the cluster was restarted" in told(
                 address, command
             )
     with serving(NoDashboard) as address:
-        for command in ("launch", "status", "pull"):
+        for command in ("launch", "status", "cluster pull"):
             assert "speaks no HTTP: `address` is that of the dashboard" in told(address, command)
     assert "does not answer: " in told(address, "launch"), "nobody listens there any more"
     assert "found `ray://head:10001`, allowed: the dashboard's" in told(
@@ -208,7 +209,7 @@ def test_a_sweep_that_has_ended_is_not_asked_to_end(
     RunningCluster(file).known.remember(job)
     ended = SimpleNamespace(state=lambda _: ("SUCCEEDED", ""))
     monkeypatch.setattr(RunningCluster, "jobs", lambda self: nullcontext(ended))
-    told = CliRunner().invoke(app, ["stop", str(file.path)], catch_exceptions=False)
+    told = CliRunner().invoke(app, ["cluster", "stop", str(file.path)], catch_exceptions=False)
     assert told.stdout == "june-1 has ended already: succeeded.\n"
 
 
@@ -230,3 +231,38 @@ def test_dry_run_of_a_cluster_shows_a_plan_for_each_model_and_writes_nothing(
     assert text.count("1 cell × 2 configs in 2 blocks") == 2
     assert ("RAY_AUTH_MODE=token" in text) == ("provider" in kind)
     assert [each.name for each in tmp_path.iterdir()] == ["cluster.yaml"]
+
+
+def test_the_way_to_a_cluster_is_opened_anew_where_it_was_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while a laptop sleeps."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("cudnn_sweep.orchestrator.remote.follow.TRIES", 0)
+    opened: list[str] = []
+    ends_after = 2
+
+    class Way:
+        async def follow(self, job_id: str) -> AsyncIterator[str]:
+            if len(opened) < ends_after:
+                raise ClusterError("connection reset")
+            yield to_line(Ended(exit_code=4)) + "\n"
+
+        def state(self, job_id: str) -> tuple[str, str]:
+            return "RUNNING", ""
+
+    @contextmanager
+    def jobs(self: RunningCluster) -> Iterator[Way]:
+        opened.append(self.where)
+        yield Way()
+
+    monkeypatch.setattr(RunningCluster, "jobs", jobs)
+    cluster = RunningCluster(read(tmp_path, ADDRESS))
+    job = SentJob(job_id="june-1", results=str(tmp_path / "results"), command="sweep launch")
+    assert cluster.follow(job, Console(quiet=True)).exit_code == 4
+    assert len(opened) == 2
+    opened.clear()
+    ends_after = 9
+    with pytest.raises(UnfinishedError, match="does not answer any more: connection reset"):
+        cluster.follow(job, Console(quiet=True))
+    assert len(opened) == 3

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
-from cudnn_sweep.analysis.nightly.reports import as_json, junit, markdown, write
+from cudnn_sweep.analysis.nightly.reports import as_json, junit, markdown, report
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.night import run_night
@@ -51,7 +51,7 @@ def play_night(
     asked = NightOptions(**(chosen | {"night": date(2026, 11, day)} | options))
     with pytest.MonkeyPatch.context() as patch:
         if not pages:
-            patch.setattr(write, "night_reports", lambda: PLAIN)
+            patch.setattr(report, "night_reports", lambda: PLAIN)
         return run_night(asked, {}, console or Console(quiet=True))
 
 

@@ -24,7 +24,7 @@ from cudnn_sweep.orchestrator.nightly.night import WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.webhook import News
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-from cudnn_sweep.orchestrator.schedule.check import check
+from cudnn_sweep.orchestrator.schedule.schedule import check
 from tests.orchestrator.nightly.conftest import CRASH, FILES, RunNight, options_of, outcome
 from tests.orchestrator.typed import sweep
 
@@ -115,7 +115,7 @@ def test_what_was_told_stays_so_through_a_night_without_trials_and_an_old_one_ag
     told = file.read_text()
     assert told.count("2026-11-02") == len(outcome(here, 2).alerts) == 2
     with monkeypatch.context() as patch:
-        patch.setattr("cudnn_sweep.orchestrator.nightly.night.why_unfit", lambda _: ("no GPU",))
+        patch.setattr("cudnn_sweep.orchestrator.nightly.night.why_unfit", lambda *_: ("no GPU",))
         assert play(3) == 3
     assert file.read_text() == told
     assert play(1) == 0
@@ -130,7 +130,7 @@ def test_what_had_no_turn_when_the_time_was_up_is_not_confirmed(
 ) -> None:
     lost = "{where: {problem: tutorials/rgb224}, from: 2026-11-02, lost: true}"
     (here / "script.yaml").write_text(f"noise: {{night: 0.001, process: 0.001}}\neffects: [{lost}]")
-    monkeypatch.setattr("cudnn_sweep.orchestrator.nightly.confirm.TIME_SHARE", 0.0)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.nightly.compare.TIME_SHARE", 0.0)
     for day, state in ((1, []), (2, ["waiting"]), (3, ["waiting"]), (4, ["confirmed"])):
         play(day)
         assert [each.state for each in outcome(here, day).findings] == state

@@ -146,7 +146,7 @@ def run_one(
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         # Pages are a third of the time; tests/analysis/report/test_night_page.py looks at them.
-        patch.setattr("cudnn_sweep.analysis.nightly.reports.write.night_reports", lambda: REPORTS)
+        patch.setattr("cudnn_sweep.analysis.nightly.reports.report.night_reports", lambda: REPORTS)
         code = run_night(asked, {"NIGHTLY_WEBHOOK": "https://hook"}, console)
     (written,) = (folder / "results" / "nightly").glob(f"*/night-{night}-*.json")
     return code, from_json(json.dumps(json.loads(written.read_text())["content"]))

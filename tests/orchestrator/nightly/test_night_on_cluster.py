@@ -3,34 +3,41 @@
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ray._private import worker
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.confirm import LOOKS
-from cudnn_sweep.analysis.nightly.reports.as_json import from_json
+from cudnn_sweep.analysis.nightly.reports.as_json import from_json, to_json
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.local.local_ray import LocalRay
 from cudnn_sweep.cluster.reach.jobs import SentJob
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.destinations import cluster_of
+from cudnn_sweep.orchestrator.nightly.compare import not_measured
+from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.night import run_night
+from cudnn_sweep.orchestrator.nightly.request import read_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite
-from cudnn_sweep.orchestrator.remote.events import Ended, to_line
+from cudnn_sweep.orchestrator.planning.spec import NightName, SweepSpec, load_suite
+from cudnn_sweep.orchestrator.remote.clusters import RunningCluster
 from cudnn_sweep.orchestrator.remote.follow import Follower
+from cudnn_sweep.orchestrator.remote.job import Compared, Ended, to_line
 from cudnn_sweep.orchestrator.remote.nodes import remove_old_caches
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import workload_names
@@ -145,6 +152,73 @@ def test_a_night_is_refused_while_another_runs_there(here: Path, our_ray: LocalR
     assert f"in progress: {before}, as job the-night-before" in said.getvalue()
 
 
+@pytest.mark.slow
+def test_on_a_node_a_night_is_a_process_there(
+    here: Path, our_ray: LocalRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of its nights, with another software to compare with."""
+    assert worker._global_node is not None
+    monkeypatch.setenv("RAY_ADDRESS", worker._global_node.address)
+    text = Path("cluster.yaml").read_text()
+    Path("cluster.yaml").write_text(re.sub(r"address: .*", "address: auto", text))
+    said = io.StringIO()
+    options = NightOptions(file=Path("cluster.yaml"), night=TONIGHT)
+    assert run_night(options, {}, Console(file=said, width=200)) == 0, said.getvalue()
+    outcome = Diary(store=open_store("results"), launch="lab").of(night_of(TONIGHT))
+    assert outcome is not None
+    assert (outcome.state, outcome.recorded_trials) == ("learning", outcome.planned_trials)
+    assert (here / "results/nightly/lab/reports" / str(TONIGHT) / "night.md").exists()
+
+
+def test_what_became_of_nights_that_nobody_followed_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    sent = "metadata: {sweep: {address: 'head:8265', nightly: {name: lab}}}"
+    Path("cluster.yaml").write_text(sent)
+    options = NightOptions(file=Path("cluster.yaml"), night=TONIGHT)
+    known = RunningCluster(read_launch_file(options.file, SweepSpec)).known
+    told = {}
+    for night in (NIGHTS[-1], TONIGHT):
+        unfit = replace(read_night(options, {}), name=night_of(night), host="laptop")
+        outcome, _ = not_measured(unfit, datetime(2026, 11, 8, tzinfo=UTC), [f"why {night}"])
+        told[f"job-{night}"] = to_line(Compared(outcome=to_json(outcome)))
+        name = night_of(night).sweep_id
+        job = SentJob(job_id=f"job-{night}", results="results", command="", sweep_id=name)
+        known.remember(job)
+    lost = "night-2026-11-02-lab"  # with its head
+    known.remember(SentJob(job_id="gone", results="results", command="", sweep_id=lost))
+    ended = SimpleNamespace(
+        ids=lambda: set(told),
+        state=lambda _: ("SUCCEEDED", ""),
+        output=told.__getitem__,
+        last_lines=lambda job_id, _: told[job_id],
+    )
+    monkeypatch.setattr(RunningCluster, "jobs", lambda self: nullcontext(ended))
+
+    assert run_night(options, {}, Console(quiet=True)) == 3
+    diary = Diary(store=open_store("results"), launch="lab")
+    for night in (NIGHTS[-1], TONIGHT):
+        found = diary.of(night_of(night))
+        assert found is not None and found.reasons == (f"why {night}",)
+    assert f"why {TONIGHT}" in Path(f"results/nightly/lab/reports/{TONIGHT}/night.md").read_text()
+    assert {job.sweep_id for job in known.jobs()} == {""}, "they are not fetched again"
+
+    other = {job: line.replace(str(TONIGHT), "2026-11-09") for job, line in told.items()}
+    for job_id in told:
+        known.remember(
+            SentJob(job_id=job_id, results="r", command="", sweep_id=night_of(TONIGHT).sweep_id)
+        )
+    told |= other
+    said = io.StringIO()
+    assert run_night(options, {}, Console(file=said, width=300)) == 3
+    assert (
+        f"the outcome of night-{TONIGHT}-lab: found that of 'night-{NIGHTS[-1]}-lab'"
+        in said.getvalue()
+    )
+
+
 def test_what_keeps_a_cluster_from_starting_is_the_reason(tmp_path: Path) -> None:
     follower = Follower(str(tmp_path), Console(quiet=True), copies=True)
     follower.take(to_line(Ended(exit_code=2, reason="no node can take part: w1: no CUDA")))
@@ -160,6 +234,10 @@ def test_compute_caches_of_nights_long_ago_go(tmp_path: Path) -> None:
         os.utime(caches, (then, then))
     remove_old_caches(tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["night-2026-11-03-lab"]
+
+
+def night_of(night: date) -> NightName:
+    return NightName(date=night, launch="lab")
 
 
 def _cut_after_the_first_record(store: Store) -> int:

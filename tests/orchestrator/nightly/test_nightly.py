@@ -18,7 +18,7 @@ from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.diary import pin_baseline
-from cudnn_sweep.orchestrator.schedule.check import check
+from cudnn_sweep.orchestrator.schedule.schedule import check
 from tests.orchestrator.nightly.conftest import FILES, RunNight, options_of, outcome
 from tests.orchestrator.typed import sweep
 

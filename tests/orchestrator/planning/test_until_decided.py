@@ -34,8 +34,13 @@ from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.recording.recorder import Progress
-from cudnn_sweep.orchestrator.running.place import RunSession
-from cudnn_sweep.orchestrator.running.run_sweep import Planned, Ran, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import (
+    Planned,
+    Ran,
+    RunSession,
+    plan_sweep,
+    run_sweep,
+)
 from cudnn_sweep.workloads.cells.suite import LOOKS
 from cudnn_sweep.workloads.survey import Survey
 
@@ -230,6 +235,6 @@ def test_each_night_has_as_many_blocks(unsaid: LaunchOptions, tmp_path: Path) ->
     own = tmp_path / "own.yaml"
     for said, expected in (("", {5}), ("replicates: 3\n", {3})):
         own.write_text(f"cells: [{{workload: noop}}]\n{said}")
-        request = read_night(replace(night, suite=str(own)), {}, Console(quiet=True)).request
+        request = read_night(replace(night, suite=str(own)), {}).request
         plan = plan_sweep(request, UNTOUCHED).chosen
         assert not plan.looks and blocks(plan) == expected

@@ -51,8 +51,11 @@ metadata:
     replicates: 12
     measure: {{warmup_s: 0, steady_budget_s: 0.5, timeout_s: 100, calibrate: false, reference_replicates: 0}}
     cells: [{{workload: mine.py:Net, input: 2x3x16x16}}]
+    nightly: {{suite: night.yaml}}
 """
+NIGHT = "cells: [{workload: mine.py:Net, input: 2x3x16x16}]"
 MODEL = "from torch import nn\n\n\ndef Net():\n    return nn.Conv2d(3, 4, 3)\n"
+REPORT = "results/nightly/hosts/reports/2026-11-21/night.json"
 PATIENCE_S = 240  # with a step; a busy machine takes its time
 TRIALS = 25  # of one cell: two configs, twelve replicates, and an A/A pair's second
 ADDRESSES = {"w1": "10.77.0.11", "w2": "10.77.0.12"}
@@ -195,6 +198,7 @@ def _bare_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     hosts.user.mkdir(parents=True)
     (hosts.user / "cluster.yaml").write_text(LAUNCH_FILE)
     (hosts.user / "mine.py").write_text(MODEL)
+    (hosts.user / "night.yaml").write_text(NIGHT)
     try:
         hosts.do("up", str(ROOT), str(VENV))
         yield hosts
@@ -275,6 +279,27 @@ def test_dry_run_asks_the_nodes_of_a_running_cluster_and_writes_nothing(hosts: H
     assert files() == before
 
 
+def test_a_night_goes_on_while_the_laptop_sleeps_and_its_report_is_fetched(hosts: Hosts) -> None:
+    before = hosts.sweeps()
+    night = "nightly --night 2026-11-21"
+    first = hosts.begin(night)
+    hosts.wait_until(lambda: hosts.records(before), first)
+    assert "continues there. To follow it, start this night again" in hosts.interrupt(first)
+    came = len(hosts.records(before))
+    ends = time.monotonic() + PATIENCE_S
+    while "succeeded" not in hosts.sweep("status"):
+        assert time.monotonic() < ends
+        time.sleep(1)
+    assert len(hosts.records(before)) == came < TRIALS, "nobody was told meanwhile"
+    said = hosts.sweep(night)
+    assert "Sweep night-2026-11-21-hosts has ended there: this is its outcome" in said
+    records = hosts.records(before)
+    assert is_whole(records)
+    assert len({record["launch_id"] for record in records}) == 1
+    report = json.loads((hosts.user / REPORT).read_text())
+    assert (report["state"], report["recorded_trials"]) == ("learning", TRIALS)
+
+
 def test_no_port_of_the_cluster_does_anything_for_a_stranger(hosts: Hosts) -> None:
     doors: list[tuple[str, int]] = []
     for host, address in {"head": "10.77.0.10", **ADDRESSES}.items():
@@ -308,7 +333,7 @@ def test_sweep_outlives_its_head_by_launching_again_and_then_a_worker_without_po
     head_lost_at = time.time()
     hosts.do("cut", "head")
     hosts.do("kill", "head")
-    assert "sweep attach cluster.yaml" in hosts.interrupt(launch)
+    assert "sweep cluster attach cluster.yaml" in hosts.interrupt(launch)
     there = {record["trial_id"] for record in hosts.records(before)}
     assert 0 < len(there) < TRIALS
     (lost,) = hosts.sweeps() - before
@@ -344,10 +369,12 @@ def test_cluster_is_not_taken_down_before_its_records_are_here(hosts: Hosts) -> 
     results, aside = hosts.user / "results", hosts.user / "aside"
     home = hosts.every_record()
     results.rename(aside)
-    refused = hosts.refused("down --yes")
-    found = re.search(r"(\d+) records are only on the head: `sweep pull cluster.yaml`", refused)
+    refused = hosts.refused("cluster down --yes")
+    found = re.search(
+        r"(\d+) records are only on the head: `sweep cluster pull cluster.yaml`", refused
+    )
     assert found, refused
-    assert f"{found[1]} new records are in results." in hosts.sweep("pull")
+    assert f"{found[1]} new records are in results." in hosts.sweep("cluster pull")
     pulled = hosts.every_record()
     assert len(pulled) == int(found[1])
     (last,) = {
@@ -355,11 +382,11 @@ def test_cluster_is_not_taken_down_before_its_records_are_here(hosts: Hosts) -> 
     }  # the head lost what came before with its power
     measured = {record["trial_id"] for record in home if record["launch_id"] == last}
     assert {record["trial_id"] for record in pulled} == measured
-    assert "0 new records" in hosts.sweep("pull")
+    assert "0 new records" in hosts.sweep("cluster pull")
 
     shutil.rmtree(results)
-    assert "Shut down all nodes of hosts? [y/N]" in hosts.sweep("down --discard <<<n")
+    assert "Shut down all nodes of hosts? [y/N]" in hosts.sweep("cluster down --discard <<<n")
     assert "trials recorded" in hosts.sweep("status")
-    hosts.sweep("down --discard --yes")
+    hosts.sweep("cluster down --discard --yes")
     hosts.do("sh", "head", "! pgrep -x gcs_server")
     assert "no sweep was sent to cluster hosts" in hosts.refused("status")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cudnn_sweep.orchestrator.remote import nodes
-from cudnn_sweep.orchestrator.remote.request import NodeReport
+from cudnn_sweep.orchestrator.remote.job import NodeReport
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 

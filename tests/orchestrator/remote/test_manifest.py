@@ -27,7 +27,7 @@ from cudnn_sweep.orchestrator.launching.destinations import destination_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.remote.inside import Inside
+from cudnn_sweep.orchestrator.remote.clusters import Inside
 from cudnn_sweep.orchestrator.remote.manifest import manifest
 from cudnn_sweep.orchestrator.remote.staging import take_own_code
 from tests.test_docs import sample

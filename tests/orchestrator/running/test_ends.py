@@ -20,8 +20,7 @@ from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, SweepSpec
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running import this_machine
-from cudnn_sweep.orchestrator.running.place import RunSession
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import DONE, RunSession, plan_sweep, run_sweep
 from cudnn_sweep.workloads.survey import Survey
 
 

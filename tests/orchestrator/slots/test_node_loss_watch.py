@@ -1,7 +1,7 @@
 """When a sweep whose nodes are gone ends, on a list of nodes and a clock made up."""
 
 from cudnn_sweep.orchestrator.remote.driver import left_of
-from cudnn_sweep.orchestrator.remote.request import Node
+from cudnn_sweep.orchestrator.remote.job import Node
 from cudnn_sweep.orchestrator.slots.lost import GONE_S, LOOKS, NodeLossWatch
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.cluster.strict.strict_yaml import read_strict_text
+from cudnn_sweep.cluster.strict_yaml import read_strict_text
 from cudnn_sweep.workloads.cells import errata
 from cudnn_sweep.workloads.cells.config import CudnnConfig, apply_config
 from cudnn_sweep.workloads.cells.errata import Rule, as_json, read_file, rules_of, text_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.cluster.strict.strict_yaml import read_strict
+from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.suite import SuiteSpec

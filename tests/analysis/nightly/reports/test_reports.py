@@ -16,7 +16,7 @@ from cudnn_sweep.analysis.nightly.reports import as_json, markdown
 from cudnn_sweep.analysis.nightly.reports.as_json import as_row, from_json, to_json
 from cudnn_sweep.analysis.nightly.reports.junit import to_junit
 from cudnn_sweep.analysis.nightly.reports.markdown import to_markdown
-from cudnn_sweep.analysis.nightly.reports.write import night_reports, write_reports
+from cudnn_sweep.analysis.nightly.reports.report import NightReport, night_reports, write_reports
 from tests.made_up_night import Night, nights_like_it
 
 SCHEMA = Path(__file__).parents[1] / "data" / "junit-10.xsd"
@@ -70,7 +70,9 @@ def test_reports_are_written_and_the_step_is_summed_up(
     night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reports = [as_json.REPORT, markdown.REPORT]
-    monkeypatch.setattr("cudnn_sweep.analysis.nightly.reports.write.night_reports", lambda: reports)
+    monkeypatch.setattr(
+        "cudnn_sweep.analysis.nightly.reports.report.night_reports", lambda: reports
+    )
     summary = tmp_path / "summary"
     summary.write_text("before\n")
     written = write_reports(*night, tmp_path / "new" / "reports", step_summary=summary)
@@ -85,18 +87,21 @@ def test_a_report_is_written_whole_or_not_at_all_and_is_named(
     night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reports = [markdown.REPORT]
-    monkeypatch.setattr("cudnn_sweep.analysis.nightly.reports.write.night_reports", lambda: reports)
+    monkeypatch.setattr(
+        "cudnn_sweep.analysis.nightly.reports.report.night_reports", lambda: reports
+    )
     outcome, series = night
     (file,) = write_reports(outcome, series, tmp_path)
     whole = file.read_text()
+    (tmp_path / "summary").write_text("before" * 20)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # as a disk on which no more has room
     try:
         with pytest.raises(StoreError, match=f"cannot write {file}: "):
             write_reports(replace(outcome, suite="another"), series, tmp_path)
         with pytest.raises(StoreError, match="cannot write .*summary: File too large"):
-            reports.clear()
-            write_reports(outcome, series, tmp_path, step_summary=tmp_path / "summary")
+            reports[:] = [NightReport(file="night.md", render=lambda *_: "short")]
+            write_reports(outcome, series, tmp_path / "short", step_summary=tmp_path / "summary")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert file.read_text() == whole
@@ -107,7 +112,9 @@ def test_reports_of_each_date_stay_and_latest_leads_to_the_last_date(
     night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reports = [as_json.REPORT]
-    monkeypatch.setattr("cudnn_sweep.analysis.nightly.reports.write.night_reports", lambda: reports)
+    monkeypatch.setattr(
+        "cudnn_sweep.analysis.nightly.reports.report.night_reports", lambda: reports
+    )
     outcome, series = night
     for day in (2, 4, 3):  # the last one compared anew
         write_reports(replace(outcome, date=date(2026, 3, day)), series, tmp_path)

@@ -8,8 +8,7 @@ import pytest
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, model_validator
 
 from cudnn_sweep.cluster.errors import LaunchFileError
-from cudnn_sweep.cluster.strict.document import MAX_BYTES, read_document
-from cudnn_sweep.cluster.strict.strict_yaml import check_part, read_strict
+from cudnn_sweep.cluster.strict_yaml import MAX_BYTES, check_part, read_document, read_strict
 
 
 class Colour(enum.Enum):

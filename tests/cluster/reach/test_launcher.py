@@ -11,7 +11,7 @@ import yaml  # type: ignore[import-untyped]
 
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
-from cudnn_sweep.cluster.reach.secured import EXPORT, REMOTE_MARK, REMOTE_TOKEN, make_token, secure
+from cudnn_sweep.cluster.reach.launcher import EXPORT, REMOTE_MARK, REMOTE_TOKEN, make_token, secure
 
 TOKEN = Path("/home/me/.local/state/cudnn-sweep/mine/ray_token")
 HEAD_START = "/opt/venv/bin/ray start --head --port=6379 --dashboard-host=0.0.0.0"

@@ -1,0 +1,58 @@
+"""A night on a cluster, as a Ray job on its head: measures over the cluster's nodes, compares, confirms.
+
+Started by `sweep nightly` as remote/driver.py is by a launch. What became of the night is told to whoever follows,
+who writes the reports and posts the news.
+"""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.nightly.reports.as_json import to_json
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
+from cudnn_sweep.orchestrator.nightly.night import measured_and_compared
+from cudnn_sweep.orchestrator.nightly.request import NightRequest
+from cudnn_sweep.orchestrator.remote.driver import (
+    TheseNodes,
+    drive,
+    emit,
+    leave,
+    nodes_by_model,
+    results_of,
+)
+from cudnn_sweep.orchestrator.remote.job import Compared, JobRequest
+
+
+def run(request: JobRequest, console: Console) -> int:
+    """The exit code of `sweep nightly`."""
+    asked = request.night
+    assert asked is not None
+    began = datetime.now(UTC)
+    nodes, *others = nodes_by_model(request, console)
+    if others:
+        models = ", ".join(each[0].model for each in (nodes, *others))
+        raise SpecError(
+            f"gpus.models: a night measures one GPU model, and there are {models}: name one"
+        )
+    night = NightRequest(
+        options=asked.options,
+        keys=asked.keys,
+        request=replace(request.sweep, results=results_of(request)),
+        name=asked.name,
+        host=asked.host,
+        place=TheseNodes(nodes, request.sweep.suite.gpus, sweeps=1),
+    )
+    # of a driver that is no job the command itself holds it
+    lock = night_lock(night.request.results, night.name.launch)
+    with nullcontext() if request.inside else lock:
+        outcome, _ = measured_and_compared(night, began, console)
+        night.diary().write(outcome)
+    emit(Compared(outcome=to_json(outcome)))
+    return outcome.exit_code
+
+
+if __name__ == "__main__":
+    leave(drive(run))

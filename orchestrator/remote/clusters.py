@@ -1,0 +1,374 @@
+"""Clusters to which a launch or a night goes: where this machine is a node, one that runs, one that Ray's launcher
+brings up.
+"""
+
+import secrets
+import shlex
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.storing.location import Location
+from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.launch_file import LaunchFile
+from cudnn_sweep.cluster.reach.jobs import (
+    ENDED,
+    Jobs,
+    KnownCluster,
+    SentJob,
+    answers_anybody,
+    refuse_open_cluster,
+)
+from cudnn_sweep.cluster.reach.launcher import (
+    SecuredFile,
+    bring_up,
+    make_token,
+    mark_anew,
+    secure,
+    take_down,
+    tunnel,
+    workers_at_first,
+)
+from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError, UnfinishedError
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.request import SweepRequest
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec, is_of
+from cudnn_sweep.orchestrator.process.client import ForkServer, survey
+from cudnn_sweep.orchestrator.remote.follow import (
+    Follower,
+    JobReport,
+    follow,
+    outcome_of,
+    pull_records,
+)
+from cudnn_sweep.orchestrator.remote.job import (
+    HEAD_FOLDER,
+    JobRequest,
+    NightJob,
+    write_request,
+)
+from cudnn_sweep.orchestrator.remote.staging import driver_here, stage, take_own_code
+from cudnn_sweep.orchestrator.running.run_sweep import DONE, planned_on
+from cudnn_sweep.orchestrator.showing.plan_text import print_part
+from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.workloads.cells.suite import ALL_MODELS, each, workload_names
+
+DETACHED = 0  # exit code
+ANSWER_S = 15.0  # of a head that is up; ssh waits for a dead one for minutes
+ANY_MODEL = "of each model"
+REOPENED = 2  # times, a minute each
+
+Keep: TypeAlias = Callable[[str, str], None]
+"""Keeps a night's outcome, as JSON, by its sweep_id. Raises an AnalysisError where it is none."""
+
+
+class Cluster:
+    """A Destination. What a driver there is asked: a launch, what its nodes are, or a whole night."""
+
+    where = "the cluster that this machine is a node of"
+
+    def __init__(self, file: LaunchFile[SweepSpec]) -> None:
+        self.file = file
+
+    def launch(self, request: SweepRequest, console: Console) -> int:
+        """Returns the exit code of the sweep, or 0 where it goes on without us."""
+        if request.options.json:
+            raise SpecError(
+                "--json: the launch file names a cluster, whose driver says the end in words; allowed are `sweep "
+                "status FILE --json`, and `sweep query helps_or_hurts --json` over the results"
+            )
+        return self._launch(request, console)
+
+    def show(self, request: SweepRequest, console: Console) -> int:
+        if request.options.try_:
+            raise SpecError(
+                "--try: cells are tried only on this machine, but the launch file names a cluster"
+            )
+        self._show_start(console)
+        if request.options.ask:
+            self._do(self._job(request), console)
+        else:
+            _show_plans(request, self.where, console)
+        return DONE
+
+    def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
+        """Run the night there, or follow it. `keep` gets its outcome, and those of earlier nights that nobody
+        followed. Raises SweepBusyError where another night of the launch file is in progress.
+        """
+        report = self._do(replace(self._job(request), night=night), console)
+        keep(night.name.sweep_id, report.outcome)
+
+    def _launch(self, request: SweepRequest, console: Console) -> int:
+        return self._do(self._job(request), console).exit_code
+
+    def _show_start(self, console: Console) -> None:
+        """How it would be brought up."""
+
+    def _job(self, request: SweepRequest) -> JobRequest:
+        open_to_all = self.file.sweep.allow_unauthenticated
+        return JobRequest(sweep=request, allow_unauthenticated=open_to_all)
+
+    def _do(self, request: JobRequest, console: Console) -> JobReport:
+        """Until the driver ends. Raises UnfinishedError where that is early, SpecError where nothing was started."""
+        raise NotImplementedError
+
+
+class Inside(Cluster):
+    """The driver is a process here, and followed."""
+
+    def _job(self, request: SweepRequest) -> JobRequest:
+        where = Location(request.results)
+        if not where.is_url:
+            request = replace(request, results=str(where.folder.absolute()))
+        return replace(super()._job(request), inside=True)
+
+    def _do(self, request: JobRequest, console: Console) -> JobReport:
+        with tempfile.TemporaryDirectory(prefix="sweep-inside-") as folder:
+            work = Path(folder)
+            write_request(request, work)
+            take_own_code(request.sweep, work)
+            follower = Follower(request.sweep.results, console, copies=False)
+            try:
+                with driver_here(request.driver, work) as driver:
+                    assert driver.stdout is not None
+                    for line in driver.stdout:
+                        follower.take(line.rstrip("\n"))
+            finally:
+                follower.close()
+        return follower.report(f"the sweep's driver ended early, exit code {driver.returncode}")
+
+
+class RunningCluster(Cluster):
+    """The cluster whose dashboard the launch file names: the driver is a job there, which goes on without us."""
+
+    def __init__(self, file: LaunchFile[SweepSpec]) -> None:
+        super().__init__(file)
+        self.known = KnownCluster(name=self._name())
+        self.where = f"the cluster {self.known.name}"
+
+    def _name(self) -> str:
+        return str(self.file.sweep.address)
+
+    @property
+    def comes_up(self) -> bool:
+        """Whether launches bring it up."""
+        return False
+
+    def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
+        tonight = night.name.sweep_id
+        self.make_ready(console)
+        with self.jobs() as jobs:
+            job, ended = self._fetch_nights(jobs, night, keep)
+            if tonight in ended:
+                say(console, f"Sweep {tonight} has ended there: this is its outcome")
+                return
+            if job is None:
+                job = send(jobs, replace(self._job(request), night=night), console)
+                self.known.remember(job)
+            else:
+                told = f"Sweep {tonight} is still running there, as job {job.job_id}: following it"
+                say(console, told)
+        try:
+            report = self.follow(job, console)
+        except KeyboardInterrupt:
+            told = f"Sweep {tonight} continues there. To follow it, start this night again"
+            say(console, f"\n{told}")
+            raise
+        keep(tonight, report.outcome)
+        self.known.forget_night(job)
+
+    def _fetch_nights(
+        self, jobs: Jobs, night: NightJob, keep: Keep
+    ) -> tuple[SentJob | None, set[str]]:
+        """What nobody followed to its end. Returns this night's job where it is running, and which nights have
+        an outcome.
+        """
+        sent = [job for job in self.known.jobs() if is_of(job.sweep_id, night.name.launch)]
+        there, running, ended = jobs.ids(), None, set()
+        for job in sent:
+            if job.job_id in there and jobs.state(job.job_id)[0] not in ENDED:
+                if job.sweep_id != night.name.sweep_id:
+                    raise SweepBusyError(
+                        f"a night of this launch file is in progress: {job.sweep_id}, as job {job.job_id} of "
+                        f"{jobs.url}; `sweep cluster stop` ends the one sent last"
+                    )
+                running = job
+                continue
+            pull_records(jobs, [job])
+            if job.job_id in there and (found := outcome_of(jobs, job)):
+                keep(job.sweep_id, found)
+                ended.add(job.sweep_id)
+            self.known.forget_night(job)
+        return running, ended
+
+    def _launch(self, request: SweepRequest, console: Console) -> int:
+        self.make_ready(console)
+        with self.jobs() as jobs:
+            job = send(jobs, self._job(request), console)
+            self.known.remember(job)
+            _tell_where(console, request, job.job_id)
+        if request.options.detach:
+            _tell_how_to_come_back(console, request.options)
+            return DETACHED
+        try:
+            return self.follow(job, console).exit_code
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would cut it short
+            _tell_how_to_come_back(console, request.options)
+            return DETACHED
+
+    @contextmanager
+    def jobs(self) -> Iterator[Jobs]:
+        """Raises ClusterError where it is not reached."""
+        address, token = str(self.file.sweep.address), self._token()
+        if token is None and not self.file.sweep.allow_unauthenticated:
+            refuse_open_cluster(address)
+        yield Jobs(address, token)
+
+    def make_ready(self, console: Console) -> None:
+        """It is up already, or `jobs` says that it is not."""
+
+    def _do(self, request: JobRequest, console: Console) -> JobReport:
+        with self.jobs() as jobs:
+            job = send(jobs, request, console)
+        return self.follow(job, console)
+
+    def follow(self, job: SentJob, console: Console, reopen: int = REOPENED) -> JobReport:
+        """Until the job ends. The way there is opened anew where it was lost, as while a laptop sleeps."""
+        try:
+            with self.jobs() as jobs:
+                return follow(jobs, job.job_id, job.results, console)
+        except UnfinishedError as error:
+            if error.__cause__ is None or not reopen:  # the job ended early, or it is no use
+                raise
+        return self.follow(job, console, reopen - 1)
+
+    def _token(self) -> Path | None:
+        if self.file.sweep.token is not None:
+            path = Path(self.file.sweep.token).expanduser()
+            if not path.is_file():
+                raise SpecError(f"metadata.sweep.token: there is no file {path}")
+            return path
+        return self.known.token if self.known.token.exists() else None
+
+
+class BroughtUpCluster(RunningCluster):
+    """The cluster that Ray's launcher brings up by this file."""
+
+    @property
+    def comes_up(self) -> bool:
+        return True
+
+    def _name(self) -> str:
+        return str(self.file.ray_part["cluster_name"])
+
+    @contextmanager
+    def jobs(self) -> Iterator[Jobs]:
+        if not self.known.launch_file.exists():
+            raise ClusterError(
+                f"cluster {self.known.name} is not up: nothing was brought up from here; `sweep launch` does it"
+            )
+        with tunnel(self.known.launch_file) as here:
+            yield Jobs(here, self._token())
+
+    def _job(self, request: SweepRequest) -> JobRequest:
+        return replace(super()._job(request), workers=workers_at_first(self.file.ray_part))
+
+    def make_ready(self, console: Console) -> None:
+        """Not where it is up as the file has it: `ray up` would end what runs there."""
+        make_token(self.known.token)
+        text = self._secured().text()
+        path = self.known.launch_file
+        if path.exists() and path.read_text() == text and self._answers():
+            return
+        path.write_text(text)
+        mark_anew(self.known.token)
+        path.chmod(0o600)
+        say(console, f"ray up -y {shlex.quote(str(path))}")
+        bring_up(path)
+        self._end_where_open(console)
+
+    def _show_start(self, console: Console) -> None:
+        say(console, self._secured().difference)
+
+    def _end_where_open(self, console: Console) -> None:
+        """Whatever its start commands hold: one that needs no token does not stay. Raises ClusterError."""
+        path = self.known.launch_file
+        with tunnel(path) as here:
+            Jobs(here, self.known.token)  # it is up, or this says why not
+            if not answers_anybody(here):
+                return
+        console.print("It asks for no token, so it is taken down.", highlight=False)
+        take_down(path)
+        raise ClusterError(
+            f"the cluster {self.known.name} came up, answered without a token and was taken down: anybody "
+            "who reaches its dashboard could run code there (CVE-2023-48022). Its start commands drop the "
+            "variables RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH, as `sudo` or `env -i` does: keep both (`sudo -E`)"
+        )
+
+    def _answers(self) -> bool:
+        try:
+            with tunnel(self.known.launch_file, timeout_s=ANSWER_S) as here:
+                Jobs(here, self.known.token)
+                return not answers_anybody(here)
+        except ClusterError:
+            return False
+
+    def _secured(self) -> SecuredFile:
+        return secure(self.file.ray_part, self.known.token)
+
+
+def send(jobs: Jobs, request: JobRequest, console: Console) -> SentJob:
+    job_id = f"sweep-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    with tempfile.TemporaryDirectory(prefix="sweep-stage-") as folder:
+        environment = stage(request, Path(folder))
+        entrypoint, typed = f"python -m {request.driver}", {"sweep": request.command}
+        jobs.submit(job_id, entrypoint, environment, typed, partial(say, console))
+    sweep_id = request.night.name.sweep_id if request.night else ""
+    return SentJob(
+        job_id=job_id, results=request.sweep.results, command=request.command, sweep_id=sweep_id
+    )
+
+
+def _show_plans(request: SweepRequest, where: str, console: Console) -> None:
+    """For each model that the suite names; what a cluster has is not asked."""
+    models = request.suite.gpus.models
+    names = [ANY_MODEL] if models == ALL_MODELS else each(models)
+    with ForkServer(survey_only=True) as server:
+        machine = survey(server, workload_names(request.suite))
+    say(
+        console,
+        f"On {where}, into {request.results}. Its nodes say which GPUs there are, and each GPU model has a "
+        "plan of its own; `--dry-run --ask` asks them.",
+    )
+    for name in names:
+        environment = replace(machine.environment, device="cuda", gpu=f"GPU {name}")
+        planned = planned_on(replace(machine, environment=environment), request)
+        print_part(console, planned.chosen, request.options.selection, 1, gpu=True)
+
+
+def _tell_where(console: Console, request: SweepRequest, job_id: str) -> None:
+    say(console, f"Job {job_id}")
+    if not Location(request.results).is_url:
+        say(
+            console,
+            f"Results are in ~/{HEAD_FOLDER}/{request.results} on the head and are lost with its disk. While you "
+            f"follow, they are copied to {request.results}.",
+        )
+
+
+def _tell_how_to_come_back(console: Console, options: LaunchOptions) -> None:
+    file = shlex.quote(str(options.file))
+    say(
+        console,
+        f"\nThe sweep continues. Follow it:  sweep cluster attach {file}\n"
+        f"See its progress:  sweep status {file}\nStop it:  sweep cluster stop {file}",
+    )
