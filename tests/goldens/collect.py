@@ -258,20 +258,13 @@ advice is_over=false steps=100000
 break_even per=shape
 break_even iterations=1000
 break_even field=deterministic
-compare_gpus baseline=env-b200 candidate=NVIDIA\\ H200
-compare_software baseline=2.12.0
-compare_software candidate=2.11.0 baseline=software-new
-compare_software candidate=software-new
-compare_software candidate=2.11.0
-compare_software candidate=1.0
 decided of_cells=100
 helps_or_hurts field=deterministic
 helps_or_hurts field=twin baseline=0 candidate=1
 helps_or_hurts worst=5 iterations=10
-layout_effect baseline=channels_last candidate=contiguous
-model_step field=deterministic
-precision_cost candidate=tf32
-precision_cost baseline=tf32 candidate=bf16
+axis_effect axis=layout baseline=channels_last candidate=contiguous
+axis_effect candidate=tf32
+axis_effect baseline=tf32 candidate=bf16
 slow_gpus least_trials=1 threshold=0.2
 what_was_chosen field=benchmark_limit baseline=10 candidate=0
 what_was_chosen field=twin baseline=0 candidate=1
