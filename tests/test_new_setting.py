@@ -1,4 +1,6 @@
-"""A new setting of the config costs its field in config.py and its line in schema.py, whatever its type."""
+"""A new setting of the config costs its field in config.py and its line in schema.py, whatever its type; a new axis of a
+cell its field in cell.py, its key in suite.py and its line in schema.py.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -41,9 +43,14 @@ COLUMNS = """\
 
     # outcome
 """
+AXIS = """\
+    layout: Annotated[str, "contiguous or channels_last", Axis(usual="contiguous")]
+    execution: Annotated[str, "how steps run", Axis(usual="eager", since={new})]
+"""
 # Pages made from stored rows take long, and no setting changes them.
 REFERENCE = "docs/records.md"
 CHECKED = (
+    "tests/analysis/asking/test_every_axis.py",
     "tests/analysis/asking/test_every_setting.py",
     "tests/analysis/storing/test_schema.py",
     "tests/analysis/storing/test_schema_versions.py::test_columns_that_an_old_file_lacks_are_null_and_a_verdict_pools_both",
@@ -51,7 +58,9 @@ CHECKED = (
 
 
 @pytest.mark.slow
-def test_settings_of_every_type_are_never_merged(package_copy: "PackageCopy") -> None:
+def test_a_further_axis_and_settings_of_every_type_are_never_merged(
+    package_copy: "PackageCopy",
+) -> None:
     from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION
 
     new = SCHEMA_VERSION + 1
@@ -65,6 +74,17 @@ def test_settings_of_every_type_are_never_merged(package_copy: "PackageCopy") ->
         f'        compute_cache_disabled=environment.get(COMPUTE_CACHE_DISABLED) == "1",\n{READ_BACK}',
     )
     package_copy.edit(schema, "\n    # outcome\n", COLUMNS.format(new=new))
+    package_copy.edit(schema, AXIS.splitlines(keepends=True)[0], AXIS.format(new=new))
+    package_copy.edit(
+        "workloads/cells/cell.py",
+        "    listed_shapes: tuple[ListedShape, ...] = ()\n",
+        '    execution: str = "eager"\n    listed_shapes: tuple[ListedShape, ...] = ()\n',
+    )
+    package_copy.edit(
+        "workloads/cells/suite.py",
+        '    layout: str | list[str] = "contiguous"\n',
+        '    execution: str | list[str] = "eager"\n    layout: str | list[str] = "contiguous"\n',
+    )
     package_copy.edit(schema, f"SCHEMA_VERSION = {new - 1}\n", f"SCHEMA_VERSION = {new}\n")
     made = package_copy.python("docs/generate.py", REFERENCE)
     assert made.returncode == 0, made.stdout + made.stderr

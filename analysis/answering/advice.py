@@ -80,11 +80,8 @@ class Advice:
     """One cell and contrast, for one kind of start."""
 
     workload: str
-    direction: str
     input_shape: str
     regime: str
-    precision: str
-    layout: str
     gpu: str
     contrast: str
     other_settings: str
@@ -214,6 +211,7 @@ class Alternative:
 
 def alternatives(store: Store, sweep_id: str, precision: str) -> list[Alternative]:
     """Of a sweep of one step in several layouts and precisions; what is measured, and no more."""
-    layouts = answer(Alternative, store, sweep_id, "layout_effect", {})
-    precisions = answer(Alternative, store, sweep_id, "precision_cost", {"baseline": precision})
+    of_layout: dict[str, Value] = {"axis": "layout", "baseline": "contiguous"}
+    layouts = answer(Alternative, store, sweep_id, "axis_effect", of_layout)
+    precisions = answer(Alternative, store, sweep_id, "axis_effect", {"baseline": precision})
     return sorted([*layouts, *precisions], key=lambda each: each.ratio or math.inf)

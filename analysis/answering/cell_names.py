@@ -8,39 +8,19 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from cudnn_sweep.analysis.asking.axes import NAMED
 from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.storing.stored import Stored
 
 CellRow: TypeAlias = Mapping[str, Any]
-"""COLUMNS, input_shape as text, and cell_id; maps as mappings, or as the pairs that Arrow has."""
+"""NAMED, input_shape as text, and cell_id; maps as mappings, or as the pairs that Arrow has."""
 Words: TypeAlias = dict[str, str]
 """The words of a name, by what they are about, in the order of the name."""
 
-COLUMNS = (
-    "workload",
-    "problem",
-    "model_arguments",
-    "loss",
-    "optimiser",
-    "optimiser_parameters",
-    "direction",
-    "regime",
-    "regime_parameters",
-    "state",
-    "state_parameters",
-    "precision",
-    "layout",
-    "gpu",
-)
-CELLS = f"""
-select
-    cell_id,
-    array_to_string(any_value(input_shape), 'x') as input_shape,
-    {", ".join(f"any_value({name}) as {name}" for name in COLUMNS)}
-from records
-group by cell_id
-"""
-USUAL = ("plain", "contiguous", "mean_square", "sgd")  # a state, a layout, ... that need no word
+CELLS = "from named_cells()"
+USUAL = ("mean_square", "sgd", *filter(None, (axis.usual for axis in axes().values())))
+"""A loss, a state, a layout, ... that need no word."""
 BUNDLED = "cudnn_sweep.workloads."  # our own networks need no word for where they are
 ID_CHARACTERS = 6  # of a cell_id, where nothing else tells two cells apart
 
@@ -54,7 +34,7 @@ def name_of_some(row: CellRow) -> str:
     """`cell_name` of a row that knows only some of the words, as a figure over several cells does; empty where it
     knows no workload.
     """
-    known = {name: row.get(name) for name in (*COLUMNS, "input_shape")}
+    known = {name: row.get(name) for name in NAMED}
     return cell_name(known) if known["workload"] else ""
 
 
@@ -75,12 +55,11 @@ def cell_words(row: CellRow) -> Words:
     words = {
         "what": row["problem"]
         or _with(row["workload"].removeprefix(BUNDLED), row["model_arguments"]),
-        "direction": row["direction"],
-        "input_shape": row["input_shape"],
-        "regime": _with(row["regime"], row["regime_parameters"]),
-        "state": _with(row["state"], row["state_parameters"]),
-        "precision": row["precision"],
-        "layout": row["layout"],
+        **{
+            name: _with(row[name], row.get(f"{name}_parameters"))
+            for name in axes()
+            if name not in ("workload", "problem")
+        },
         "loss": row["loss"],
         "optimiser": _with(row["optimiser"], row["optimiser_parameters"]),
     }

@@ -43,7 +43,6 @@ class OfContrast(OfCell):
     direction: str
     input_shape: str
     regime: str
-    state: str | None
     precision: str
     layout: str
     gpu: str

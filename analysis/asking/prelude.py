@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 
+from cudnn_sweep.analysis.asking.axes import axes_macros
 from cudnn_sweep.analysis.asking.queries import (
     NamedQuery,
     QueryParameter,
@@ -64,7 +65,7 @@ def macros() -> str:
     folder = files("cudnn_sweep.analysis").joinpath("macros")
     scripts = sorted(folder.iterdir(), key=lambda script: script.name)
     texts = [script.read_text() for script in scripts]
-    return "\n".join([settings_macros(), *texts, _reported_cases()])
+    return "\n".join([settings_macros(), axes_macros(), *texts, _reported_cases()])
 
 
 def _reported_cases() -> str:

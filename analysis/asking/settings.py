@@ -13,7 +13,14 @@ from zlib import crc32
 import pyarrow as pa
 
 from cudnn_sweep.analysis.asking.queries import literal
-from cudnn_sweep.analysis.storing.schema import SettingValue, arrow_schema, settings
+from cudnn_sweep.analysis.storing.schema import (
+    Axis,
+    Setting,
+    SettingValue,
+    arrow_schema,
+    axes,
+    settings,
+)
 
 PLAIN = r"[A-Za-z0-9_.:/+-]+"  # text that needs no quotes, alike in Python and in DuckDB
 PAIR = re.compile(r'(?P<name>\w+)=(?P<text>"(?:[^"\\]|\\.)*"|[^",]*)(?:, |$)', re.DOTALL)
@@ -97,10 +104,12 @@ def _quoted(text: str) -> str:
 
 
 def with_config(rows: str) -> str:
-    """A select of `rows` in which settings that old rows lack have the value that was in force, and
-    `config` is a struct of all settings.
+    """A select of `rows` in which axes and settings that old rows lack have the value that was in force,
+    and `config` is a struct of all settings.
     """
-    filled = ",\n    ".join(f"{_filled(name)} as {name}" for name in settings())
+    marks: dict[str, Axis | Setting] = {**axes(), **settings()}
+    marks = {name: mark for name, mark in marks.items() if mark.since > 1 or name in settings()}
+    filled = ",\n    ".join(f"{_filled(name, mark)} as {name}" for name, mark in marks.items())
     listed = ", ".join(f"{name} := {name}" for name in settings())
     return (
         f"select *, struct_pack({listed}) as config from (\n"
@@ -113,7 +122,7 @@ def settings_macros() -> str:
         f"'{name}': " + text_of(f"struct_extract(config, '{name}')", _type_of(name))
         for name in settings()
     )
-    usual = ",\n    ".join(f"{name} := {_usual(name)}" for name in settings())
+    usual = ",\n    ".join(f"{name} := {_usual(name, mark)}" for name, mark in settings().items())
     return (
         f"{QUOTED_MACRO}\n"
         "-- The text of each setting of a config, and of the twin, by name.\n"
@@ -128,18 +137,18 @@ def _type_of(name: str) -> pa.DataType:
     return arrow_schema().field(name).type
 
 
-def _usual(name: str) -> str:
-    return f"{literal(settings()[name].usual)}::{sql_type(_type_of(name))}"
+def _usual(name: str, mark: Axis | Setting) -> str:
+    return f"{literal(mark.usual)}::{sql_type(_type_of(name))}"
 
 
-def _filled(name: str) -> str:
+def _filled(name: str, mark: Axis | Setting) -> str:
     """The stored value, the entries of a map in order; in rows from before the column was there, the
     usual one.
     """
     is_map = pa.types.is_map(_type_of(name))
     value = f"map_from_entries(list_sort(map_entries({name})))" if is_map else name
-    is_older = f"coalesce(schema_version, 0) < {settings()[name].since}"
-    return f"if({name} is null and {is_older}, {_usual(name)}, {value})"
+    is_older = f"coalesce(schema_version, 0) < {mark.since}"
+    return f"if({name} is null and {is_older}, {_usual(name, mark)}, {value})"
 
 
 def text_of(value: str, kind: pa.DataType) -> str:

@@ -1,22 +1,4 @@
--- What a cell and a software are called, and which settings a config has.
-
--- One row a cell; answers list them by `cell_order`.
-create or replace macro cell_labels() as table
-with labels as (
-    select
-        cell_id,
-        any_value(columns(['workload', 'problem', 'direction'])),
-        array_to_string(any_value(input_shape), 'x') as input_shape,
-        any_value(columns(['regime', 'state', 'precision', 'layout', 'gpu']))
-    from records
-    group by cell_id
-)
-
-select
-    *,
-    row(gpu, workload, problem, direction, input_shape, regime, state, precision, layout)
-        as cell_order
-from labels;
+-- What a software is called, and which settings a config has.
 
 -- How long a block of each cell takes, in seconds.
 create or replace macro block_paces(of_sweep) as table

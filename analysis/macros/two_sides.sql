@@ -42,6 +42,14 @@ where
         when 'date' then strftime(started_at, '%Y-%m-%d')
     end = of_name;
 
+-- The samples of each open loop: those of other trials, most of a store, are not read for it.
+create or replace macro open_loops() as table
+select
+    [sweep_id, trial_id] as id,
+    steady_wall_samples_ms as ms
+from records
+where loop_kind = 'open';
+
 -- `processes` names a table of processes with cell, side, block, and the times wall and device. One
 -- row a pair of one block: b, c, and their log ratios, round by round where they took turns.
 create or replace macro same_blocks(processes, b_side, c_side) as table
@@ -83,16 +91,10 @@ left join logs_in_turns('met') as in_turns
 -- not never compare); else it is welch, of the processes' logarithms. Both tell choices apart
 -- (`by_choice`). The device columns are null where a side has no device time, or the two have it
 -- from different sources. Of open loops only as many steps count as every process made: later ones
--- have other shapes.
+-- have other shapes. `other_kernels` and `same_bits` are of each side's most common choice and
+-- result; the ratios of the calibration, B / A, are above 1 where B is faster.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
-with tasks as materialized (
-    select distinct
-        cell_id,
-        task
-    from process_groups(null)
-),
-
-trials as materialized (
+with trials as materialized (
     select
         'a' as side, -- noqa: RF04
         *
@@ -114,7 +116,7 @@ counted as materialized (
             workload_hash, took_turns
         ) as group_id
     from trials
-    inner join tasks on trials.cell_id = tasks.cell_id
+    inner join cell_tasks(null) as tasks on trials.cell_id = tasks.cell_id
     where trials.status = 'ok' and trials.twin = 0 and not is_doubtful(trials.warnings)
 ),
 
@@ -139,8 +141,6 @@ groups as materialized (
         settings,
         loop_kind,
         took_turns,
-        precision,
-        layout,
         env_hash,
         software_hash,
         workload_hash,
@@ -148,7 +148,14 @@ groups as materialized (
         min(steady_iterations) as fewest_steps,
         max(steady_iterations) as most_steps,
         if(min(steady_device_source) = max(steady_device_source), min(steady_device_source), null)
-            as device_source
+            as device_source,
+        struct_pack(
+            kernels_source := min(kernels_source),
+            kernels := mode(kernels_hash order by kernels_hash),
+            bits := mode(fingerprint order by fingerprint),
+            matmul_tflops := median(calibration_matmul_tflops),
+            copy_gbps := median(calibration_copy_gbps)
+        ) as seen
     from counted
     group by all
 ),
@@ -168,8 +175,6 @@ matched as materialized (
             and a.settings = b.settings
             and a.loop_kind = b.loop_kind
             and a.took_turns = b.took_turns
-            and a.precision = b.precision
-            and a.layout = b.layout
     cross join common
     where
         a.side = 'a' and b.side = 'b'
@@ -180,8 +185,8 @@ matched as materialized (
         a.workload_hash is not distinct from b.workload_hash
         or not bool_or(a.workload_hash is not distinct from b.workload_hash) over (
             partition by
-                a.task, a.settings, a.loop_kind, a.precision, a.layout, a.env_hash, b.env_hash,
-                a.software_hash, b.software_hash
+                a.task, a.settings, a.loop_kind, a.env_hash, b.env_hash, a.software_hash,
+                b.software_hash
         )
 ),
 
@@ -294,6 +299,14 @@ select
     sides.b_processes,
     if(in_blocks.cell is null, 'welch', 'pairs') as method,
     chosen.by_choice,
+    if(
+        matched.a.seen.kernels_source = matched.b.seen.kernels_source,
+        matched.a.seen.kernels <> matched.b.seen.kernels,
+        null
+    ) as other_kernels,
+    matched.a.seen.bits = matched.b.seen.bits as same_bits,
+    matched.b.seen.matmul_tflops / matched.a.seen.matmul_tflops as matmul_ratio,
+    matched.b.seen.copy_gbps / matched.a.seen.copy_gbps as copy_ratio,
     columns(a_software.*) as 'a_\0', -- noqa: RF05
     columns(b_software.*) as 'b_\0', -- noqa: RF05
     matched.b.loop_kind,

@@ -238,14 +238,7 @@ select
     told.trials,
     told.baseline_samples,
     told.candidate_samples,
-    told.workload,
-    told.problem,
-    told.direction,
-    told.input_shape,
-    told.regime,
-    told.state,
-    told.precision,
-    told.layout,
+    columns(axis_names()),
     told.gpu,
     told.torch,
     told.cudnn,
@@ -257,6 +250,5 @@ left join query_table(figures) as told on true
 left join verdicts using (gpu, torch, cudnn) -- noqa: ST07
 left join by_condition using (gpu, torch, cudnn, condition) -- noqa: ST07
 order by
-    told.gpu, told.torch, told.cudnn, told.outcome is null, told.condition, told.workload,
-    told.problem, told.direction, told.precision, told.layout, told.regime, told.state,
-    told.measure, told.contrast, told.cell_id, told.input_shape, told;
+    told.gpu, told.torch, told.cudnn, told.outcome is null, told.condition,
+    row(*columns(axis_names())), told.measure, told.contrast, told.cell_id, told;

@@ -2,52 +2,47 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.answering.cell_names import ID_CHARACTERS, Words, words_apart
+from cudnn_sweep.analysis.answering.answers import typed
+from cudnn_sweep.analysis.answering.cell_names import ID_CHARACTERS, CellRow, Words, words_apart
 from cudnn_sweep.analysis.answering.verdicts import OfCell
+from cudnn_sweep.analysis.asking.axes import NAMED
+from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import cudnn_version
 
-GROUPED = ("direction", "precision", "layout")
+GROUPED = [
+    name for name in axes() if name not in ("workload", "problem", "input_shape", "regime", "state")
+]
 ENVIRONMENT = ("gpu", "torch", "cudnn", "driver", "code")
+OF_CELL = ("cell_id", "env_hash", "software_hash", "workload_hash", *NAMED, *ENVIRONMENT, "trials")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredCell(OfCell):
     """A row of questions/cells.sql."""
 
-    workload: str
-    problem: str | None
-    model_arguments: Any
-    loss: str | None
-    optimiser: str | None
-    optimiser_parameters: Any
-    direction: str
-    input_shape: str
-    regime: str
-    regime_parameters: Any
-    state: str | None
-    state_parameters: Any
-    precision: str
-    layout: str
-    gpu: str
-    torch: str
-    cudnn: str | None
-    driver: str | None
-    code: str | None
-    """The beginning of workload_hash."""
-    trials: int
+    row: CellRow
+    """OF_CELL: what it is, what measured it (`code` is the beginning of workload_hash), and how many trials it has."""
+
+    @property
+    def gpu(self) -> str:
+        return str(self.row["gpu"])
+
+    @property
+    def trials(self) -> int:
+        return int(self.row["trials"])
 
     @property
     def shape(self) -> list[int]:
-        return [int(size) for size in self.input_shape.split("x")]
+        return [int(size) for size in self.row["input_shape"].split("x")]
 
     @property
     def size(self) -> str:
-        return self.input_shape.partition("x")[2]
+        return str(self.row["input_shape"].partition("x")[2])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,17 +67,16 @@ class ReportCell:
 
 def named(table: pa.Table) -> list[ReportCell]:
     """What all cells have in common is in no name; `shared` says it."""
-    cells = [StoredCell(**_with_cudnn(row)) for row in table.to_pylist()]
-    words = words_apart([asdict(cell) for cell in cells])
+    rows = [_with_cudnn(row) for row in table.to_pylist()]
+    cells = [typed(StoredCell, row | {"row": row}) for row in rows]
+    words = words_apart(rows)
     said = {"what", *_telling_apart(words)}
-    environment = _environment_said(cells)
-    places = [
-        " ".join(value for name in environment if (value := getattr(cell, name))) for cell in cells
-    ]
+    environment = _environment_said(rows)
+    places = [" ".join(value for name in environment if (value := row[name])) for row in rows]
     labels = _joined(words, said, places)
     common = Counter(labels)
     families = _joined(words, said - {"input_shape"}, places)
-    shapes = {(family, cell.input_shape) for family, cell in zip(families, cells, strict=True)}
+    shapes = {(family, row["input_shape"]) for family, row in zip(families, rows, strict=True)}
     members = Counter(family for family, _ in shapes)
     return [
         ReportCell(
@@ -107,8 +101,8 @@ def named(table: pa.Table) -> list[ReportCell]:
 
 def shared(cells: list[ReportCell]) -> list[str]:
     """What every cell has in common and no name says."""
-    stored = [cell.stored for cell in cells]
-    found = [{getattr(cell, name) for cell in stored} for name in (*ENVIRONMENT, *GROUPED)]
+    rows = [cell.stored.row for cell in cells]
+    found = [{row[name] for row in rows} for name in (*ENVIRONMENT, *GROUPED)]
     return [value for values in found if len(values) == 1 and (value := values.pop()) is not None]
 
 
@@ -131,15 +125,15 @@ def _with_cudnn(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"cudnn": number and f"cuDNN {cudnn_version(number)}"}
 
 
-def _environment_said(cells: list[StoredCell]) -> list[str]:
+def _environment_said(rows: Sequence[CellRow]) -> list[str]:
     """What tells environments apart, and nothing that follows from the rest of it. Code is a cell's own:
     it is said where one cell ran in several versions.
     """
     said: list[str] = []
     for name in ENVIRONMENT:
         besides = [*said, "cell_id"] if name == "code" else said
-        known = {tuple(getattr(cell, each) for each in besides) for cell in cells}
-        finer = {tuple(getattr(cell, each) for each in (*besides, name)) for cell in cells}
+        known = {tuple(row[each] for each in besides) for row in rows}
+        finer = {tuple(row[each] for each in (*besides, name)) for row in rows}
         if len(finer) > len(known):
             said.append(name)
     return said

@@ -90,7 +90,7 @@ def gather(
             sweeps=database.ask("sweeps"),
             failures=database.ask("failures"),
             choices=database.ask("choice_stability"),
-            precision_costs=database.ask("precision_cost", baseline=_most_exact(cells)),
+            precision_costs=database.ask("axis_effect", baseline=_most_exact(cells)),
             environments=database.ask("environment"),
             trials=_own(database, "trials", cell_ids=",".join(_shown(cells, compared))),
             torn_files=database.torn_files,  # those too that these questions came upon
@@ -113,7 +113,7 @@ def _compared(database: Database, contrast: Contrast, min_effect: float) -> Comp
 
 
 def _most_exact(cells: Sequence[ReportCell]) -> str:
-    stored = {cell.stored.precision for cell in cells}
+    stored = {cell.stored.row["precision"] for cell in cells}
     return next((name for name in EXACT_FIRST if name in stored), EXACT_FIRST[0])
 
 

@@ -20,6 +20,7 @@ from cudnn_sweep.analysis.answering.verdicts import (
 from cudnn_sweep.analysis.report.cells import shared
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
 from cudnn_sweep.analysis.report.sheets import Sheet, sheets
+from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import change, counted, duration, number, percent
 
 WARNINGS = (
@@ -58,6 +59,8 @@ class Payload:
     min_effect: float
     common: Sequence[str]
     """What all cells share."""
+    axes: Sequence[str]
+    """The columns that say which cell a row is of."""
     nothing: str | None
     """Why there is no answer, where there is none."""
     cost: str
@@ -87,6 +90,7 @@ def payload(content: Content) -> Payload:
         location=", ".join(content.locations),
         min_effect=content.min_effect,
         common=[*filter(None, [content.against]), *shared(list(content.cells))],
+        axes=list(axes()),
         nothing=_nothing(content),
         cost=cost(content) if content.cells else "",
         contrasts=[_in_words(content, each) for each in content.compared],

@@ -1,12 +1,7 @@
 // Fills the report's page.
 
-const FILTERS = [
-  ["workload", "Workload"],
-  ["precision", "Precision"],
-  ["layout", "Layout"],
-  ["gpu", "GPU"],
-  ["verdict", "Verdict"],
-];
+const NOT_FILTERS = ["problem", "input_shape"]; // in the names of workloads, and too many
+const FILTERS = [...report.axes.filter((axis) => !NOT_FILTERS.includes(axis)), "gpu", "verdict"];
 const CELL_COLUMNS = [
   { field: "label", title: "cell", kind: "text" },
   { field: "baseline_ms", title: "baseline ms", kind: "number" },
@@ -48,12 +43,12 @@ for (const name of Object.keys(report.tables)) {
 const chosen = { contrast: 0 };
 
 function isFiltered() {
-  return FILTERS.some(([field]) => chosen[field]);
+  return FILTERS.some((field) => chosen[field]);
 }
 
 function isShown(row) {
   if ("contrast" in row && row.contrast !== chosen.contrast) return false;
-  return FILTERS.every(([field]) => !chosen[field] || !(field in row) || row[field] === chosen[field]);
+  return FILTERS.every((field) => !chosen[field] || !(field in row) || row[field] === chosen[field]);
 }
 
 // --- The table of cells ---
@@ -237,7 +232,7 @@ function showWords() {
 function failures() {
   const rows = tables.failures;
   if (!rows.length) return [];
-  const columns = ["status", "message", "workload", "problem", "direction", "input_shape", "regime", "precision", "layout", "benchmark", "started_at", "trial_id"];
+  const columns = ["status", "message", ...report.axes, "benchmark", "started_at", "trial_id"];
   return [
     ...tableOf({ caption: "Failed trials", columns: columns.map((field) => ({ field, title: field.replaceAll("_", " "), kind: "text" })), rows }),
     element("p", {}, "All of them: ", element("code", {}, report.failures_query)),
@@ -262,12 +257,12 @@ function showFilters() {
     const options = report.contrasts.map(({ name }, number) => [String(number), name]);
     made.push(selectOf("contrast", "Contrast", options, (value) => choose("contrast", Number(value))));
   }
-  for (const [field, title] of FILTERS) {
+  for (const field of FILTERS) {
     const source = field === "verdict" ? tables.verdicts : cells;
     const values = [...new Set(source.map((row) => row[field]))].sort(compare);
     if (values.length < 2) continue;
     const options = [["", "all"], ...values.map((value) => [value, field === "verdict" ? VERDICTS[value] : value])];
-    made.push(selectOf(field, title, options, (value) => choose(field, value)));
+    made.push(selectOf(field, titleOf(field), options, (value) => choose(field, value)));
   }
   const folds = cells.length <= DENSE_ROWS ? made.splice(report.contrasts.length > 1) : []; // they would only take room
   fill("filters", ...made, ...(folds.length ? [folded("Filters", folds)] : []));
@@ -277,6 +272,10 @@ function showFilters() {
 function choose(field, value) {
   chosen[field] = value;
   show();
+}
+
+function titleOf(field) {
+  return field === "gpu" ? "GPU" : field[0].toUpperCase() + field.slice(1).replaceAll("_", " ");
 }
 
 function titled(field) {

@@ -16,7 +16,7 @@ import pyarrow as pa
 from cudnn_sweep.analysis.answering.short_texts import short_names
 from cudnn_sweep.analysis.answering.verdicts import CACHES, BreakEven, CellKey, Verdict, payback
 from cudnn_sweep.analysis.asking.settings import config_name, texts_in, texts_of
-from cudnn_sweep.analysis.report.cells import StoredCell
+from cudnn_sweep.analysis.report.cells import OF_CELL
 from cudnn_sweep.analysis.report.content import Compared, Content, effect
 from cudnn_sweep.analysis.storing.schema import settings
 from cudnn_sweep.analysis.words import cudnn_version
@@ -30,7 +30,6 @@ MOST_FAILURES = 200  # listed; the count is of all
 CHART_NAME = 50  # characters that a chart of a phone has room for
 MIB = 2**20
 LABELS = ("row_label", "regime_label", "group_label", "size_label")
-OF_CELL = [field.name for field in fields(StoredCell)]
 TOLD = ("after", "at once", "until", "never")  # outcomes where gain or loss is told from zero
 
 
@@ -104,11 +103,11 @@ def _cells(content: Content) -> Iterable[Row]:
     short = short_names([cell.label for cell in content.cells], CHART_NAME)
     for cell, short_label in zip(content.cells, short, strict=True):
         stored = cell.stored
-        yield {name: getattr(stored, name) for name in OF_CELL if not name.endswith("_hash")} | {
+        yield {name: stored.row[name] for name in OF_CELL if not name.endswith("_hash")} | {
             "label": cell.label,
             "short_label": short_label,
             **{name: getattr(cell, name) for name in LABELS},
-            "workload": stored.problem or stored.workload,
+            "workload": stored.row["problem"] or stored.row["workload"],
             "batch": stored.shape[0],
             "size": stored.size,
             "size_elements": math.prod(stored.shape[1:]),

@@ -23,7 +23,6 @@
 with processes as (
     select
         * replace (
-            array_to_string(input_shape, 'x') as input_shape,
             max(relative_l2_error) over alike as relative_l2_error,
             max(relative_max_error) over alike as relative_max_error
         ),
@@ -50,33 +49,37 @@ paired as (
             and mine.trial_id <> standard.trial_id
             and standard.is_default
             and standard.twin = 0
+),
+
+counted as (
+    select
+        config,
+        count(fingerprint) as processes,
+        count(distinct fingerprint) as distinct_fingerprints,
+        bool_and(bitwise_repeatable) as bitwise_repeatable,
+        count(same_bits) as default_pairs,
+        count(*) filter (where same_bits) as same_as_default,
+        count(relative_l2_error) as processes_with_error,
+        max(relative_l2_error) as relative_l2_error,
+        max(relative_max_error) as relative_max_error,
+        median(loss_first) as loss,
+        count(loss_difference) as loss_pairs,
+        max(loss_difference) as loss_difference,
+        bool_and(isfinite(loss_first) and isfinite(loss_last)) as finite_losses,
+        any_value(cell_id) as cell_id,
+        any_value(env_hash) as env_hash,
+        any_value(software_hash) as software_hash,
+        any_value(workload_hash) as workload_hash
+    from paired
+    group by cell, config
 )
 
-select
-    any_value(columns([
-        'workload', 'problem', 'direction', 'input_shape', 'regime', 'state', 'precision', 'layout',
-        'gpu'
-    ])),
-    unnest(config), -- noqa: AL03
-    count(fingerprint) as processes,
-    count(distinct fingerprint) as distinct_fingerprints,
-    bool_and(bitwise_repeatable) as bitwise_repeatable,
-    count(same_bits) as default_pairs,
-    count(*) filter (where same_bits) as same_as_default,
-    count(relative_l2_error) as processes_with_error,
-    max(relative_l2_error) as relative_l2_error,
-    max(relative_max_error) as relative_max_error,
-    median(loss_first) as loss,
-    count(loss_difference) as loss_pairs,
-    max(loss_difference) as loss_difference,
-    bool_and(isfinite(loss_first) and isfinite(loss_last)) as finite_losses,
-    any_value(cell_id) as cell_id,
-    any_value(env_hash) as env_hash,
-    any_value(software_hash) as software_hash,
-    any_value(workload_hash) as workload_hash
-from paired
-group by cell, config
+select -- noqa: ST06
+    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
+    unnest(counted.config), -- noqa: AL03
+    counted.* exclude (config) -- noqa: AM04, RF02
+from counted
+inner join cell_labels() as labels on counted.cell_id = labels.cell_id
 order by
-    gpu, workload, problem, direction, input_shape, regime, state, precision, layout, software_hash,
-    config, cell_id, env_hash,
-    workload_hash
+    labels.cell_order, counted.software_hash, counted.config, counted.cell_id, counted.env_hash,
+    counted.workload_hash

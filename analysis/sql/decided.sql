@@ -27,15 +27,7 @@ with found as (
 )
 
 select
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state as surroundings,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
+    labels.* exclude (cell_id, cell_order) rename (state as surroundings), -- noqa: AM04, RF02
     found.contrast,
     found.other_settings,
     found.recorded_blocks,

@@ -94,7 +94,7 @@ of_interest as materialized (
     where
         ($sweep_id is null or sweep_id glob $sweep_id)
         and twin = 0
-        and coalesce(state, 'plain') = 'plain'
+        and cell_id in (from usual_cells(['layout']))
         and workload in (select wanted.workload from wanted)
         and (problem is null or problem in (select wanted.problem from wanted))
 ),

@@ -104,15 +104,7 @@ found as (
 )
 
 select -- noqa: ST06
-    labels.workload,
-    labels.problem,
-    labels.direction,
-    labels.input_shape,
-    labels.regime,
-    labels.state,
-    labels.precision,
-    labels.layout,
-    labels.gpu,
+    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
     if(found.errata = '', 0, len(string_split(found.errata, ', '))) as rules,
     found.off_side.ms as off_ms,
     found.on_side.ms as on_ms,

@@ -51,7 +51,7 @@
 --
 -- Blocks of several sweeps, and of GPUs of one model, count as if they were of one: were the effect
 -- another in each of them, the intervals would be too narrow. $sweep_id asks one sweep;
--- `sweep query compare_gpus` sets models side by side.
+-- `sweep compare` sets two models side by side.
 --
 -- The ratio is of the mean: where one process in twenty takes ten times as long, more blocks widen
 -- its interval. The typical ratio leaves out a fifth of the blocks at either end (20% trimmed mean

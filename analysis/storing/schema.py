@@ -24,8 +24,9 @@ import pyarrow as pa
 SCHEMA_VERSION = 8
 
 SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
-Part: TypeAlias = Literal["hardware", "software"]
+Part: TypeAlias = Literal["cell", "hardware", "software"]
 
+CELL: Final = "cell"
 HARDWARE: Final = "hardware"
 SOFTWARE: Final = "software"
 
@@ -37,6 +38,16 @@ class Setting:
     usual: SettingValue
     """PyTorch's own value, which a config's name leaves out."""
     since: int
+    """The first schema version that has the column: in older rows the usual value was in force."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Axis:
+    """Marks a column as an axis of a cell: answers list it, and cells that differ in it are never taken together."""
+
+    usual: str | None = None
+    """The value that a cell's name leaves out."""
+    since: int = 1
     """The first schema version that has the column: in older rows the usual value was in force."""
 
 
@@ -134,46 +145,51 @@ class RunRecord:
         str,
         "hash of workload, problem, model, direction, input, regime, state, precision, layout, gpu",
     ]
-    workload: Annotated[str, "code that is timed, by name or import path"]
-    problem: Annotated[str | None, "name of the convolution problem; null for a model"]
+    workload: Annotated[str, "code that is timed, by name or import path", Axis()]
+    problem: Annotated[str | None, "name of the convolution problem; null for a model", Axis()]
     direction: Annotated[
         str,
         "forward, backward_data, backward_filter, forward_backward, training (with optimiser) or inference",
+        Axis(),
     ]
-    input_shape: Annotated[list[int], "base input sizes: batch, channels, then space"]
-    out_channels: Annotated[int | None, "filters of the convolution problem"]
+    input_shape: Annotated[list[int], "base input sizes: batch, channels, then space", Axis()]
+    out_channels: Annotated[int | None, "filters of the convolution problem", CELL]
     kernel_size: Annotated[
-        list[int] | None, "of the convolution problem, one number a spatial dimension"
+        list[int] | None, "of the convolution problem, one number a spatial dimension", CELL
     ]
-    stride: Annotated[list[int] | None, "of the convolution problem"]
-    padding: Annotated[list[int] | None, "of the convolution problem"]
-    dilation: Annotated[list[int] | None, "of the convolution problem"]
-    groups: Annotated[int | None, "of the convolution problem"]
-    bias: Annotated[bool | None, "whether the convolution problem adds a bias"]
-    transposed: Annotated[bool | None, "whether it is a transposed convolution"]
-    output_padding: Annotated[list[int] | None, "of a transposed convolution problem"]
+    stride: Annotated[list[int] | None, "of the convolution problem", CELL]
+    padding: Annotated[list[int] | None, "of the convolution problem", CELL]
+    dilation: Annotated[list[int] | None, "of the convolution problem", CELL]
+    groups: Annotated[int | None, "of the convolution problem", CELL]
+    bias: Annotated[bool | None, "whether the convolution problem adds a bias", CELL]
+    transposed: Annotated[bool | None, "whether it is a transposed convolution", CELL]
+    output_padding: Annotated[list[int] | None, "of a transposed convolution problem", CELL]
     occurrences: Annotated[int | None, "how often the problem's network has it"]
     model_arguments: Annotated[
-        dict[str, str] | None, "of a model named by import path: its arguments, each as JSON"
+        dict[str, str] | None, "of a model named by import path: its arguments, each as JSON", CELL
     ]
     model_inputs: Annotated[
-        str | None, "what that model is called with, as JSON; null: one float tensor"
+        str | None, "what that model is called with, as JSON; null: one float tensor", CELL
     ]
-    loss: Annotated[str | None, "that model's loss"]
-    optimiser: Annotated[str | None, "that model's optimiser"]
-    optimiser_parameters: Annotated[dict[str, float] | None, "the optimiser's numbers, by name"]
-    regime: Annotated[str, "the rule by which input shapes arrive"]
-    regime_parameters: Annotated[dict[str, float], "the rule's numbers, by name"]
+    loss: Annotated[str | None, "that model's loss", CELL]
+    optimiser: Annotated[str | None, "that model's optimiser", CELL]
+    optimiser_parameters: Annotated[
+        dict[str, float] | None, "the optimiser's numbers, by name", CELL
+    ]
+    regime: Annotated[str, "the rule by which input shapes arrive", Axis()]
+    regime_parameters: Annotated[dict[str, float], "the rule's numbers, by name", CELL]
     listed_shapes: Annotated[
-        list[ListedShape] | None, "of a regime that reads its shapes from a file: all of them"
+        list[ListedShape] | None, "of a regime that reads its shapes from a file: all of them", CELL
     ]
     loop_kind: Annotated[
         str | None, "closed: all shapes were met, then timed; open: new shapes kept arriving"
     ]
-    state: Annotated[str, "what surrounds a step at equal shapes; plain: nothing"]
-    state_parameters: Annotated[dict[str, float], "the state's numbers, by name"]
-    precision: Annotated[str, "fp32 (IEEE), tf32, bf16, fp16, amp_bf16 or amp_fp16"]
-    layout: Annotated[str, "contiguous or channels_last"]
+    state: Annotated[
+        str, "what surrounds a step at equal shapes; plain: nothing", Axis(usual="plain", since=2)
+    ]
+    state_parameters: Annotated[dict[str, float], "the state's numbers, by name", CELL]
+    precision: Annotated[str, "fp32 (IEEE), tf32, bf16, fp16, amp_bf16 or amp_fp16", Axis()]
+    layout: Annotated[str, "contiguous or channels_last", Axis(usual="contiguous")]
     replicate: Annotated[
         int, "number of this process among the cell's repetitions, from 0 in running order"
     ]
@@ -358,7 +374,8 @@ class RunRecord:
     steady_device_iterations: Annotated[int | None, "iterations behind the samples"]
     steady_device_stop: Annotated[str | None, "why timing stopped: precision or budget"]
     steady_flushed_samples_ms: Annotated[
-        list[float] | None, "device time of steps that found the L2 cache cleared (flush_l2)"
+        list[float] | None,
+        "device time of steps that found the L2 cache cleared; null: nothing asks for it now",
     ]
     steady_flushed_ms: Annotated[float | None, "their median"]
     launch_bound: Annotated[
@@ -515,14 +532,20 @@ ARROW_TYPES = {
 @cache
 def settings() -> Mapping[str, Setting]:
     """The settings of a config, by column, in the columns' order."""
-    marked = ((name, _mark(hint, Setting)) for name, hint in _hints(RunRecord).items())
-    return {name: mark for name, mark in marked if mark is not None}
+    return _marked(Setting)
+
+
+@cache
+def axes() -> Mapping[str, Axis]:
+    """The axes of a cell, by column, in the columns' order."""
+    return _marked(Axis)
 
 
 @cache
 def columns_of(part: Part) -> tuple[str, ...]:
-    """The columns that make a software or a hardware, in the columns' order."""
-    return tuple(name for name, hint in _hints(RunRecord).items() if _mark(hint, str) == part)
+    """The columns that make a cell, a software or a hardware, in the columns' order."""
+    marked = {**_marked(str), **dict.fromkeys(axes(), CELL)}
+    return tuple(name for name in arrow_schema().names if marked.get(name) == part)
 
 
 @cache
@@ -555,10 +578,10 @@ def _hints(record_type: type) -> dict[str, object]:
 Mark = TypeVar("Mark")
 
 
-def _mark(hint: object, kind: type[Mark]) -> Mark | None:
-    """What stands behind a column's type and meaning."""
-    _type, _meaning, *marks = get_args(hint)
-    return next((mark for mark in marks if isinstance(mark, kind)), None)
+def _marked(kind: type[Mark]) -> dict[str, Mark]:
+    """The columns that have such a mark behind their type and meaning."""
+    marks = ((name, get_args(hint)[2:]) for name, hint in _hints(RunRecord).items())
+    return {name: mark for name, found in marks for mark in found if isinstance(mark, kind)}
 
 
 def _arrow_field(name: str, hint: object) -> pa.Field:

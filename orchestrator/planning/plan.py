@@ -125,7 +125,8 @@ class Plan:
         trials = [(trial.trial_id, trial.block, trial.cache_generation) for trial in self.trials]
         # the first one, after two blocks, came later: sweeps from before go on
         looks = (self.looks[1:],) if self.looks else ()
-        return content_hash((trials, self.measure.model_dump(), *looks))
+        measured = self.measure.model_dump() | {"flush_l2": False}  # once an option: hashes stay
+        return content_hash((trials, measured, *looks))
 
     def cell_ids(self) -> set[str]:
         return {trial.cell.cell_id for trial in self.trials}

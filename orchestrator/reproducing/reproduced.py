@@ -7,12 +7,15 @@ from typing import Any
 from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.queries import literal
 from cudnn_sweep.analysis.asking.settings import besides_usual, shortened, texts_of
+from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import milliseconds
 from cudnn_sweep.orchestrator.errors import ReproError
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import rules_of
 from cudnn_sweep.workloads.cells.field_case import FieldCase, Side, find_field_case
 from cudnn_sweep.workloads.problem import ConvProblem, sizes_text
+
+KNOWN = {"problem", *(each.name for each in fields(Side))}  # axes of a cell
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,8 +70,9 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
     trial = f"trial {row['trial_id']}"
     if row["out_channels"] is None:
         raise ReproError(f"{trial} is of {row['workload']}: torch alone has no such workload")
-    if row["state"] not in (None, "plain"):
-        raise ReproError(f"{trial} has state {row['state']}: a script knows none")
+    for name, axis in axes().items():
+        if name not in KNOWN and row[name] not in (None, axis.usual):
+            raise ReproError(f"{trial} has {name} {row[name]}: a script knows none")
     shape = tuple(row["input_shape"])
     spatial = len(shape) - 2
     problem = ConvProblem(

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from cudnn_sweep.analysis.answering.cell_names import CellRow, cell_words, names_apart
 from cudnn_sweep.analysis.asking.settings import config_name, shortened
+from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import counted, two_digits
 from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
@@ -22,7 +23,9 @@ PLAN_COLUMNS = {
     "workload": ("what", "direction", "loss", "optimiser"),
     "input": ("input_shape",),
     "regime": ("regime", "state"),
-    "precision": ("precision", "layout"),
+    "precision": [
+        name for name in axes() if name not in ("direction", "input_shape", "regime", "state")
+    ],
 }
 
 

@@ -19,6 +19,7 @@ from cudnn_sweep.analysis.storing.schema import (
     Kernel,
     LoggedChoice,
     RunRecord,
+    axes,
     settings,
 )
 from cudnn_sweep.analysis.storing.store import Store, open_store
@@ -61,6 +62,7 @@ CHOICE = LoggedChoice(
     timed_ms=None,
 )
 
+LATER_AXES: dict[str, Any] = {name: axis.usual for name, axis in axes().items() if axis.since > 2}
 USUAL_CONFIG: dict[str, Any] = {name: setting.usual for name, setting in settings().items()}
 
 _LACKING = """
@@ -101,6 +103,7 @@ RECORD = RunRecord(
     regime_parameters={"batch": 64.0},
     state="plain",
     state_parameters={},
+    **LATER_AXES,
     loop_kind="closed",
     precision="bf16",
     layout="contiguous",

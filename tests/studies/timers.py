@@ -1,8 +1,6 @@
 """Our device time beside Triton's timers, problem by problem, in one process.
 
-Like with like: replays of a graph against `do_bench_cudagraph`, which leaves the L2 cache as it is; and
-replays after the L2 was cleared against `do_bench`, which clears it, too, and puts events around one
-call, here a replay: a plain call's kernels have launch gaps between them, which device time leaves out.
+Like with like: replays of a graph against `do_bench_cudagraph`, which leaves the L2 cache as it is, too.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +17,7 @@ from cudnn_sweep.orchestrator.cli.failing import leave
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_workload import find_workload
-from cudnn_sweep.workloads.measuring.device_time import Step, capture, time_flushed, time_replays
+from cudnn_sweep.workloads.measuring.device_time import Step, time_replays
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import find_problem, load_problems
@@ -28,16 +26,6 @@ from tests.studies.parts.command import run
 
 ROUNDS = 3  # of both timers in turn, so that a drift of the clock meets both
 SPEC = MeasureSpec(warmup_s=0.1, warmup_limit_s=0.3, device_budget_s=0.15, steady_error=0.0)
-FLUSHED_FROM_MS = 0.5
-# Above that some kernels meet the power limit. Both timers then start past what it does to the clock at
-# first, and sample for longer than the clock takes to go up and down under it.
-FLUSHED_WARMUP_MS, FLUSHED_MS = 600, 400
-FLUSHED_SPEC = MeasureSpec(
-    warmup_s=FLUSHED_WARMUP_MS / 1e3,
-    warmup_limit_s=FLUSHED_WARMUP_MS / 1e3,
-    device_budget_s=FLUSHED_MS / 1e3,
-    steady_error=0.0,
-)
 TOLERANCE, TOLERANCE_MS = 0.02, 0.003
 
 
@@ -58,8 +46,6 @@ class TimerRow:
     direction: str
     precision: str
     layout: str
-    cache: str
-    """hot or flushed."""
     ours_ms: float
     triton_ms: float
 
@@ -79,8 +65,8 @@ def compare_timers(problems: list[str]) -> Iterator[TimerRow]:
         find_precision(precision).apply()
         for problem in problems or load_problems():
             if problem.startswith(files) or problems:
-                yield from _rows(triton, problem, "forward", precision, layout)
-                yield from _rows(triton, problem, "forward_backward", precision, layout)
+                yield _row(triton, problem, "forward", precision, layout)
+                yield _row(triton, problem, "forward_backward", precision, layout)
 
 
 def _triton_timers() -> Any:
@@ -92,9 +78,7 @@ def _triton_timers() -> Any:
         raise WorkloadError(f"comparing timers needs the package triton: {error}") from error
 
 
-def _rows(
-    triton: Any, problem: str, direction: str, precision: str, layout: str
-) -> Iterator[TimerRow]:
+def _row(triton: Any, problem: str, direction: str, precision: str, layout: str) -> TimerRow:
     setting = Setting(
         device=torch.device("cuda"),
         precision=find_precision(precision),
@@ -104,27 +88,21 @@ def _rows(
     )
     step = find_workload("conv").build(setting)
     run = partial(step.run, step.prepare(find_problem(problem).input_shape))
-    row = partial(
-        TimerRow, problem=problem, direction=direction, precision=precision, layout=layout
+    pairs = [_pair(run, triton.do_bench_cudagraph) for _ in range(ROUNDS)]
+    ours_ms, triton_ms = (median(times) for times in zip(*pairs, strict=True))
+    return TimerRow(
+        problem=problem,
+        direction=direction,
+        precision=precision,
+        layout=layout,
+        ours_ms=ours_ms,
+        triton_ms=triton_ms,
     )
-    hot = [_hot_pair(run, triton.do_bench_cudagraph) for _ in range(ROUNDS)]
-    ours_ms, triton_ms = (median(times) for times in zip(*hot, strict=True))
-    yield row(cache="hot", ours_ms=ours_ms, triton_ms=triton_ms)
-    if triton_ms > FLUSHED_FROM_MS:
-        flushed = [_flushed_pair(run, triton.do_bench) for _ in range(ROUNDS)]
-        ours_ms, triton_ms = (median(times) for times in zip(*flushed, strict=True))
-        yield row(cache="flushed", ours_ms=ours_ms, triton_ms=triton_ms)
 
 
-def _hot_pair(run: Step, do_bench_cudagraph: Callable[..., float]) -> tuple[float, float]:
+def _pair(run: Step, do_bench_cudagraph: Callable[..., float]) -> tuple[float, float]:
     ours = time_replays([run], SPEC, Telemetry(None)).median_ms
     return ours, do_bench_cudagraph(run, return_mode="median")
-
-
-def _flushed_pair(run: Step, do_bench: Callable[..., float]) -> tuple[float, float]:
-    ours = time_flushed([run], [1], FLUSHED_SPEC, Telemetry(None)).median_ms
-    replay = capture(run, after=run).replay
-    return ours, do_bench(replay, warmup=FLUSHED_WARMUP_MS, rep=FLUSHED_MS, return_mode="median")
 
 
 def timers(problem: Problems = None) -> None:
@@ -132,8 +110,8 @@ def timers(problem: Problems = None) -> None:
 
     Exit code 1: a problem differs by more than 2% and 3 µs.
     """
-    line = "{:36} {:16} {:5} {:14} {:8}{:>10} {:>10} {:>8}"
-    names = ("problem", "direction", "", "layout", "L2", "ours, ms", "triton, ms", "apart")
+    line = "{:36} {:16} {:5} {:14}{:>10} {:>10} {:>8}"
+    names = ("problem", "direction", "", "layout", "ours, ms", "triton, ms", "apart")
     typer.echo(line.format(*names))
     agree = total = 0
     for row in compare_timers(problem or []):
@@ -141,7 +119,7 @@ def timers(problem: Problems = None) -> None:
         agree += row.agrees
         apart = f"{row.ours_ms / row.triton_ms - 1:+.1%}{'' if row.agrees else ' !'}"
         times = (f"{row.ours_ms:.4f}", f"{row.triton_ms:.4f}")
-        case = (row.problem, row.direction, row.precision, row.layout, row.cache)
+        case = (row.problem, row.direction, row.precision, row.layout)
         typer.echo(line.format(*case, *times, apart))
     typer.echo(f"{agree} of {total} agree within 2% or 3 µs.")
     leave(0 if agree == total else 1)

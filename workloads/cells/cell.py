@@ -1,7 +1,7 @@
 """Cell: one workload × regime × state × precision × layout on one GPU model."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cached_property
 
 from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedShape
@@ -35,10 +35,15 @@ class Cell:
         return text_hash(self.as_json())
 
     def as_json(self) -> str:
-        """All that it is. What cells did not always have is left out where it has none: its id stays."""
-        told = asdict(self)
-        if not self.listed_shapes:
-            del told["listed_shapes"]
+        """All that it is. A field that cells did not always have has a default, which is left out: ids stay."""
+        added = {
+            field.name: field.default for field in fields(self) if field.default is not MISSING
+        }
+        told = {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in added or value != added[name]
+        }
         if self.model is not None and self.model.inputs is None:
             del told["model"]["inputs"]
         return json.dumps(told, sort_keys=True)

@@ -17,7 +17,6 @@ from cudnn_sweep.workloads.cells.suite import (
     RegimeChoice,
     SuiteSpec,
     each,
-    on_device,
 )
 from cudnn_sweep.workloads.errors import CellsError, WorkloadError, unknown
 from cudnn_sweep.workloads.find_regime import make_regime, regime_types
@@ -132,42 +131,36 @@ def _combinations(
     device: str,
     gpu: str,
 ) -> Iterator[Cell]:
-    for workload, problem, given, direction, size, regime, state, precision, layout in product(
-        each(axes.workload),
-        _problems(axes, own),
-        each(axes.input),
-        each(axes.direction),
-        each(on_device(axes.batch, device)),
-        _regimes(axes),
-        each(axes.state),
-        each(on_device(axes.precision, device)),
-        each(axes.layout),
-    ):
+    values = axes.values_on(device) | {"problem": _problems(axes, own), "regime": _regimes(axes)}
+    for combination in product(*values.values()):
+        chosen = dict(zip(values, combination, strict=True))
+        workload, problem = chosen.pop("workload"), chosen.pop("problem")
         known = _usable(facts[workload])
         if known.regime_parameters is not None:
             raise WorkloadError(f"workload {workload} is a regime: write it under `regime`")
-        shape = _input_shape(workload, known, problem, given, size)
-        way = _direction(workload, known, direction)
-        rule = _suiting_regime(workload, known, regime, shape, problem, facts)
+        shape = _input_shape(workload, known, problem, chosen.pop("input"), chosen.pop("batch"))
+        direction = _direction(workload, known, chosen.pop("direction"))
+        rule = _suiting_regime(workload, known, chosen.pop("regime"), shape, problem, facts)
         if rule is None:
             continue
         if known.is_model:
             check_inputs(axes.model.inputs, workload, shape, rule.name, rule.varies)
-        around = _state(workload, known, way, state)
+        state = _state(workload, known, direction, chosen.pop("state"))
         yield Cell(
             workload=workload,
             problem=problem and problem.with_batch(shape[0]),
             model=_model(workload, known, axes.model),
-            direction=way,
+            direction=direction,
             input_shape=shape,
             regime=rule.name,
             regime_parameters=rule.parameters,
             listed_shapes=rule.listed_shapes,
-            state=around.name,
-            state_parameters=around.parameters(),
-            precision=find_precision(precision).name,
-            layout=check_layout(layout),
+            state=state.name,
+            state_parameters=state.parameters(),
+            precision=find_precision(chosen.pop("precision")).name,
+            layout=check_layout(chosen.pop("layout")),
             gpu=gpu,
+            **chosen,
         )
 
 

@@ -45,8 +45,6 @@ class MeasureSpec(BaseModel):
     turn_cpus: Annotated[int, Field(ge=1)] | None = 1
     """With a GPU, the processes of a block take turns on this many CPUs, the same for all; null: on
     all CPUs of the slot. Loops that keep more than one CPU busy keep all of them."""
-    flush_l2: bool = False
-    """Also time steps on the device with the L2 cache cleared before each."""
     open_steps: Annotated[int, Field(ge=1)] = 64
     """Steps of an open loop that are timed."""
     open_budget_s: Seconds = 10.0

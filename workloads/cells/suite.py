@@ -142,7 +142,7 @@ class ProblemSpec(BaseModel):
     output_padding: Sizes = (0,)
     """How much larger the output of a transposed convolution is on one side."""
     occurrences: PositiveInt = 1
-    """How often the network contains it, for the sum in `sweep query model_step`."""
+    """How often the network contains it; a column of the results."""
 
     def problem(self, name: str) -> ConvProblem:
         """Raises WorkloadError for sizes that do not go together."""
@@ -195,6 +195,9 @@ def on_device(choice: Any, device: str) -> Any:
     )
 
 
+NO_AXES = ("model", "configs")  # keys of CellAxes that are the same for all its cells
+
+
 class CellAxes(BaseModel):
     """Cells. A list stands for each of its values, and several lists are combined in all ways."""
 
@@ -240,9 +243,11 @@ class CellAxes(BaseModel):
 
     def combinations(self) -> int:
         """How many cells it says, a problem set counted as one."""
-        axes = (self.workload, self.problem, self.input, self.direction, self.regime, self.state)
-        more = (self.layout, on_device(self.batch, "cpu"), on_device(self.precision, "cpu"))
-        return prod(len(each(axis)) for axis in (*axes, *more))
+        return prod(map(len, self.values_on("cpu").values()))
+
+    def values_on(self, device: str) -> dict[str, list[Any]]:
+        """The values of each axis, by its key."""
+        return {name: each(on_device(value, device)) for name, value in self if name not in NO_AXES}
 
 
 class GpuChoice(BaseModel):

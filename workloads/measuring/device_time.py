@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from statistics import fmean
 from time import perf_counter
 
 import torch
@@ -60,10 +59,8 @@ def check_capturable(run: Callable[[], object]) -> None:
         raise CannotCapture("the step waits for the device, as .item() does")
 
 
-def replay_ms(
-    graph: Graph, replays: int, *, before_each: Callable[[], object] | None = None
-) -> list[float]:
-    """Device time of each of so many replays, back to back; `before_each` launches work between them.
+def replay_ms(graph: Graph, replays: int) -> list[float]:
+    """Device time of each of so many replays, back to back.
 
     The device waits until the first ones are queued: no launch is waited for inside a time.
     """
@@ -71,8 +68,6 @@ def replay_ms(
     marks = [torch.cuda.Event(enable_timing=True) for _ in range(2 * replays)]
     pairs = list(zip(marks[::2], marks[1::2], strict=True))
     for before, after in pairs:
-        if before_each is not None:
-            before_each()
         before.record()
         graph.replay()
         after.record()
@@ -144,36 +139,6 @@ def time_replays(steps: list[Step], spec: MeasureSpec, telemetry: Telemetry) -> 
 
     return sample(
         take, iterations=replays.calls, budget_s=spec.device_budget_s, error=spec.steady_error
-    )
-
-
-def time_flushed(
-    steps: list[Step], counts: list[int], spec: MeasureSpec, telemetry: Telemetry
-) -> Sampled:
-    """Replays of single steps, the L2 cache cleared before each.
-
-    A sample is the mean over `steps`, each as often as `counts` says. Raises CannotCapture.
-    """
-    graphs = [capture(step, after=step) for step in steps]
-    cache_bytes = torch.cuda.get_device_properties().L2_cache_size
-    clear = torch.empty(4 * cache_bytes, dtype=torch.uint8, device="cuda").zero_
-
-    def rounds_of(count: int) -> list[list[float]]:
-        return [replay_ms(graph, count, before_each=clear) for graph in graphs]
-
-    def run(count: int) -> float:
-        began = perf_counter()
-        rounds_of(count)
-        return perf_counter() - began
-
-    warm = warm_up(run, spec, telemetry)
-    batch = replays_of_batch(warm.round_s)
-
-    def take() -> list[float]:
-        return [fmean(durations, counts) for durations in zip(*rounds_of(batch), strict=True)]
-
-    return sample(
-        take, iterations=len(steps), budget_s=spec.device_budget_s, error=spec.steady_error
     )
 
 

@@ -1,7 +1,7 @@
 """What a fresh process sets before it does anything: cache, flags, TF32, threads and seed."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
@@ -70,12 +70,11 @@ def apply_request(request: TrialRequest, measured: Measurement) -> ComputeCache 
 
 
 def setting_of(cell: Cell, device: Device) -> Setting:
-    return Setting(
-        device=device.torch,
-        precision=find_precision(cell.precision),
-        layout=cell.layout,
-        direction=cell.direction,
-        problem=cell.problem,
-        model=cell.model,
-        state=make_state(cell.state, cell.state_parameters),
-    )
+    """Its other fields are the cell's of their names."""
+    made = {
+        "device": device.torch,
+        "precision": find_precision(cell.precision),
+        "state": make_state(cell.state, cell.state_parameters),
+    }
+    shared = {field.name for field in fields(Setting)} & {field.name for field in fields(Cell)}
+    return Setting(**{name: getattr(cell, name) for name in shared} | made)

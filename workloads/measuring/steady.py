@@ -1,7 +1,6 @@
 """Steady state, twice: as a user's loop has it, and on the device alone."""
 
 import math
-from collections import Counter
 from functools import partial
 from itertools import cycle
 from statistics import fmean
@@ -21,7 +20,6 @@ from cudnn_sweep.workloads.measuring.device_time import (
     CannotCapture,
     Step,
     check_capturable,
-    time_flushed,
     time_profiled,
     time_replays,
 )
@@ -188,8 +186,6 @@ def measure_device(
     try:
         check_steps(loop, steps)
         note_device(time_replays(steps, spec, telemetry), "graph", found)
-        if spec.flush_l2:
-            measure_flushed(loop, steps, spec, telemetry, found)
     except CannotCapture as reason:
         found.steady_device_note = str(reason)
     if found.steady_device_ms is None:
@@ -225,21 +221,6 @@ def note_device(timed: Sampled, source: str, found: SteadyDevice) -> None:
     found.steady_device_error = timed.error
     found.steady_device_iterations = timed.iterations
     found.steady_device_stop = timed.stop
-
-
-def measure_flushed(
-    loop: Loop,
-    steps: list[Step],
-    spec: MeasureSpec,
-    telemetry: Telemetry,
-    found: SteadyDevice,
-) -> None:
-    """One graph for each distinct shape of the period."""
-    counts = Counter(loop.shapes)
-    graphed = [steps[loop.shapes.index(shape)] for shape in counts]
-    flushed = time_flushed(graphed, list(counts.values()), spec, telemetry)
-    found.steady_flushed_samples_ms = flushed.samples_ms
-    found.steady_flushed_ms = flushed.median_ms
 
 
 def note_launch_bound(measured: Measurement) -> None:

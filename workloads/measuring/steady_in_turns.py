@@ -16,7 +16,6 @@ from cudnn_sweep.workloads.measuring.steady import (
     Loop,
     check_steps,
     loss_of,
-    measure_flushed,
     measure_profiled,
     note_device,
     note_launch_bound,
@@ -96,9 +95,6 @@ class SteadyInTurns:
             note_device(_sampled(self._device, self._device_steps, stopped), "graph", found)
             found.steady_device_rounds = self._device_rounds
             self._replays = None  # its memory is free for another
-            if self._spec.flush_l2:
-                steps = steps_of(self._loop)
-                measure_flushed(self._loop, steps, self._spec, self._telemetry, found)
         note_launch_bound(self._measured)
 
     def _warm_up(self, warming: WarmUp | None, run: Callable[[int], float]) -> WarmUp:

@@ -18,6 +18,7 @@ from cudnn_sweep.analysis.answering.advice_words import advice_facts, advice_hea
 from cudnn_sweep.analysis.answering.answers import typed
 from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.report.pages.page import Entry, Page, Rows
+from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import counted, cudnn_version, milliseconds, percent
 
 ABOUT = (
@@ -36,6 +37,8 @@ group by cell_id
 """
 
 
+NAMED = ("workload", "problem", "direction", "input_shape")
+"""What an entry's name says."""
 ALIKE = (
     "cell_id",
     "gpu",
@@ -79,22 +82,20 @@ def gather(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
 
 def _others(database: Database, precisions: Iterable[str]) -> Rows:
     """Every pair of layouts, and of these precisions and others, that is stored."""
-    found: Rows = database.ask("layout_effect").to_pylist()
+    found: Rows = database.ask("axis_effect", axis="layout", baseline="contiguous").to_pylist()
     for precision in precisions:
-        found += database.ask("precision_cost", baseline=precision).to_pylist()
+        found += database.ask("axis_effect", baseline=precision).to_pylist()
     return found
 
 
 def _is_beside(other: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
     """Whether it compares the step that was asked about with another layout or precision, as is advised."""
-    same = ("workload", "problem", "direction", "input_shape", "regime", "gpu")
-    before = other["contrast"].partition(": ")[2].partition(" → ")[0]
-    by_layout = other["contrast"].startswith("layout")
-    kept, changed = ("precision", "layout") if by_layout else ("layout", "precision")
+    changed, _, values = other["contrast"].partition(": ")
+    same = {*axes(), "gpu"} - {changed}
+    before = values.partition(" → ")[0]
     setting = "true" if asked["setting"] == "on" else "false"
     return (
         all(other[name] == asked[name] for name in same)
-        and other[kept] == asked[kept]
         and before == asked[changed]
         and f"benchmark={setting}" in other["settings"]
     )
@@ -105,10 +106,11 @@ def entry(row: Mapping[str, Any]) -> Entry:
     other = None if row["other_start"] is None else typed(Advice, row["other_start"])
     kernels = [KernelChange(**each) for each in row["kernels"]]
     alternatives = [typed(Alternative, each) for each in row["alternatives"]]
+    asked = row["asked"]
     return Entry(
-        name=f"{row['asked']['problem'] or advice.workload} {advice.direction} {advice.input_shape}",
+        name=f"{asked['problem'] or asked['workload']} {asked['direction']} {asked['input_shape']}",
         address=None,
-        said=f"{advice_headline(advice)} ({_setting(advice)})",
+        said=f"{advice_headline(advice)} ({_setting(asked)})",
         group=advice.advice if advice.advice in dict(GROUPS) else UNDECIDED,
         facts=_joined(
             [*map(_frozen, row["frozen"]), *advice_facts(advice, other, kernels, alternatives)]
@@ -122,9 +124,11 @@ def _frozen(row: Mapping[str, Any]) -> tuple[str, str]:
     return "Frozen", f"{text}{milliseconds(row['on_ms'])} on{kept}"
 
 
-def _setting(advice: Advice) -> str:
-    alone = "" if advice.in_turns else ", processes not in turns"
-    return f"{advice.regime}, {advice.precision}, {advice.layout}, {advice.gpu}{alone}"
+def _setting(asked: Mapping[str, Any]) -> str:
+    """What the entry's name does not say."""
+    others = [name for name, axis in axes().items() if asked[name] != axis.usual]
+    words = [asked[name] for name in (*others, "gpu") if name not in NAMED]
+    return ", ".join([*words, *([] if asked["in_turns"] else ["processes not in turns"])])
 
 
 def _joined(facts: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -17,13 +17,12 @@ with found as ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL
         ) filter (where state = 'plain') over same as early,
         bool_or(state <> 'plain') over same as is_compared
     from contrast_figures('benchmark', 'false', 'true', $min_effect, $sweep_id)
+    inner join cell_tasks('state') using (cell_id)
     where
         beside = '' and measure like '% time, ms'
         and state in ('plain', 'benchmark_later', 'benchmark_around_forward')
     window same as (
-        partition by
-            workload, problem, direction, input_shape, regime, precision, layout, env_hash,
-            software_hash, loop_kind, in_turns
+        partition by task, env_hash, software_hash, loop_kind, in_turns
     )
 ),
 

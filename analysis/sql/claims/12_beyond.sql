@@ -64,13 +64,7 @@ figures as (
         and not deterministic and enabled
     union all by name
     select
-        workload,
-        problem,
-        direction,
-        input_shape,
-        regime,
-        precision,
-        layout,
+        columns(axis_names()),
         gpu,
         torch,
         cudnn,

@@ -33,38 +33,6 @@ def _cell(name: str, baseline_ms: float, candidate_ms: float, **changes: Any) ->
     ]
 
 
-def pairs(cell_id: str, problem: str, times: int, off_ms: float, on_ms: float) -> list[RunRecord]:
-    own: dict[str, Any] = {
-        "problem": problem,
-        "occurrences": times,
-        "suite": "Net.yaml",
-        "steady_device_ms": None,
-    }
-    return _cell(cell_id, off_ms, on_ms, **own)
-
-
-def test_convolutions_add_up_by_how_often_a_step_runs_them(ask: Ask) -> None:
-    first = pairs("a", "conv1", 1, 10.0, 5.0)
-    often = pairs("b", "conv2", 4, 2.0, 3.0)
-    (row,) = ask("model_step", [*first, *often])
-    assert (row["suite"], row["network"], row["step"]) == ("Net.yaml", "Net.yaml", "all")
-    assert (row["convolutions"], row["missing"], row["runs"]) == (2, 0, 5)
-    assert row["baseline_ms"] == pytest.approx(10 + 4 * 2)
-    assert row["candidate_ms"] == pytest.approx(5 + 4 * 3)
-    assert row["ratio"] == pytest.approx(17 / 18)
-    assert row["ratio_low"] == row["ratio_high"] == row["ratio"], "the blocks are all alike"
-    assert (row["saved_ms"], row["timer"]) == (pytest.approx(1.0), "wall")
-
-
-def test_precisions_of_one_convolution_are_steps_of_their_own(ask: Ask) -> None:
-    usual = pairs("a", "conv1", 2, 10.0, 5.0)
-    exact = [replace(trial, precision="fp32") for trial in pairs("b", "conv1", 2, 20.0, 20.0)]
-    rows = ask("model_step", [*usual, *exact])
-    ratios = {row["step"]: row["ratio"] for row in rows}
-    ways = [f"{precision} contiguous batch 64" for precision in (usual[0].precision, "fp32")]
-    assert ratios == {ways[0]: pytest.approx(0.5), ways[1]: pytest.approx(1.0)}
-
-
 PHASES = ("start", "one_time", "build", "cold", "calibration", "steady", "checks", "exit")
 
 

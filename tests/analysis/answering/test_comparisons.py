@@ -1,4 +1,4 @@
-"""Between cells: `precision_cost`, `layout_effect`, `compare_gpus` and `compare_software`."""
+"""Between cells: `axis_effect`."""
 
 from collections.abc import Callable
 
@@ -40,7 +40,9 @@ Cell = Callable[..., list[RunRecord]]
 
 def test_an_unpaired_comparison_is_welchs_on_logarithms(ask: Ask, cell: Cell) -> None:
     (row,) = ask(
-        "precision_cost", [*cell("a", SLOW, precision="fp32"), *cell("b", FAST, precision="bf16")]
+        "axis_effect",
+        [*cell("a", SLOW, precision="fp32"), *cell("b", FAST, precision="bf16")],
+        baseline="fp32",
     )
     b, c = np.log(SLOW), np.log(FAST)
     exact = stats.ttest_ind(c, b, equal_var=False)
@@ -60,7 +62,9 @@ def test_an_unpaired_comparison_is_welchs_on_logarithms(ask: Ask, cell: Cell) ->
 
 def test_one_process_is_no_verdict(ask: Ask, cell: Cell) -> None:
     (row,) = ask(
-        "precision_cost", [*cell("a", SLOW, precision="fp32"), *cell("b", [5.0], precision="bf16")]
+        "axis_effect",
+        [*cell("a", SLOW, precision="fp32"), *cell("b", [5.0], precision="bf16")],
+        baseline="fp32",
     )
     assert (row["wall_verdict"], row["ratio_low"]) == ("inconclusive", None)
     assert row["ratio"] == pytest.approx(5 / np.exp(np.log(SLOW).mean()))
@@ -81,7 +85,7 @@ def test_cells_that_differ_in_more_are_not_compared(ask: Ask, cell: Cell) -> Non
     trials = cell("a", SLOW, precision="fp32")
     for number, difference in enumerate(differences):
         trials += cell(f"{number}", FAST, precision="bf16", **difference)
-    assert ask("precision_cost", trials) == []
+    assert ask("axis_effect", trials) == []
 
 
 def test_of_open_loops_only_the_steps_that_both_made_count(ask: Ask, cell: Cell) -> None:
@@ -91,26 +95,22 @@ def test_of_open_loops_only_the_steps_that_both_made_count(ask: Ask, cell: Cell)
     long = loop | {"steady_iterations": 4, "steady_wall_samples_ms": [4.5, 5.5, 20.0, 40.0]}
     slow = cell("a", [10.0, 10.0], precision="fp32", **short)
     fast = cell("b", [17.5, 17.5], precision="bf16", **long)
-    (row,) = ask("precision_cost", [*slow, *fast])
+    (row,) = ask("axis_effect", [*slow, *fast], baseline="fp32")
     assert (row["ratio"], row["wall_verdict"]) == (pytest.approx(0.5), "helps")
     assert (row["baseline_ms"], row["candidate_ms"]) == (pytest.approx(10), pytest.approx(5))
 
 
 def test_device_times_of_two_sources_are_not_compared(ask: Ask, cell: Cell) -> None:
     profiled = cell("b", FAST, precision="bf16", steady_device_source="profiler")
-    (row,) = ask("precision_cost", [*cell("a", SLOW, precision="fp32"), *profiled])
+    slow = cell("a", SLOW, precision="fp32")
+    (row,) = ask("axis_effect", [*slow, *profiled], baseline="fp32")
     assert (row["wall_verdict"], row["device_verdict"]) == ("helps", None)
     assert (row["device_ratio"], row["candidate_device_ms"]) == (None, None)
-
-
-def test_gpus_are_compared_under_one_cudnn(ask: Ask, cell: Cell) -> None:
-    other = cell("b", FAST, gpu="NVIDIA B200", env_hash="env-b", cudnn=92000, software_hash="new")
-    assert ask("compare_gpus", [*cell("a", SLOW), *other]) == []
 
 
 def test_identical_times_are_equivalent(ask: Ask, cell: Cell) -> None:
     same = [10.0, 10.0, 10.0]
     (row,) = ask(
-        "precision_cost", [*cell("a", same, precision="fp32"), *cell("b", same, precision="bf16")]
+        "axis_effect", [*cell("a", same, precision="fp32"), *cell("b", same, precision="bf16")]
     )
     assert (row["ratio"], row["ratio_high"], row["wall_verdict"]) == (1.0, 1.0, "equivalent")

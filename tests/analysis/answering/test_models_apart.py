@@ -12,7 +12,7 @@ from tests.analysis.conftest import in_cell, make_pair
 
 ONE, OTHER = "NVIDIA H200", "NVIDIA H100 80GB HBM3"
 OF_THE_SWEEP = ("sweep_planned", "sweep_recorded")
-OF_A_SWEEP = ("compare_gpus", "nights", "sweeps")  # which is of one model, but for what is compared
+OF_A_SWEEP = ("nights", "sweeps")  # which is of one model
 
 
 def stored(location: Path, records: list[RunRecord]) -> Store:

@@ -72,7 +72,7 @@ def test_cold_cost_depends_on_the_compute_cache_which_is_ours(
 
 
 def test_processes_of_a_block_take_turns_on_one_gpu(plan_of: MakePlan, measure: Measure) -> None:
-    spec = TIMED.model_copy(update={"turn_cpus": 1, "flush_l2": True})
+    spec = TIMED.model_copy(update={"turn_cpus": 1})
     records = measure(plan_of("conv", measure=spec, **RGB))
     assert len(records) == 3, "off, on, and one of them again"
     assert {(record.in_turns, record.alone_reason) for record in records} == {(True, None)}
@@ -80,7 +80,7 @@ def test_processes_of_a_block_take_turns_on_one_gpu(plan_of: MakePlan, measure: 
     for record in records:
         assert "shared_gpu" not in (record.warnings or ()), "the others of the block are ours"
         assert len(record.steady_device_rounds or ()) == len(record.steady_device_samples_ms or ())
-        assert record.steady_flushed_ms and record.launch_bound is not None
+        assert record.launch_bound is not None
         assert record.turn_cpus is not None and record.turn_cpus.isdigit()
         assert record.threads == record.cpu_cores, "the cold part has all of its cores"
     free = [record.cold_free_bytes or 0 for record in records]

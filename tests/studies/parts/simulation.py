@@ -70,7 +70,7 @@ select
     ln(ratio_high) as high,
     wall_verdict as verdict
 from ({question})
-order by cell_id::bigint
+order by split_part(cell_id, '-', 1)::bigint
 """
 
 BREAK_EVENS = """
@@ -266,16 +266,16 @@ def try_until_decided(noise: Noise, cells: int, looks: Sequence[int], seed: int)
 
 
 def try_unpaired(noise: Noise, cells: int, blocks: int, seed: int) -> UnpairedFigures:
-    """The same cells, of each config the processes of a software of its own, in sweeps of their own."""
+    """The same cells, of each config the processes of a layout of its own, in sweeps of their own."""
     effects, rows = _made_up(noise, cells, blocks, seed)
-    software = pc.cast(rows["benchmark"], pa.string())
+    config = pc.cast(rows["benchmark"], pa.string())
     columns = {name: rows[name] for name in rows.column_names}
     columns |= {"benchmark": pa.repeat(False, len(rows))}
-    columns |= {name: software for name in ("torch", "software_hash", "sweep_id")}
+    columns |= {name: config for name in ("layout", "sweep_id")}
+    columns["problem"] = rows["cell_id"]
+    columns["cell_id"] = pc.binary_join_element_wise(rows["cell_id"], config, "-")
     with open_rows(pa.table(columns)) as database:
-        found = _asked(
-            database, "compare_software", UNPAIRED, {"baseline": "false", "candidate": "true"}
-        )
+        found = _asked(database, "axis_effect", UNPAIRED, {"axis": "layout", "baseline": "false"})
     null, _, five, eight = (np.isclose(abs(effects), each) for each in np.unique(EFFECTS))
     matters = np.isin(found["verdict"], ["helps", "hurts"])
     direction = np.where(effects < 0, "helps", "hurts")

@@ -19,7 +19,6 @@ from cudnn_sweep.workloads.measuring.device_time import (
     check_capturable,
     profiled_kernels,
     replay_ms,
-    time_flushed,
     time_profiled,
     time_replays,
 )
@@ -75,7 +74,6 @@ def test_replays_and_kernel_times_agree(gpu: Device) -> None:
     replayed, profiled = time_replays([run], SPEC, NOBODY), time_profiled([run])
     assert profiled is not None
     assert replayed.median_ms == pytest.approx(profiled.median_ms, rel=0.06)
-    assert time_flushed([run], [1], SPEC, Telemetry(None)).median_ms >= 0.95 * replayed.median_ms
 
 
 def test_kernels_of_the_graph_are_those_that_the_profiler_sees(gpu: Device) -> None:
