@@ -80,30 +80,6 @@ create or replace macro log_of(x) as case when x > 0 then ln(x) end;
 create or replace macro log_ratio(candidate, baseline) as
     case when candidate > 0 and baseline > 0 then ln(candidate / baseline) end;
 
--- Of two processes that took turns, each with its times and their rounds: the log ratios of the
--- rounds that both have.
-create or replace macro round_logs(times, rounds, baseline_times, baseline_rounds) as
-    list_transform(
-        list_filter(
-            list_zip(times, rounds, baseline_times, baseline_rounds),
-            lambda each: each[2] = each[4]
-        ),
-        lambda each: log_ratio(each[1], each[3])
-    );
-
--- The variance of the median of as many values, by their median deviation: a few odd ones do not
--- count. Null of one.
-create or replace macro median_variance(logs) as
-    if(len(logs) > 1, pi() / 2 * (1.4826 * list_mad(logs)) ** 2 / len(logs), null);
-
--- How much of the error the first `k` of `n` looks spend: 0.4 the first, 0.2 the second, the others
--- the rest in equal parts.
-create or replace macro spent(k, n) as case
-    when k >= n then 1
-    when k < 2 then 0.4 * k
-    else 0.6 + 0.4 * (k - 2) / (n - 2)
-end;
-
 -- `ms`, moved so that its ratio to the other side's, moved likewise, is that of the rounds: half of
 -- the difference each. `log` is of this side over the other; as it is where null.
 create or replace macro in_rounds(ms, other_ms, log) as

@@ -235,10 +235,8 @@ class CellAxes(BaseModel):
 
     @model_validator(mode="after")
     def _is_no_flood(self) -> "CellAxes":
-        if self.combinations() > MOST_TRIALS:
-            raise ValueError(
-                f"found {self.combinations():,} combinations, allowed are {MOST_TRIALS:,} trials"
-            )
+        if (found := self.combinations()) > MOST_TRIALS:
+            raise ValueError(f"found {found:,} combinations, allowed are {MOST_TRIALS:,} trials")
         return self
 
     def combinations(self) -> int:
