@@ -171,7 +171,7 @@ def check_comparison(seen: Comparison) -> Check:
     """In plain words. That two equal configs differ is a problem: nothing here can be believed."""
     name = f"self-test, {seen.clock}"
     apart = f"two identical configs differ by {percent(abs(seen.ratio - 1), 1)}"
-    if seen.low is None or seen.high is None:
+    if seen.pairs < 2 or seen.low is None or seen.high is None:
         found, advice = f"{apart} in a single pair, too few to judge", "give it more --seconds"
         return Check(name=name, state="warning", found=found, advice=advice)
     found = (
