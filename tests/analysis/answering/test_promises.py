@@ -72,8 +72,8 @@ def test_a_sweep_that_stopped_finds_no_more_than_one_test_may_alone_or_beside_a_
     for look in looks:
         with open_rows(rows.filter(own < fixed + look)) as database:
             running, over, both = (
-                database.query(sql, question.values(values))
-                for values in ({"sweep_id": "until", "is_over": False}, {"sweep_id": "until"}, {})
+                database.query(sql, question.values({"sweep_id": sweep_id, "is_over": is_over}))
+                for sweep_id, is_over in (("until", False), ("until", True), (None, True))
             )
         found = running["found"].to_numpy(zero_copy_only=False)
         stops = is_open & (found | (look == looks[-1]))
