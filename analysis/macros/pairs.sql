@@ -16,6 +16,10 @@ create or replace macro round_logs(times, rounds, baseline_times, baseline_round
 create or replace macro median_variance(logs) as
     if(len(logs) > 1, pi() / 2 * (1.4826 * list_mad(logs)) ** 2 / len(logs), null);
 
+-- The variance by which ratios of blocks of closed loops in turns scatter: 0.3%, or 1% where the
+-- loop waits for the CPU (whole_jobs.sql has the rows).
+create or replace macro block_variance(launch_bound) as if(launch_bound, 0.01, 0.003) ** 2;
+
 -- How much of the error the first `k` of `n` looks spend: 0.4 the first, 0.2 the second, the others
 -- the rest in equal parts.
 create or replace macro spent(k, n) as case
@@ -70,8 +74,7 @@ where b.in_turns and c.in_turns;
 -- contrasts of which the sweep has both sides. Several sweeps of one cell: the mean over its blocks
 -- of what each one's sweep may spend.
 --
--- `wall_elsewhere` and `device_elsewhere`: the variance by which blocks of closed loops in turns
--- scatter elsewhere, 0.3%, and 1% of wall ratios where the loop waits for the CPU (whole_jobs.sql).
+-- `wall_elsewhere` and `device_elsewhere`: `block_variance`, of what may borrow it.
 create or replace macro block_pairs(
     flag, from_value, to_value, of_sweep, is_over := true
 ) as table
@@ -351,14 +354,14 @@ select
         min(own_share) over cell
     ), 4) as share,
     case
-        when not (in_turns and loop_kind = 'closed') then null
-        when
-            sum(launch_bound) filter (where pairing = 'paired') over cell
-            <= 0.5 * sum(launch_bound_known) filter (where pairing = 'paired') over cell
-            then 0.003 ** 2
-        else 0.01 ** 2
+        when in_turns and loop_kind = 'closed'
+            then block_variance(coalesce(
+                sum(launch_bound) filter (where pairing = 'paired') over cell
+                > 0.5 * sum(launch_bound_known) filter (where pairing = 'paired') over cell,
+                true
+            ))
     end as wall_elsewhere,
-    if(wall_elsewhere > 0, 0.003 ** 2, null) as device_elsewhere,
+    if(wall_elsewhere is null, null, block_variance(false)) as device_elsewhere,
     bool_and(is_before_looks) over cell as too_early,
     bool_and(is_between) over cell as between_looks
 from looked

@@ -89,8 +89,7 @@ sides as (
 cells as materialized (
     select
         * exclude (b_squares, c_squares),
-        case when is_open then 0.11 when launch_bound then 0.01 else 0.003 end ** 2
-            as pair_prior,
+        if(is_open, 0.11 ** 2, block_variance(launch_bound)) as pair_prior,
         case when is_open then 0.08 when launch_bound then 0.05 else 0.003 end ** 2
             as process_prior,
         (b_squares + process_prior) / nullif(blocks, 0) as baseline_scatter,
