@@ -91,8 +91,8 @@ left join logs_in_turns('met') as in_turns
 -- not never compare); else it is welch, of the processes' logarithms. Both tell choices apart
 -- (`by_choice`). The device columns are null where a side has no device time, or the two have it
 -- from different sources. Of open loops only as many steps count as every process made: later ones
--- have other shapes. `other_kernels` and `same_bits` are of each side's most common choice and
--- result; the ratios of the calibration, B / A, are above 1 where B is faster.
+-- have other shapes. `other_kernels` and `same_bits` are by `chose_otherwise`; the ratios of the
+-- calibration, B / A, are above 1 where B is faster.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
 with trials as materialized (
     select
@@ -151,8 +151,8 @@ groups as materialized (
             as device_source,
         struct_pack(
             kernels_source := min(kernels_source),
-            kernels := mode(kernels_hash order by kernels_hash),
-            bits := mode(fingerprint order by fingerprint),
+            kernels := list(distinct kernels_hash) filter (where kernels_hash is not null),
+            bits := list(distinct fingerprint) filter (where fingerprint is not null),
             matmul_tflops := median(calibration_matmul_tflops),
             copy_gbps := median(calibration_copy_gbps)
         ) as seen
@@ -301,10 +301,10 @@ select
     chosen.by_choice,
     if(
         matched.a.seen.kernels_source = matched.b.seen.kernels_source,
-        matched.a.seen.kernels <> matched.b.seen.kernels,
+        chose_otherwise(matched.a.seen.kernels, matched.b.seen.kernels),
         null
     ) as other_kernels,
-    matched.a.seen.bits = matched.b.seen.bits as same_bits,
+    not chose_otherwise(matched.a.seen.bits, matched.b.seen.bits) as same_bits,
     matched.b.seen.matmul_tflops / matched.a.seen.matmul_tflops as matmul_ratio,
     matched.b.seen.copy_gbps / matched.a.seen.copy_gbps as copy_ratio,
     columns(a_software.*) as 'a_\0', -- noqa: RF05

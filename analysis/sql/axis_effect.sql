@@ -29,7 +29,8 @@
 -- layout_conversions: most that a step of the candidate launched
 -- baseline_layout_conversion_ms: device time that they take the baseline's step, median
 -- layout_conversion_ms: device time that they take the candidate's step, median
--- other_kernels: whether the most common choice of kernels is another
+-- other_kernels: whether each side's processes all made one choice of kernels, and these differ;
+--     null where a side's own processes differ and none agrees with one of the other side's
 with trials as materialized ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
     select
         * exclude (in_turns),
@@ -61,7 +62,7 @@ groups as materialized (
         median(layout_conversion_ms) as layout_conversion_ms,
         median(roofline_share) as roofline_share,
         min(kernels_source) as kernels_source,
-        mode(kernels_hash order by kernels_hash) as kernels_hash
+        list(distinct kernels_hash) filter (where kernels_hash is not null) as kernels
     from trials
     inner join cell_tasks($axis) using (cell_id)
     group by group_id
@@ -174,7 +175,7 @@ select
     c.layout_conversion_ms,
     if(
         b.kernels_source = c.kernels_source,
-        b.kernels_hash <> c.kernels_hash,
+        chose_otherwise(b.kernels, c.kernels),
         null
     ) as other_kernels,
     b.cell_id as baseline_cell_id,
