@@ -1,7 +1,7 @@
 -- How near to the hardware's limit is each cell, which limit is it, and does it wait for the CPU?
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, config, timed_ms, roofline_ms, roofline_share, limited_by, achieved_tflops,
---     achieved_gbps, wall_over_device, launch_bound
+--     wall_over_device, launch_bound
 -- none: neither a roofline nor a device time is known of any trial
 --
 -- A row a cell and config. The limit is what calibration
