@@ -94,37 +94,18 @@ pairs as materialized (
         and (coalesce($baseline, $candidate) is not null or b.axis_value < c.axis_value)
 ),
 
-sided as (
-    select
-        *,
-        unnest(['b', 'c']) as side,
-        unnest([b.group_id, c.group_id]) as group_id
-    from pairs
+counted as materialized (
+    select *
+    from trials
+    where counts
 ),
 
--- of open loops only as many steps count as every process made: later ones have other shapes
 processes as materialized (
-    select
-        sided.cell,
-        sided.side,
-        trials.settings as pool,
-        trials.kernels_source || trials.kernels_hash as choice,
-        if(sided.is_uneven, list_avg(loops.ms[:sided.steps]), trials.steady_wall_ms) as wall,
-        if(sided.same_source, trials.steady_device_ms, null) as device
-    from sided
-    inner join trials on sided.group_id = trials.group_id and trials.counts
-    left join open_loops() as loops on [trials.sweep_id, trials.trial_id] = loops.id
+    select * from side_processes('pairs', 'counted')
 ),
 
 means as materialized (
-    select
-        cell,
-        exp(avg(log_of(wall)) filter (where side = 'b')) as baseline_ms,
-        exp(avg(log_of(wall)) filter (where side = 'c')) as candidate_ms,
-        exp(avg(log_of(device)) filter (where side = 'b')) as baseline_device_ms,
-        exp(avg(log_of(device)) filter (where side = 'c')) as candidate_device_ms
-    from processes
-    group by cell
+    select * from side_means('processes')
 ),
 
 estimates as materialized (
@@ -146,8 +127,8 @@ select
     b.processes as baseline_processes,
     c.processes as candidate_processes,
     b.doubtful_processes + c.doubtful_processes as doubtful_processes,
-    means.baseline_ms,
-    means.candidate_ms,
+    means.b_ms as baseline_ms,
+    means.c_ms as candidate_ms,
     wall.ratio,
     wall.ratio_low,
     wall.ratio_high,
@@ -155,8 +136,8 @@ select
     nullif(
         concat_ws('; ', 'baseline ' || chosen.b_choice, 'candidate ' || chosen.c_choice), ''
     ) as by_choice,
-    means.baseline_device_ms,
-    means.candidate_device_ms,
+    means.b_device_ms as baseline_device_ms,
+    means.c_device_ms as candidate_device_ms,
     device.ratio as device_ratio,
     device.ratio_low as device_ratio_low,
     device.ratio_high as device_ratio_high,
