@@ -178,7 +178,7 @@ create or replace macro verdict(mean, se_low, se_high, df, adjusted_p, least, sh
     when adjusted_p <= 0.05 and mean < 0 then 'helps'
     when adjusted_p <= 0.05 then 'hurts'
     when
-        abs(mean) < least
+        df > 0 and abs(mean) < least
         and p_of_gap(least - mean, se_high, df) < 0.05 * share
         and p_of_gap(least + mean, se_low, df) < 0.05 * share
         then 'equivalent'
