@@ -197,7 +197,6 @@ moved as (
     select
         wholes.whole as cell,
         timed.choice,
-        timed.origin,
         timed.other_settings || (timed.no_effect_reason is null)::text || wholes.start as pool,
         1 as share,
         wholes.c_share * ln(timed.c_ms) - wholes.b_share * ln(timed.b_ms) as whole,

@@ -94,8 +94,8 @@ def test_sides_chose_otherwise_where_each_has_a_choice_of_its_own(
     otherwise: bool | None,
 ) -> None:
     sides = {"b": b, "c": c}
-    found = connection.execute("select chose_otherwise($b::text[], $c::text[])", sides).fetchone()
-    assert found == (otherwise,)
+    found = connection.execute("select chose_otherwise($b::text[], $c::text[])", sides).fetchall()
+    assert found == [(otherwise,)]
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_p_is_that_of_an_effect_beyond_the_least_one(
 def test_one_block_has_no_p_and_no_standard_error(connection: duckdb.DuckDBPyConnection) -> None:
     sql = "select standard_error(x), p_of_effect(avg(x), standard_error(x), count(x) - 1, 0.03)"
     assert connection.execute(f"{sql} from (select 0.5 as x)").fetchall() == [(None, None)]
-    alone = connection.execute("select verdict(0.0, 0.01, 0.01, 0, null, 0.03, 1)").fetchone()
-    assert alone == ("inconclusive",)
+    alone = connection.execute("select verdict(0.0, 0.01, 0.01, 0, null, 0.03, 1)").fetchall()
+    assert alone == [("inconclusive",)]
 
 
 def test_p_is_that_of_a_paired_t_test_where_any_effect_counts(
