@@ -358,41 +358,6 @@ def test_the_interval_and_ratio_are_those_of_scipy(told: dict[str, Verdict]) -> 
     assert 1.1 < planted.ratio_low < 1.2 < planted.ratio_high < 1.3
 
 
-def test_launches_of_a_loop_that_waits_for_the_cpu_are_not_alike(tmp_path: Path) -> None:
-    """Patch embedding, one evening and the next morning: the part between launches is in the interval."""
-    ratios = np.array([0.670, 0.610, 0.625, 0.918, 0.889])
-    logs, launch = np.log(ratios), np.array([0, 0, 0, 1, 1])
-    found = {}
-    for name, is_bound, numbers in (
-        ("one launch", True, 0 * launch),
-        ("two launches", True, launch),
-        ("device-bound", False, launch),
-    ):
-        rows = [
-            in_cell(replace(row, launch_bound=is_bound, launch_id=f"launch-{number}"), name)
-            for pair, number in zip(scattered(logs.tolist()), numbers, strict=True)
-            for row in pair
-        ]
-        store = open_store(str(tmp_path / name))
-        store.write_part("night-1", to_table(rows))
-        (found[name],) = verdicts(store)
-    groups = [logs[launch == each] for each in (0, 1)]
-    within = sum(((each - each.mean()) ** 2).sum() for each in groups) / 3
-    apart = sum(len(each) * (each.mean() - logs.mean()) ** 2 for each in groups)
-    between = (max((apart - within) / (5 - 13 / 5), 0) + 0.008**2) / 2
-    half = np.hypot(
-        stats.t.ppf(0.975, 4) * stats.sem(logs), stats.t.ppf(0.975, 2) * np.sqrt(between * 13 / 25)
-    )
-    assert found["two launches"].ratio_low == pytest.approx(np.exp(logs.mean() - half), rel=1e-6)
-    assert found["two launches"].ratio_high == pytest.approx(np.exp(logs.mean() + half), rel=1e-6)
-    assert found["two launches"].wall_verdict == "inconclusive"
-    assert found["two launches"].device_ratio_low == found["one launch"].device_ratio_low
-    for name in ("one launch", "device-bound"):
-        assert found[name].wall_verdict == "helps"
-        low = stats.t.interval(0.95, 4, logs.mean(), stats.sem(logs))[0]
-        assert found[name].ratio_low == pytest.approx(np.exp(low), rel=1e-6)
-
-
 def test_the_typical_ratio_is_a_trimmed_mean_with_yuens_interval(told: dict[str, Verdict]) -> None:
     found = told["heavy"]
     trimmed = stats.mstats.trimmed_mean(HEAVY, (0.2, 0.2))

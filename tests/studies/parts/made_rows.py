@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from tempfile import TemporaryDirectory
 
@@ -13,10 +14,7 @@ from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing import parquet
 from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION, arrow_schema, settings
 from cudnn_sweep.analysis.storing.store import open_store
-from tests.studies.parts.noise import (
-    Array,
-    Mask,
-)
+from tests.studies.parts.noise import Array, Counts, Mask, Noise
 
 STEADY_MS = 1.0
 
@@ -43,6 +41,27 @@ EVERY_TRIAL: dict[str, Value | datetime] = {
     "env_hash": "simulated",
     "software_hash": "simulated",
 }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MadeUp:
+    """Cells of one noise."""
+
+    noise: Noise
+    effects: Array
+    origins: Counts
+    """Launch or host of cells × blocks."""
+    off: Array
+    """How far the effect is off there."""
+    rows: pa.Table
+    """Trials."""
+
+    def truths(self, asked: Counts) -> Array:
+        """The mean effect; of blocks of one launch and host the effect there."""
+        later = np.arange(self.origins.shape[1]) >= asked[:, np.newaxis]
+        is_one = ((self.origins == self.origins[:, :1]) | later).all(axis=1)
+        truths: Array = self.effects + is_one * self.off[:, 0]
+        return truths
 
 
 def made_rows(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.queries import load_query
-from tests.studies.parts.made_rows import STEADY_MS, in_turns, made_rows, open_rows
+from tests.studies.parts.made_rows import STEADY_MS, MadeUp, in_turns, made_rows, open_rows
 from tests.studies.parts.noise import (
     NOT_PROMISED,
     PROMISED,
@@ -292,27 +292,6 @@ def try_unpaired(noise: Noise, cells: int, blocks: int, seed: int) -> UnpairedFi
         found_wrongly=_share(~right, matters),
         found_8=_share(right, eight),
     )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MadeUp:
-    """Cells of one noise."""
-
-    noise: Noise
-    effects: Array
-    origins: Counts
-    """Launch or host of cells × blocks."""
-    off: Array
-    """How far the effect is off there."""
-    rows: pa.Table
-    """Trials."""
-
-    def truths(self, asked: Counts) -> Array:
-        """The mean effect; of blocks of one launch and host the effect there."""
-        later = np.arange(self.origins.shape[1]) >= asked[:, np.newaxis]
-        is_one = ((self.origins == self.origins[:, :1]) | later).all(axis=1)
-        truths: Array = self.effects + is_one * self.off[:, 0]
-        return truths
 
 
 def _made_up(noise: Noise, cells: int, blocks: int, seed: int) -> MadeUp:
