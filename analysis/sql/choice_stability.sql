@@ -2,7 +2,7 @@
 -- $ranks BIGINT = 8: processes of a job that wait for one another in each step
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, config, processes, distinct_choices, slowest_choice_ratio, rank_agreement,
---     rank_agreement_high, rank_bits_agreement, straggler_cost, search_stalls
+--     rank_agreement_high, straggler_cost, search_stalls
 -- none: no process told its kernels: they are known of ok trials on a GPU
 --
 -- A row a cell and config. A choice is what the convolutions of one step launch: kernels, their

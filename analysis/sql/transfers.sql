@@ -5,7 +5,7 @@
 -- $candidate TEXT = 'true': its value in the candidate
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- terminal: what, cells, carried, share[share_low share_high], cell, of_a, a, of_b, b, why
+-- terminal: what, cells, share[share_low share_high], cell, of_a, a, of_b, b, why
 -- none: no cell was measured on two of them
 --
 -- First a row for each two of them and each thing that may carry over: of how many cells both sides
@@ -24,6 +24,8 @@
 -- cells: those of which both tell it
 -- carried: those of which both tell the same
 -- share: carried / cells
+-- share_low: lower end of its 95% interval
+-- share_high: upper end of its 95% interval
 -- cell_id: one whose verdict does not carry over
 -- a: its verdict and ratio of the first
 -- b: those of the second
