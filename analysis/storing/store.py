@@ -237,7 +237,7 @@ class Store:
 
     def _is_small(self, path: str) -> bool:
         try:
-            return parquet.rows(self.folder, path) < LARGE_PART
+            return bool(parquet.open_fragment(self.folder, path).count_rows() < LARGE_PART)
         except (TornFileError, FileNotFoundError):
             return False
 

@@ -131,7 +131,7 @@ class Here:
         print_planned(planned, console)
         if not request.options.try_:
             return DONE
-        plan = request.options.selection.part(planned.chosen)
+        plan = request.options.part(planned.chosen)
         return try_cells(plan, planned.machine, planned.preload, console)
 
 
@@ -145,8 +145,8 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
 
 
 def print_planned(planned: Planned, console: Console) -> None:
-    selection, gpus = planned.request.options.selection, planned.machine.gpus
-    print_part(console, planned.chosen, selection, max(1, len(gpus)), gpu=bool(gpus))
+    options, gpus = planned.request.options, planned.machine.gpus
+    print_part(console, planned.chosen, options, max(1, len(gpus)), gpu=bool(gpus))
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:

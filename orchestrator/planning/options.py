@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.spelling import program, words_of
 
 if TYPE_CHECKING:
-    from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
+    from cudnn_sweep.orchestrator.planning.plan import Plan, Shard
     from cudnn_sweep.workloads.cells.suite import Replicates
 
 WRITTEN = re.compile(r"(?:decided(?::(\d+))?|(\d+))")
@@ -100,18 +100,15 @@ class LaunchOptions:
     """What was typed to start us: `sweep`, or its path where the shell does not find it."""
 
     @cached_property
-    def selection(self) -> "SweepSelection":
-        """Raises SpecError for what cannot be combined."""
+    def own_shard(self) -> "Shard | None":
+        """Raises SpecError for text that is no shard."""
         from cudnn_sweep.orchestrator.planning.plan import read_shard
-        from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 
-        return SweepSelection(
-            resume=self.resume,
-            new=self.new,
-            sweep_id=self.sweep_id,
-            shard=None if self.shard is None else read_shard(self.shard),
-            retry_failed=self.retry_failed,
-        )
+        return None if self.shard is None else read_shard(self.shard)
+
+    def part(self, plan: "Plan") -> "Plan":
+        """What this launch answers for. Raises SpecError where that is nothing."""
+        return plan if self.own_shard is None else self.own_shard.part(plan)
 
     @property
     def blocks(self) -> "Replicates | None":
@@ -124,7 +121,17 @@ class LaunchOptions:
 
     def check(self) -> None:
         """Raises for what cannot be read or combined, before anything is looked at."""
-        _ = self.selection, self.blocks, self.choices
+        from cudnn_sweep.analysis.storing.store import check_id
+
+        _ = self.own_shard, self.blocks, self.choices
+        choices = {"--resume": self.resume, "--new": self.new, "--sweep-id": self.sweep_id}
+        given = [option for option, value in choices.items() if value]
+        if len(given) > 1:
+            raise SpecError(f"{' and '.join(given)} cannot be combined")
+        if self.shard is not None and not self.sweep_id:
+            raise SpecError("--shard needs --sweep-id ID, the same for all shards of a plan")
+        if self.sweep_id is not None:
+            check_id(self.sweep_id)
 
     def command(self) -> str:
         """What to type to go on with this launch, as text for a shell."""

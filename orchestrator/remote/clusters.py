@@ -352,7 +352,7 @@ def _show_plans(request: SweepRequest, where: str, console: Console) -> None:
     for name in names:
         environment = replace(machine.environment, device="cuda", gpu=f"GPU {name}")
         planned = planned_on(replace(machine, environment=environment), request)
-        print_part(console, planned.chosen, request.options.selection, 1, gpu=True)
+        print_part(console, planned.chosen, request.options, 1, gpu=True)
 
 
 def _tell_where(console: Console, request: SweepRequest, job_id: str) -> None:

@@ -238,7 +238,7 @@ def _show_plan(request: SweepRequest, nodes: list[Node], console: Console) -> No
         say(console, f"{node.address}: {node.accelerators} × {node.model}")
     gpus = share_of(request.suite.gpus, sum(node.accelerators for node in nodes))
     planned = planned_on(nodes[0].machine, request)
-    print_part(console, planned.chosen, request.options.selection, gpus, gpu=True)
+    print_part(console, planned.chosen, request.options, gpus, gpu=True)
 
 
 def nodes_by_model(request: JobRequest, console: Console) -> list[list[Node]]:
@@ -267,7 +267,7 @@ def models_of(request: JobRequest, there: list[str], tell: Callable[[str], None]
         tell(f"gpus.models: no node has a GPU called {name}")
         if request.sweep.options.strict:
             raise SpecError(f"--strict: no node has a GPU called {name}")
-    if request.sweep.options.selection.sweep_id is not None and len(models) > 1:
+    if request.sweep.options.sweep_id is not None and len(models) > 1:
         raise SpecError(
             f"--sweep-id names one sweep, and each GPU model has its own: {', '.join(models)}; ask for "
             "one of them by gpus.models"

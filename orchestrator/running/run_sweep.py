@@ -139,8 +139,7 @@ def run_sweep(
     store = open_results(request.results, console)
 
     def choose() -> SweepChoice:
-        selection = request.options.selection
-        return choose_sweep(store, whole, planned.chosen, machine.environment, selection)
+        return choose_sweep(store, whole, planned.chosen, machine.environment, request.options)
 
     with sweep_lock(store.location, choose().lock_name):
         choice = choose()  # again, under the lock: another launch may just have ended

@@ -11,9 +11,9 @@ from cudnn_sweep.analysis.asking.settings import config_name, shortened
 from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import counted, two_digits
 from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.standing import contrasts_in, settings_of
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
@@ -90,12 +90,12 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
 
 
 def print_part(
-    console: Console, chosen: Plan, selection: SweepSelection, slots: int, *, gpu: bool
+    console: Console, chosen: Plan, options: LaunchOptions, slots: int, *, gpu: bool
 ) -> None:
     """The part of it that this launch runs: its shard, or all."""
-    print_plan(console, selection.part(chosen), slots, gpu=gpu)
-    if selection.shard is not None:
-        say(console, f"Shard {selection.shard} of {len(chosen.trials)} trials.")
+    print_plan(console, options.part(chosen), slots, gpu=gpu)
+    if options.shard is not None:
+        say(console, f"Shard {options.own_shard} of {len(chosen.trials)} trials.")
 
 
 def _listed(words: Mapping[str, str], about: Sequence[str]) -> str:

@@ -62,7 +62,9 @@ CHOICE = LoggedChoice(
     timed_ms=None,
 )
 
-LATER_AXES: dict[str, Any] = {name: axis.usual for name, axis in axes().items() if axis.since > 2}
+USUAL_AXES: dict[str, Any] = {
+    name: axis.usual for name, axis in axes().items() if axis.usual is not None
+}
 USUAL_CONFIG: dict[str, Any] = {name: setting.usual for name, setting in settings().items()}
 
 _LACKING = """
@@ -101,12 +103,10 @@ RECORD = RunRecord(
     occurrences=2,
     regime="fixed",
     regime_parameters={"batch": 64.0},
-    state="plain",
     state_parameters={},
-    **LATER_AXES,
+    **USUAL_AXES,
     loop_kind="closed",
     precision="bf16",
-    layout="contiguous",
     replicate=0,
     twin=0,
     block=0,
@@ -155,8 +155,6 @@ RECORD = RunRecord(
     steady_device_error=0.001,
     steady_device_iterations=40,
     steady_device_stop="precision",
-    steady_flushed_samples_ms=[9.5],
-    steady_flushed_ms=9.5,
     launch_bound=True,
     convolutions=1,
     routes=["Cudnn"],

@@ -138,8 +138,6 @@ class SteadyDevice:
     steady_device_error: float | None = None
     steady_device_iterations: int | None = None
     steady_device_stop: str | None = None
-    steady_flushed_samples_ms: list[float] | None = None
-    steady_flushed_ms: float | None = None
     launch_bound: bool | None = None
 
 

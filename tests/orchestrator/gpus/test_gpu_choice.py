@@ -125,7 +125,7 @@ def ask(tmp_path: Path) -> Callable[..., JobRequest]:
 
 def test_cluster_is_told_of_the_shard_and_the_models(ask: Callable[..., JobRequest]) -> None:
     request = ask(sweep_id="shared", shard="2/3")
-    assert request.sweep.options.selection.shard == Shard(number=2, of=3)
+    assert request.sweep.options.own_shard == Shard(number=2, of=3)
     assert request.sweep.suite.gpus.share == 0.5
     assert "--sweep-id shared --shard 2/3" in request.sweep.options.command()
     said: list[str] = []

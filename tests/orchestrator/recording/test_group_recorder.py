@@ -74,7 +74,7 @@ async def first_under_way(
 
 def rows_of_files(location: str) -> list[int]:
     store = open_store(location)
-    return sorted(parquet.rows(store.folder, path) for path in store.files())
+    return sorted(parquet.read(store.folder, path).num_rows for path in store.files())
 
 
 def test_those_that_come_during_a_write_are_one_file_and_each_is_told_once_it_is_durable(

@@ -17,7 +17,6 @@ from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of
 from cudnn_sweep.orchestrator.planning.sweep_selection import (
     SweepChoice,
-    SweepSelection,
     choose_sweep,
 )
 from cudnn_sweep.orchestrator.process.protocol import Status
@@ -47,7 +46,7 @@ class Night:
             self.store.write(replace(record, **columns))
 
     def choice(self) -> SweepChoice:
-        selection = SweepSelection(sweep_id="night")
+        selection = LaunchOptions(sweep_id="night")
         return choose_sweep(self.store, self.plan, self.plan, self._environment, selection)
 
     def summary(self) -> Summary:
