@@ -202,7 +202,7 @@ class Database:
 
 
 def _told(failure: str) -> str:
-    """With what to write instead, where that is known."""
+    """The failure, with a hint for known mistakes."""
     table = re.search(r"Table (?:Function )?with name (\w+) does not exist", failure)
     if table and table[1] in question_macros():
         return f"{table[1]} is a macro: write `from {table[1]}()`"
@@ -250,7 +250,7 @@ _idle: list[_Instance] = []  # for small stores: to make the macros takes half a
 
 @atexit.register
 def close_idle() -> None:
-    """By whoever ends without Python's own end."""
+    """At exit; called by commands that end by os._exit."""
     while _idle:
         _idle.pop().close()
 

@@ -51,7 +51,9 @@ def encode(table: pa.Table) -> pa.Buffer:
         compression="zstd",
         use_dictionary=others,
         column_encoding=dict.fromkeys(measured, "BYTE_STREAM_SPLIT"),
-        write_statistics=[*KEYS],  # those of all columns, and Arrow's own schema, are half of a small file
+        write_statistics=[
+            *KEYS
+        ],  # those of all columns, and Arrow's own schema, are half of a small file
         store_schema=False,
         write_page_checksum=True,
     )
@@ -204,7 +206,7 @@ def _check_schema(shown: str, schema: pa.Schema) -> None:
 
 @cache
 def _is_ours(schema: pa.Schema) -> bool:
-    """Few schemas are asked about, each of thousands of files."""
+    """Thousands of files have few schemas."""
     own = arrow_schema()
     shared = [field for field in schema if field.name in own.names]
     if len(set(schema.names)) != len(schema.names) or not set(KEYS) <= set(schema.names):

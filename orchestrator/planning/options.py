@@ -1,4 +1,4 @@
-"""What the command line wishes of a launch, and of a night."""
+"""Options of `sweep launch` and `sweep nightly`."""
 
 import re
 import shlex
@@ -107,7 +107,7 @@ class LaunchOptions:
         return None if self.shard is None else read_shard(self.shard)
 
     def part(self, plan: "Plan") -> "Plan":
-        """What this launch answers for. Raises SpecError where that is nothing."""
+        """The launch's shard of the plan, or all of it. Raises SpecError for an empty shard."""
         return plan if self.own_shard is None else self.own_shard.part(plan)
 
     @property
@@ -120,7 +120,7 @@ class LaunchOptions:
         return [(name, value) for name, _, value in map(_parted, self.only)]
 
     def check(self) -> None:
-        """Raises for what cannot be read or combined, before anything is looked at."""
+        """Raises SpecError for values and combinations that no launch takes."""
         from cudnn_sweep.analysis.storing.store import check_id
 
         _ = self.own_shard, self.blocks, self.choices
@@ -134,12 +134,12 @@ class LaunchOptions:
             check_id(self.sweep_id)
 
     def command(self) -> str:
-        """What to type to go on with this launch, as text for a shell."""
+        """The command that resumes this launch, as text for a shell."""
         once = ONCE if self.resume is None else (*ONCE, "only")
         return shlex.join([self.program, "launch", *words_of(self, without=once)])
 
     def again(self, sweep_id: str, trial_id: str) -> str:
-        """What to type to run one trial of a sweep."""
+        """The command that runs one trial of a sweep."""
         one = replace(self, resume=sweep_id, sweep_id=None, shard=None, only=())
         return f"{one.command()} --only trial_id={trial_id}"
 

@@ -90,9 +90,7 @@ class Plan:
     measure: MeasureSpec
     trials: tuple[Trial, ...]
     looks: tuple[int, ...] = ()
-    """After how many blocks of a cell it is asked whether that is decided, so that the others are not run;
-    empty: all are run.
-    """
+    """Numbers of blocks after which a cell may be decided and gets no more; empty: all blocks run."""
 
     @property
     def plan_hash(self) -> str:
@@ -128,7 +126,7 @@ class Plan:
         return START_S + (sum(each) + sum(besides)) / slots
 
     def first_look(self) -> "Plan":
-        """What runs up to each cell's first look, or, of a fixed number of blocks, up to as many."""
+        """The blocks up to each cell's first look; of a plan without looks as many blocks."""
         first = self._first_blocks
         return replace(self, trials=tuple(t for t in self.trials if t.replicate < first))
 

@@ -1,4 +1,4 @@
-"""What is asked for: a suite, what of it, and where its results go. Read once, run anywhere."""
+"""SweepRequest: a suite, options and a results location, from the launch file and the command line."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How the cells stand of a sweep that gives each its blocks until it is decided: who gets no further one."""
+"""Standing: whether a cell gets a further block, in a sweep of blocks until decided."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -83,7 +83,7 @@ class Standing:
 
     @property
     def seconds_to_decide(self) -> float:
-        """About how long the blocks take that it lacks: all that it may have, where that is not known."""
+        """Estimated time of the blocks that a decision needs, or of all further ones."""
         return max(
             (state.blocks_needed or (state.at_most or 0) - state.recorded_blocks) * state.block_s
             for state in self.states
@@ -100,7 +100,7 @@ def standings(store: Store, session: Session) -> dict[str, Standing]:
 
 
 def stopped_cells(store: Store, session: Session) -> set[str]:
-    """Those of which no further block is asked; none where blocks are a fixed number."""
+    """Ids of cells that get no further block; none where the number of blocks is fixed."""
     if not session.looks:
         return set()
     return {cell_id for cell_id, each in standings(store, session).items() if not each.is_open}

@@ -27,9 +27,9 @@ class SweepChoice:
     plan_trials: int
     shard: Shard | None = None
     own: Plan
-    """What this launch answers for: its shard's blocks, or the whole plan."""
+    """Trials of this launch: its shard's blocks, or the whole plan."""
     todo: Plan
-    """What of `own` is not recorded yet."""
+    """Trials of `own` without a record."""
     retries: dict[str, int]
 
     @property
@@ -38,7 +38,7 @@ class SweepChoice:
         return self.plan_hash + (f"-{self.shard.number}-of-{self.shard.of}" if self.shard else "")
 
     def begun(self) -> dict[str, int]:
-        """Of each cell that something is recorded of: how many blocks its plan had come to."""
+        """Planned blocks of each cell that has records."""
         todo = {trial.trial_id for trial in self.todo.trials}
         found: dict[str, int] = {}
         for trial in self.own.trials:
@@ -61,14 +61,14 @@ class SweepChoice:
         return len(given_up) < len(self.own.without(recorded).trials)
 
     def cells_without_ok(self, stored: Iterable[StoredTrial]) -> set[str]:
-        """Cells of which trials are recorded, none of them ok under any config."""
+        """Cells that have records, but no ok trial."""
         statuses = {trial.trial_id: trial.status for trial in stored}
         recorded = [trial for trial in self.own.trials if trial.trial_id in statuses]
         measured = {t.cell.cell_id for t in recorded if statuses[t.trial_id] == "ok"}
         return {trial.cell.cell_id for trial in recorded} - measured
 
     def is_complete(self, stored: Iterable[StoredTrial]) -> bool:
-        """Whether these are all: of the sweep, or of the shard that this launch runs."""
+        """Whether every trial of the sweep, or of this launch's shard, has a record."""
         recorded = {trial.trial_id for trial in planned(stored)}
         if self.shard is None:
             return len(recorded) >= self.plan_trials
@@ -185,7 +185,7 @@ def _which_part(options: LaunchOptions, plan: Plan, own: Plan) -> str:
 
 
 def _lacks(store: Store, state: SweepState, plan: Plan) -> bool:
-    """A trial, or a whole run of a block that was split; where cells get blocks until they are decided, one."""
+    """Whether a launch of the plan would run a trial: one without a record, a repeat of a split block, a further block."""
     if plan.looks and not state.finished:
         return not is_over(store, state.sweep_id, plan, contrasts_in(plan))
     if plan.looks:
