@@ -25,6 +25,7 @@ UNREADABLE = (
     ValueError,
     pa.ArrowException,
 )  # as one of these pyarrow reports damaged bytes
+FEW_ROWS = 2
 GROUP_ROWS = 5000  # read at a time by one core: about 12 MB of samples
 SMALL_BYTES = 2**20  # a file is read whole before it is used: that takes a millisecond
 END_BYTES = 8  # the footer's length, and Parquet's mark
@@ -41,36 +42,22 @@ FORMAT = ds.ParquetFileFormat(
 
 
 def encode(table: pa.Table) -> pa.Buffer:
-    """Many rows, small on disk: measured times hardly repeat, but their high bytes do."""
-    measured, others = _columns_by_kind(table.schema)
+    """Many rows small on disk: measured times hardly repeat, but their high bytes do. A row or two without what pays
+    only for many: written in a quarter of the time, and read in half of it.
+    """
+    few = table.num_rows <= FEW_ROWS
+    measured, others = ([], False) if few else _columns_by_kind(table.schema)
     sink = pa.BufferOutputStream()
     pq.write_table(
         table,
         sink,
         row_group_size=GROUP_ROWS,
-        compression="zstd",
+        compression="none" if few else "zstd",
         use_dictionary=others,
-        column_encoding=dict.fromkeys(measured, "BYTE_STREAM_SPLIT"),
+        column_encoding=dict.fromkeys(measured, "BYTE_STREAM_SPLIT") or None,
         write_statistics=[
             *KEYS
         ],  # those of all columns, and Arrow's own schema, are half of a small file
-        store_schema=False,
-        write_page_checksum=True,
-    )
-    return sink.getvalue()
-
-
-def encode_few(table: pa.Table) -> pa.Buffer:
-    """A row or some, without what pays only for many: of one a quarter of the bytes, read in a third of
-    the time.
-    """
-    sink = pa.BufferOutputStream()
-    pq.write_table(
-        table,
-        sink,
-        compression="none",
-        use_dictionary=False,
-        write_statistics=False,
         store_schema=False,
         write_page_checksum=True,
     )

@@ -78,7 +78,7 @@ class Store:
         """
         files = {}
         for together in _by_sweep(records):
-            content = parquet.encode_few(to_table(together))
+            content = parquet.encode(to_table(together))
             path = parquet.file_name(_loose_stem(together), content)
             self.folder.write(path, content)
             files[path] = together
