@@ -19,8 +19,7 @@ SHARED = {
     "blocks": "paired blocks: both trials ok, on one slot, in one launch, and not doubtful",
     "split_blocks": "blocks left out: on two slots, or interrupted between two launches; "
     "one that ran again whole since is a further block",
-    "doubtful_blocks": "blocks left out: in a trial the GPU was shared with a process, or throttled "
-    "(they count where one side alone was ever throttled)",
+    "doubtful_blocks": "blocks left out: in a trial the GPU was shared with a process, or in both throttled",
     "unpaired_blocks": "blocks left out: a trial failed, or is missing",
     "baseline_failed": "blocks in which the baseline's trial failed",
     "candidate_failed": "blocks in which the candidate's trial failed",

@@ -5,6 +5,13 @@ create or replace macro convolution_kernels(kernels) as list_transform(
     lambda kernel: kernel.name
 );
 
+-- Whether the processes of two sides chose otherwise: not where any two agree, surely where each
+-- side has one choice alone; null where a side's own processes differ.
+create or replace macro chose_otherwise(b_choices, c_choices) as case
+    when list_has_any(b_choices, c_choices) then false
+    when len(b_choices) = 1 and len(c_choices) = 1 then true
+end;
+
 create or replace macro engines(logged_choices) as
     list_transform(logged_choices, lambda choice: choice.engine);
 

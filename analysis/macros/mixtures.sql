@@ -48,6 +48,12 @@ group by p, a, b;
 -- apart: their blocks scatter more than others. `error` is the variance that a block's own rounds
 -- tell: where it is larger it is borrowed instead, as blocks may agree by luck.
 --
+-- A row may have `origin`, the host and launch of a loop that waits for the CPU. Where there are
+-- two or more, the mean scatters by what differs between them besides: DerSimonian and Laird's
+-- variance, to which one degree of freedom of `launch_variance` is added. That part of the interval
+-- is added in squares, with as many degrees of freedom as there are origins. Blocks of one origin
+-- tell nothing of others: their interval is that origin's.
+--
 -- Several choices, and three blocks more than choices: the mean is one over a mixture whose shares
 -- are unknown. Its bounds are quantiles of the mean of the choices' mean times where the shares
 -- have Dirichlet's distribution, with one further block of the fastest or the slowest choice. With
@@ -65,7 +71,17 @@ group by p, a, b;
 -- `unseen_low` and `unseen_high` are what was not seen of it. `usual` is the mean of the choice
 -- that most blocks (`most_alike`) made, `others` those of the others.
 create or replace macro over_choices(logs) as table
-with by_choice as (
+with given as materialized (
+    from query_table(logs)
+    union all by name
+    select
+        null::double as elsewhere,
+        null::double as error,
+        null::text as origin
+    where false
+),
+
+by_choice as (
     select
         cell,
         clock,
@@ -77,15 +93,33 @@ with by_choice as (
         count(*) as blocks,
         avg(observed) as mean,
         var_pop(observed) * count(*) as squares
-    from (
-        from query_table(logs)
-        union all by name
-        select
-            null::double as elsewhere,
-            null::double as error
-        where false
-    ) as given
+    from given
     group by cell, clock, choice
+),
+
+by_origin as (
+    select
+        cell,
+        clock,
+        count(*) as blocks,
+        avg(observed) as mean,
+        var_pop(observed) * count(*) as squares
+    from given
+    where origin is not null
+    group by cell, clock, origin
+),
+
+origins as (
+    select
+        cell,
+        clock,
+        count(*) as origins,
+        sum(blocks * blocks) / sum(blocks) as alike, -- blocks of the origin that a block has
+        sum(squares) as squares,
+        sum(blocks * mean ** 2) - sum(blocks * mean) ** 2 / sum(blocks) as apart
+    from by_origin
+    group by cell, clock
+    having count(*) > 1
 ),
 
 joined as (
@@ -241,9 +275,20 @@ estimated as (
         ) as most_unseen,
         most_unseen * unseen.faster as unseen_low,
         most_unseen * unseen.slower as unseen_high,
-        halves.half
+        halves.half,
+        told.df + 1 - origins.origins as df_within,
+        (origins.squares + coalesce(told.borrowed, 0)) / nullif(df_within, 0) as variance_within,
+        (origins.apart - (origins.origins - 1) * variance_within) / (told.blocks - origins.alike)
+            as variance_between,
+        coalesce(
+            (t_95(origins.origins) / t_95(told.df)) ** 2
+            * ((origins.origins - 1) * greatest(variance_between, 0) + launch_variance())
+            / origins.origins * origins.alike / told.blocks,
+            0
+        ) as between_origins
     from told
     left join halves on told.df = halves.df and told.share = halves.share
+    left join origins on told.cell = origins.cell and told.clock = origins.clock
     left join bounds as low on told.cell = low.cell and told.clock = low.clock and low.place = 0
     left join bounds as high
         on told.cell = high.cell and told.clock = high.clock and high.place = 1
@@ -265,15 +310,12 @@ select
     most_unseen,
     unseen_low,
     unseen_high,
-    if(
-        unseen_low > 0,
-        sqrt(se ** 2 + (unseen_low / half) ** 2),
-        coalesce(mixed_se_low, se)
+    -- of one choice there is no mixture, of several nothing unseen
+    sqrt(
+        coalesce(mixed_se_low, se) ** 2 + coalesce(unseen_low / half, 0) ** 2 + between_origins
     ) as se_low,
-    if(
-        unseen_high > 0,
-        sqrt(se ** 2 + (unseen_high / half) ** 2),
-        coalesce(mixed_se_high, se)
+    sqrt(
+        coalesce(mixed_se_high, se) ** 2 + coalesce(unseen_high / half, 0) ** 2 + between_origins
     ) as se_high
 from estimated;
 

@@ -50,6 +50,47 @@ select
 from records
 where loop_kind = 'open';
 
+-- The processes of two sides, b and c. `pairs` names a table with cell, b and c (structs with
+-- group_id), steps, is_uneven and same_source; `trials` one with group_id. Of open loops only
+-- as many steps count as every process made: later ones have other shapes.
+create or replace macro side_processes(pairs, trials) as table
+with sided as (
+    select
+        *,
+        unnest(['b', 'c']) as side,
+        unnest([b.group_id, c.group_id]) as group_id -- noqa: RF01
+    from query_table(pairs)
+)
+
+select
+    sided.cell,
+    sided.side,
+    trial.sweep_id,
+    trial.trial_id,
+    trial.launch_id,
+    trial.block,
+    trial.slot,
+    trial.settings as pool,
+    trial.kernels_source || trial.kernels_hash as choice,
+    if(sided.is_uneven, list_avg(loops.ms[:sided.steps]), trial.steady_wall_ms) as wall,
+    if(sided.same_source, trial.steady_device_ms, null) as device
+from sided
+inner join query_table(trials) as trial on sided.group_id = trial.group_id
+left join open_loops() as loops on [trial.sweep_id, trial.trial_id] = loops.id;
+
+-- One row a cell of these processes: the geometric means of both sides.
+create or replace macro side_means(processes) as table
+select
+    cell,
+    count(log_of(wall)) filter (where side = 'b') as b_processes,
+    count(log_of(wall)) filter (where side = 'c') as c_processes,
+    exp(avg(log_of(wall)) filter (where side = 'b')) as b_ms,
+    exp(avg(log_of(wall)) filter (where side = 'c')) as c_ms,
+    exp(avg(log_of(device)) filter (where side = 'b')) as b_device_ms,
+    exp(avg(log_of(device)) filter (where side = 'c')) as c_device_ms
+from query_table(processes)
+group by cell;
+
 -- `processes` names a table of processes with cell, side, block, and the times wall and device. One
 -- row a pair of one block: b, c, and their log ratios, round by round where they took turns.
 create or replace macro same_blocks(processes, b_side, c_side) as table
@@ -91,17 +132,17 @@ left join logs_in_turns('met') as in_turns
 -- not never compare); else it is welch, of the processes' logarithms. Both tell choices apart
 -- (`by_choice`). The device columns are null where a side has no device time, or the two have it
 -- from different sources. Of open loops only as many steps count as every process made: later ones
--- have other shapes. `other_kernels` and `same_bits` are of each side's most common choice and
--- result; the ratios of the calibration, B / A, are above 1 where B is faster.
+-- have other shapes. `other_kernels` and `same_bits` are by `chose_otherwise`; the ratios of the
+-- calibration, B / A, are above 1 where B is faster.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
 with trials as materialized (
     select
-        'a' as side, -- noqa: RF04
+        'b' as side, -- noqa: RF04
         *
     from of_side(a_kind, a_name)
     union all by name
     select
-        'b' as side, -- noqa: RF04
+        'c' as side, -- noqa: RF04
         *
     from of_side(b_kind, b_name)
 ),
@@ -123,12 +164,12 @@ counted as materialized (
 common as (
     select
         list_has_any(
-            list(distinct env_hash) filter (where side = 'a'),
-            list(distinct env_hash) filter (where side = 'b')
+            list(distinct env_hash) filter (where side = 'b'),
+            list(distinct env_hash) filter (where side = 'c')
         ) as hardware,
         list_has_any(
-            list(distinct software_hash) filter (where side = 'a'),
-            list(distinct software_hash) filter (where side = 'b')
+            list(distinct software_hash) filter (where side = 'b'),
+            list(distinct software_hash) filter (where side = 'c')
         ) as software
     from counted
 ),
@@ -151,8 +192,8 @@ groups as materialized (
             as device_source,
         struct_pack(
             kernels_source := min(kernels_source),
-            kernels := mode(kernels_hash order by kernels_hash),
-            bits := mode(fingerprint order by fingerprint),
+            kernels := list(distinct kernels_hash) filter (where kernels_hash is not null),
+            bits := list(distinct fingerprint) filter (where fingerprint is not null),
             matmul_tflops := median(calibration_matmul_tflops),
             copy_gbps := median(calibration_copy_gbps)
         ) as seen
@@ -162,74 +203,40 @@ groups as materialized (
 
 matched as materialized (
     select
-        a, -- noqa: RF02
         b, -- noqa: RF02
-        a.group_id || ' ' || b.group_id as cell,
-        least(a.fewest_steps, b.fewest_steps) as steps,
-        a.loop_kind = 'open' and steps < greatest(a.most_steps, b.most_steps) as is_uneven,
-        coalesce(a.device_source = b.device_source, false) as same_source
-    from groups as a
-    inner join groups as b
+        c, -- noqa: RF02
+        b.group_id || ' ' || c.group_id as cell,
+        least(b.fewest_steps, c.fewest_steps) as steps,
+        b.loop_kind = 'open' and steps < greatest(b.most_steps, c.most_steps) as is_uneven,
+        coalesce(b.device_source = c.device_source, false) as same_source
+    from groups as b
+    inner join groups as c
         on
-            a.task = b.task
-            and a.settings = b.settings
-            and a.loop_kind = b.loop_kind
-            and a.took_turns = b.took_turns
+            b.task = c.task
+            and b.settings = c.settings
+            and b.loop_kind = c.loop_kind
+            and b.took_turns = c.took_turns
     cross join common
     where
-        a.side = 'a' and b.side = 'b'
-        and (not common.hardware or (a.env_hash = b.env_hash and a.cell_id = b.cell_id))
-        and (not common.software or a.software_hash = b.software_hash)
+        b.side = 'b' and c.side = 'c'
+        and (not common.hardware or (b.env_hash = c.env_hash and b.cell_id = c.cell_id))
+        and (not common.software or b.software_hash = c.software_hash)
     -- of a user's code that was edited: only the same code, where both sides have it
     qualify
-        a.workload_hash is not distinct from b.workload_hash
-        or not bool_or(a.workload_hash is not distinct from b.workload_hash) over (
+        b.workload_hash is not distinct from c.workload_hash
+        or not bool_or(b.workload_hash is not distinct from c.workload_hash) over (
             partition by
-                a.task, a.settings, a.loop_kind, a.env_hash, b.env_hash, a.software_hash,
-                b.software_hash
+                b.task, b.settings, b.loop_kind, b.env_hash, c.env_hash, b.software_hash,
+                c.software_hash
         )
 ),
 
-members as (
-    select
-        *,
-        unnest([matched.a.group_id, matched.b.group_id]) as group_id
-    from matched
-),
-
 processes as materialized (
-    select
-        members.cell,
-        counted.side,
-        counted.sweep_id,
-        counted.trial_id,
-        counted.launch_id,
-        counted.block,
-        counted.slot,
-        counted.settings as pool,
-        counted.kernels_source || counted.kernels_hash as choice,
-        if(
-            members.is_uneven,
-            list_avg(loops.ms[:members.steps]),
-            counted.steady_wall_ms
-        ) as wall,
-        if(members.same_source, counted.steady_device_ms, null) as device
-    from members
-    inner join counted on members.group_id = counted.group_id
-    left join open_loops() as loops on [counted.sweep_id, counted.trial_id] = loops.id
+    select * from side_processes('matched', 'counted')
 ),
 
 sides as materialized (
-    select
-        cell,
-        count(log_of(wall)) filter (where side = 'a') as a_processes,
-        count(log_of(wall)) filter (where side = 'b') as b_processes,
-        exp(avg(log_of(wall)) filter (where side = 'a')) as a_ms,
-        exp(avg(log_of(wall)) filter (where side = 'b')) as b_ms,
-        exp(avg(log_of(device)) filter (where side = 'a')) as a_device_ms,
-        exp(avg(log_of(device)) filter (where side = 'b')) as b_device_ms
-    from processes
-    group by cell
+    select * from side_means('processes')
 ),
 
 block_logs as (
@@ -240,7 +247,7 @@ block_logs as (
         1 as share, -- noqa: RF04
         wall,
         device
-    from same_blocks('processes', 'a', 'b')
+    from same_blocks('processes', 'b', 'c')
 ),
 
 by_clock as (
@@ -272,7 +279,7 @@ estimates as materialized (
             nullif(concat_ws('; ', 'A ' || apart.b_choice, 'B ' || apart.c_choice), ''),
             in_blocks.by_choice
         ) as by_choice
-    from over_sides('processes', 'a', 'b', ln(1 + min_effect)) as apart
+    from over_sides('processes', 'b', 'c', ln(1 + min_effect)) as apart
     left join in_blocks on apart.cell = in_blocks.cell and apart.clock = in_blocks.clock
 ),
 
@@ -282,45 +289,45 @@ verdicts as materialized (
 
 select
     labels.* exclude (cell_id, cell_order), -- noqa: AM04
-    matched.b.settings,
+    matched.c.settings,
     coalesce(wall.verdict, 'inconclusive') as verdict,
     wall.ratio,
     wall.ratio_low,
     wall.ratio_high,
-    sides.a_ms,
-    sides.b_ms,
+    sides.b_ms as a_ms,
+    sides.c_ms as b_ms,
     device.verdict as device_verdict,
     device.ratio as device_ratio,
     device.ratio_low as device_ratio_low,
     device.ratio_high as device_ratio_high,
-    sides.a_device_ms,
-    sides.b_device_ms,
-    sides.a_processes,
-    sides.b_processes,
+    sides.b_device_ms as a_device_ms,
+    sides.c_device_ms as b_device_ms,
+    sides.b_processes as a_processes,
+    sides.c_processes as b_processes,
     if(in_blocks.cell is null, 'welch', 'pairs') as method,
     chosen.by_choice,
     if(
-        matched.a.seen.kernels_source = matched.b.seen.kernels_source,
-        matched.a.seen.kernels <> matched.b.seen.kernels,
+        matched.b.seen.kernels_source = matched.c.seen.kernels_source,
+        chose_otherwise(matched.b.seen.kernels, matched.c.seen.kernels),
         null
     ) as other_kernels,
-    matched.a.seen.bits = matched.b.seen.bits as same_bits,
-    matched.b.seen.matmul_tflops / matched.a.seen.matmul_tflops as matmul_ratio,
-    matched.b.seen.copy_gbps / matched.a.seen.copy_gbps as copy_ratio,
+    not chose_otherwise(matched.b.seen.bits, matched.c.seen.bits) as same_bits,
+    matched.c.seen.matmul_tflops / matched.b.seen.matmul_tflops as matmul_ratio,
+    matched.c.seen.copy_gbps / matched.b.seen.copy_gbps as copy_ratio,
     columns(a_software.*) as 'a_\0', -- noqa: RF05
     columns(b_software.*) as 'b_\0', -- noqa: RF05
-    matched.b.loop_kind,
-    matched.b.took_turns as in_turns,
-    matched.b.cell_id,
-    matched.b.env_hash,
-    matched.b.workload_hash
+    matched.c.loop_kind,
+    matched.c.took_turns as in_turns,
+    matched.c.cell_id,
+    matched.c.env_hash,
+    matched.c.workload_hash
 from matched
-inner join software_labels() as a_software on matched.a.software_hash = a_software.software_hash
-inner join software_labels() as b_software on matched.b.software_hash = b_software.software_hash
+inner join software_labels() as a_software on matched.b.software_hash = a_software.software_hash
+inner join software_labels() as b_software on matched.c.software_hash = b_software.software_hash
 inner join sides on matched.cell = sides.cell
 left join in_blocks on matched.cell = in_blocks.cell and in_blocks.clock = 'wall'
 left join estimates as chosen on matched.cell = chosen.cell and chosen.clock = 'wall'
 left join verdicts as wall on matched.cell = wall.cell and wall.clock = 'wall'
 left join verdicts as device on matched.cell = device.cell and device.clock = 'device'
-inner join cell_labels() as labels on matched.b.cell_id = labels.cell_id
+inner join cell_labels() as labels on matched.c.cell_id = labels.cell_id
 order by abs(ln(wall.ratio)) desc nulls last, matched.cell;

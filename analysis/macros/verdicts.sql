@@ -29,6 +29,7 @@ logs as (
         device_error,
         choice,
         share,
+        origin,
         other_settings || (no_effect_reason is null)::text as pool,
         log_ratio(candidate_ms, baseline_ms) as wall,
         log_ratio(candidate_device_ms, baseline_device_ms) as device,
@@ -47,7 +48,8 @@ logs as (
 
 by_clock as materialized (
     select
-        * exclude (wall_elsewhere, wall_error, device_elsewhere, device_error),
+        * exclude (wall_elsewhere, wall_error, device_elsewhere, device_error, origin),
+        if(clock in ('wall', 'net'), origin, null) as origin,
         case clock when 'wall' then wall_elsewhere when 'device' then device_elsewhere end
             as elsewhere,
         case clock when 'wall' then wall_error when 'device' then device_error end as error

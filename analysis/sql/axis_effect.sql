@@ -29,7 +29,8 @@
 -- layout_conversions: most that a step of the candidate launched
 -- baseline_layout_conversion_ms: device time that they take the baseline's step, median
 -- layout_conversion_ms: device time that they take the candidate's step, median
--- other_kernels: whether the most common choice of kernels is another
+-- other_kernels: whether each side's processes all made one choice of kernels, and these differ;
+--     null where a side's own processes differ and none agrees with one of the other side's
 with trials as materialized ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
     select
         * exclude (in_turns),
@@ -61,7 +62,7 @@ groups as materialized (
         median(layout_conversion_ms) as layout_conversion_ms,
         median(roofline_share) as roofline_share,
         min(kernels_source) as kernels_source,
-        mode(kernels_hash order by kernels_hash) as kernels_hash
+        list(distinct kernels_hash) filter (where kernels_hash is not null) as kernels
     from trials
     inner join cell_tasks($axis) using (cell_id)
     group by group_id
@@ -93,37 +94,18 @@ pairs as materialized (
         and (coalesce($baseline, $candidate) is not null or b.axis_value < c.axis_value)
 ),
 
-sided as (
-    select
-        *,
-        unnest(['b', 'c']) as side,
-        unnest([b.group_id, c.group_id]) as group_id
-    from pairs
+counted as materialized (
+    select *
+    from trials
+    where counts
 ),
 
--- of open loops only as many steps count as every process made: later ones have other shapes
 processes as materialized (
-    select
-        sided.cell,
-        sided.side,
-        trials.settings as pool,
-        trials.kernels_source || trials.kernels_hash as choice,
-        if(sided.is_uneven, list_avg(loops.ms[:sided.steps]), trials.steady_wall_ms) as wall,
-        if(sided.same_source, trials.steady_device_ms, null) as device
-    from sided
-    inner join trials on sided.group_id = trials.group_id and trials.counts
-    left join open_loops() as loops on [trials.sweep_id, trials.trial_id] = loops.id
+    select * from side_processes('pairs', 'counted')
 ),
 
 means as materialized (
-    select
-        cell,
-        exp(avg(log_of(wall)) filter (where side = 'b')) as baseline_ms,
-        exp(avg(log_of(wall)) filter (where side = 'c')) as candidate_ms,
-        exp(avg(log_of(device)) filter (where side = 'b')) as baseline_device_ms,
-        exp(avg(log_of(device)) filter (where side = 'c')) as candidate_device_ms
-    from processes
-    group by cell
+    select * from side_means('processes')
 ),
 
 estimates as materialized (
@@ -145,8 +127,8 @@ select
     b.processes as baseline_processes,
     c.processes as candidate_processes,
     b.doubtful_processes + c.doubtful_processes as doubtful_processes,
-    means.baseline_ms,
-    means.candidate_ms,
+    means.b_ms as baseline_ms,
+    means.c_ms as candidate_ms,
     wall.ratio,
     wall.ratio_low,
     wall.ratio_high,
@@ -154,8 +136,8 @@ select
     nullif(
         concat_ws('; ', 'baseline ' || chosen.b_choice, 'candidate ' || chosen.c_choice), ''
     ) as by_choice,
-    means.baseline_device_ms,
-    means.candidate_device_ms,
+    means.b_device_ms as baseline_device_ms,
+    means.c_device_ms as candidate_device_ms,
     device.ratio as device_ratio,
     device.ratio_low as device_ratio_low,
     device.ratio_high as device_ratio_high,
@@ -174,7 +156,7 @@ select
     c.layout_conversion_ms,
     if(
         b.kernels_source = c.kernels_source,
-        b.kernels_hash <> c.kernels_hash,
+        chose_otherwise(b.kernels, c.kernels),
         null
     ) as other_kernels,
     b.cell_id as baseline_cell_id,

@@ -73,6 +73,7 @@ gains as materialized ( -- noqa: ST03
         'gain' as clock,
         gain_ms / avg(baseline_ms) over (partition by cell) as observed,
         choice,
+        origin,
         other_settings || (no_effect_reason is null)::text as pool,
         1 as share -- noqa: RF04
     from blocks

@@ -57,14 +57,14 @@ ways as (
         errata,
         any_value(sweep_id) as sweep_id,
         any_value(cell_id) as cell_id,
+        count(*) as processes,
         median(steady_wall_ms) as ms,
-        median(first_ms) filter (where compute_cache = 'empty') as first_empty_ms,
+        median(first_ms) filter (where compute_cache = 'empty') as first_ms,
         median(first_ms) filter (where compute_cache = 'warm') as first_warm_ms,
         max(peak_bytes) as peak_bytes,
         count(distinct fingerprint) as results,
         count(distinct kernels_hash) as choices,
-        max(relative_l2_error) as l2_error,
-        count(*) as processes
+        max(relative_l2_error) as l2_error
     from told
     group by place, way, errata
 ),
@@ -88,53 +88,24 @@ blocks as (
             and on_way.way = 'on'
     where frozen.way = 'frozen'
     group by frozen.place, frozen.errata
-),
-
-found as (
-    select
-        frozen.*, -- noqa: AM04
-        blocks.on_ratio,
-        blocks.frozen_ratio,
-        off_way as off_side, -- noqa: RF02
-        on_way as on_side -- noqa: RF02
-    from ways as frozen
-    inner join blocks on frozen.place = blocks.place and frozen.errata = blocks.errata
-    inner join ways as off_way on frozen.place = off_way.place and off_way.way = 'off'
-    inner join ways as on_way on frozen.place = on_way.place and on_way.way = 'on'
 )
 
 select -- noqa: ST06
     labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
-    if(found.errata = '', 0, len(string_split(found.errata, ', '))) as rules,
-    found.off_side.ms as off_ms,
-    found.on_side.ms as on_ms,
-    found.ms as frozen_ms,
-    found.on_ratio,
-    found.frozen_ratio,
-    if(found.on_ratio > 0.98, null, (1 - found.frozen_ratio) / (1 - found.on_ratio)) as kept,
-    found.off_side.first_empty_ms as off_first_ms,
-    found.on_side.first_empty_ms as on_first_ms,
-    found.first_empty_ms as frozen_first_ms,
-    found.off_side.first_warm_ms as off_first_warm_ms,
-    found.on_side.first_warm_ms as on_first_warm_ms,
-    found.first_warm_ms as frozen_first_warm_ms,
-    found.off_side.peak_bytes as off_peak_bytes,
-    found.on_side.peak_bytes as on_peak_bytes,
-    found.peak_bytes as frozen_peak_bytes,
-    found.off_side.results as off_results,
-    found.on_side.results as on_results,
-    found.results as frozen_results,
-    found.off_side.choices as off_choices,
-    found.on_side.choices as on_choices,
-    found.choices as frozen_choices,
-    found.off_side.l2_error as off_l2_error,
-    found.on_side.l2_error as on_l2_error,
-    found.l2_error as frozen_l2_error,
-    found.processes,
-    found.errata,
-    found.sweep_id,
-    found.cell_id
-from found
-inner join cell_labels() as labels on found.cell_id = labels.cell_id
-order by
-    labels.cell_order, found.sweep_id, found.errata, found.cell_id
+    if(frozen.errata = '', 0, len(string_split(frozen.errata, ', '))) as rules,
+    blocks.on_ratio,
+    blocks.frozen_ratio,
+    if(blocks.on_ratio > 0.98, null, (1 - blocks.frozen_ratio) / (1 - blocks.on_ratio)) as kept,
+    columns(off_way.* exclude (place, way, errata, sweep_id, cell_id, processes)) as 'off_\0', -- noqa
+    columns(on_way.* exclude (place, way, errata, sweep_id, cell_id, processes)) as 'on_\0', -- noqa
+    columns(frozen.* exclude (place, way, errata, sweep_id, cell_id, processes)) as 'frozen_\0', -- noqa
+    frozen.processes,
+    frozen.errata,
+    frozen.sweep_id,
+    frozen.cell_id
+from ways as frozen
+inner join blocks on frozen.place = blocks.place and frozen.errata = blocks.errata
+inner join ways as off_way on frozen.place = off_way.place and off_way.way = 'off'
+inner join ways as on_way on frozen.place = on_way.place and on_way.way = 'on'
+inner join cell_labels() as labels on frozen.cell_id = labels.cell_id
+order by labels.cell_order, frozen.sweep_id, frozen.errata, frozen.cell_id

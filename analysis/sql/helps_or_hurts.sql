@@ -49,8 +49,10 @@
 -- more where a block's own rounds scatter more. Not in open loops, nor where the cell's choices lie
 -- 3% apart.
 --
--- Blocks of several sweeps, and of GPUs of one model, count as if they were of one: were the effect
--- another in each of them, the intervals would be too narrow. $sweep_id asks one sweep;
+-- Blocks of GPUs of one model count as if they were of one GPU. Where the loop waits for the CPU,
+-- launches and hosts are not alike: what differs between them is part of the interval of wall time,
+-- and 0.8% of it is taken for granted. Two launches tell little of that, so the interval is wide.
+-- Blocks of one launch on one host have an interval that holds for these. $sweep_id asks one sweep;
 -- `sweep compare` sets two models side by side.
 --
 -- The ratio is of the mean: where one process in twenty takes ten times as long, more blocks widen

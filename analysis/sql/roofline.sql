@@ -1,15 +1,19 @@
--- How near to the hardware's limit does each cell run, and which limit is it?
+-- How near to the hardware's limit is each cell, which limit is it, and does it wait for the CPU?
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, config, timed_ms, roofline_ms, roofline_share, limited_by, achieved_tflops,
---     achieved_gbps
--- none: the roofline is known of no trial: calibration was off, or nothing convolved
+--     wall_over_device, launch_bound
+-- none: neither a roofline nor a device time is known of any trial
 --
--- A row a cell and config, of the processes whose roofline is known. The limit is what calibration
+-- A row a cell and config. The limit is what calibration
 -- reached on that GPU at that moment: a matrix product in the trial's precision, and a copy. What a
 -- step does besides its convolutions is in its time, not in its limit. A share above 1 is possible:
--- the matrix product is no upper bound, algorithms may need fewer operations, caches save bytes.
+-- the matrix product is no upper bound, algorithms may need fewer operations, caches save bytes. No
+-- roofline is known where calibration was off, or nothing convolved.
 --
--- processes: processes whose roofline is known
+-- What a setting saves on the device does not show in a loop that waits for the CPU's launches; a
+-- CUDA graph would show it.
+--
+-- processes: processes whose roofline or device time is known
 -- timed_ms: device time per iteration, median; wall time without CUDA
 -- roofline_ms: least time for the convolutions, each at the ceiling that limits it, median
 -- roofline_share: roofline_ms / timed_ms, median over processes
@@ -20,6 +24,14 @@
 -- matmul_tflops: what calibration reached, median
 -- achieved_gbps: 10^9 bytes a second that they must move, median
 -- copy_gbps: what calibration reached, median
+-- wall_ms: wall time per iteration, median
+-- device_ms: device time per iteration, free of launch gaps, median
+-- wall_over_device: wall time / device time, median
+-- launch_gap_ms: wall time less device time, median: what the device stands idle; below 0: noise
+-- launch_gap_share: of wall time, median
+-- launch_bound: wall time is over 1.1 × device time in most processes
+-- launch_bound_share: share of the processes where it is
+-- device_source: graph (replays of a CUDA graph) or profiler (sum of kernel times)
 with found as (
     select -- noqa: ST06
         settings,
@@ -29,12 +41,10 @@ with found as (
         median(roofline_ms) as roofline_ms,
         median(roofline_share) as roofline_share,
         median(coalesce(steady_device_ms, steady_wall_ms) - roofline_ms) as headroom_ms,
-        if(
-            max(convolution_flops) / (1e12 * median(calibration_matmul_tflops))
-            > max(convolution_bytes) / (1e9 * median(calibration_copy_gbps)),
-            'compute',
-            'memory'
-        ) as limited_by,
+        max(convolution_flops) / (1e12 * median(calibration_matmul_tflops))
+        > max(convolution_bytes) / (1e9 * median(calibration_copy_gbps)) as computes_longer,
+        case when computes_longer then 'compute' when not computes_longer then 'memory' end
+            as limited_by,
         max(convolution_flops) / nullif(max(convolution_bytes), 0) as operations_per_byte,
         max(convolution_flops) / (1e9 * timed_ms) as achieved_tflops,
         median(calibration_matmul_tflops) as matmul_tflops,
@@ -42,18 +52,26 @@ with found as (
         median(calibration_copy_gbps) as copy_gbps,
         max(convolution_flops) as convolution_flops,
         max(convolution_bytes) as convolution_bytes,
+        median(steady_wall_ms) as wall_ms,
+        median(steady_device_ms) as device_ms,
+        median(steady_wall_ms / steady_device_ms) as wall_over_device,
+        median(steady_wall_ms - steady_device_ms) as launch_gap_ms,
+        median(1 - steady_device_ms / steady_wall_ms) as launch_gap_share,
+        avg(launch_bound::int) > 0.5 as launch_bound,
+        avg(launch_bound::int) as launch_bound_share,
+        min(steady_device_source) as device_source,
         cell_id,
         env_hash,
         software_hash,
         workload_hash
     from configured(null, $sweep_id)
-    where status = 'ok' and roofline_share is not null
+    where status = 'ok' and (roofline_share is not null or steady_device_ms > 0)
     group by cell_id, env_hash, software_hash, workload_hash, settings, loop_kind
 )
 
 select
     labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
-    found.*
+    found.* exclude (computes_longer) -- noqa: RF02
 from found
 inner join cell_labels() as labels on found.cell_id = labels.cell_id
 order by

@@ -490,7 +490,7 @@ class RunRecord:
     ray: Annotated[str, "Ray's version", SOFTWARE]
     python: Annotated[str, "Python's version", SOFTWARE]
     os: Annotated[str, "operating system and kernel"]
-    host: Annotated[str, "name of the machine that measured"]
+    host: Annotated[str, "name of the machine that measured, and a mark of its boot"]
     slot: Annotated[str, "what measured: the GPU's UUID, else host and number of the slot"]
     cpu_model: Annotated[str | None, "the processor's model; null where unknown"]
     cpu_cores: Annotated[int, "CPU cores the trial's process might use"]

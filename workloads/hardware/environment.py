@@ -13,6 +13,7 @@ from typing import Literal
 from cudnn_sweep.workloads.hardware.cpus import usable_cpus
 from cudnn_sweep.workloads.hashes import content_hash
 
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 HARDWARE = ("gpu", "gpu_memory_bytes", "mig_profile", "max_sm_clock_mhz", "power_limit_w")
 SOFTWARE = ("torch", "cuda", "cudnn", "driver", "python", "ray", "version")
 
@@ -77,12 +78,19 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
         ray=version("ray"),
         python=platform.python_version(),
         os=f"{platform.system()} {platform.release()}",
-        host=socket.gethostname(),
+        host=host_name(),
         cpu_model=processor(),
         cpu_cores=usable_cpus(),
         version=variables.get("SWEEP_VERSION") or our_version(),
         commit=variables.get("SWEEP_COMMIT") or our_commit(),
     )
+
+
+def host_name() -> str:
+    """The host's name, and where the kernel tells it a mark of its boot: many machines are called vm."""
+    if not BOOT_ID.exists():
+        return socket.gethostname()
+    return f"{socket.gethostname()}-{content_hash(BOOT_ID.read_text())[:6]}"
 
 
 def our_version() -> str:

@@ -78,6 +78,27 @@ def test_a_candidate_that_crashes_as_often_as_its_baseline_seldom_fails(
 
 
 @pytest.mark.parametrize(
+    ("b", "c", "otherwise"),
+    [
+        (["k1"], ["k2"], True),
+        (["k1"], ["k1"], False),
+        (["k1", "k2"], ["k2"], False),  # by the most common choice another in many A/A pairs
+        (["k1", "k2"], ["k3"], None),
+        (None, ["k1"], None),
+    ],
+)
+def test_sides_chose_otherwise_where_each_has_a_choice_of_its_own(
+    connection: duckdb.DuckDBPyConnection,
+    b: list[str] | None,
+    c: list[str],
+    otherwise: bool | None,
+) -> None:
+    sides = {"b": b, "c": c}
+    found = connection.execute("select chose_otherwise($b::text[], $c::text[])", sides).fetchall()
+    assert found == [(otherwise,)]
+
+
+@pytest.mark.parametrize(
     ("mean", "se", "expected"),
     [
         (0.05, 0.01, stats.t.sf(2, 4) + stats.t.sf(8, 4)),
@@ -97,6 +118,8 @@ def test_p_is_that_of_an_effect_beyond_the_least_one(
 def test_one_block_has_no_p_and_no_standard_error(connection: duckdb.DuckDBPyConnection) -> None:
     sql = "select standard_error(x), p_of_effect(avg(x), standard_error(x), count(x) - 1, 0.03)"
     assert connection.execute(f"{sql} from (select 0.5 as x)").fetchall() == [(None, None)]
+    alone = connection.execute("select verdict(0.0, 0.01, 0.01, 0, null, 0.03, 1)").fetchall()
+    assert alone == [("inconclusive",)]
 
 
 def test_p_is_that_of_a_paired_t_test_where_any_effect_counts(

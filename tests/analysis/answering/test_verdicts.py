@@ -186,26 +186,23 @@ CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
         blocks(2, launch_bound=None),
         {"launch_bound": None},
     ),
-    **{
-        f"{warning} blocks are left out": (
-            blocks(
-                4,
-                at={
-                    (0, 0): {"warnings": [warning], "steady_wall_ms": 99.0},
-                    (1, 1): {"warnings": ["power_capped", warning]},
-                    (2, 1): {"warnings": [warning], "slot": "GPU-1"},
-                },
-            ),
-            {
-                "blocks": 1,
-                "doubtful_blocks": 2,
-                "split_blocks": 1,
-                "ratio": 1.2,
-                "warnings": ["power_capped", warning],
+    "blocks that met a shared GPU are left out": (
+        blocks(
+            4,
+            at={
+                (0, 0): {"warnings": ["shared_gpu"], "steady_wall_ms": 99.0},
+                (1, 1): {"warnings": ["power_capped", "shared_gpu"]},
+                (2, 1): {"warnings": ["shared_gpu"], "slot": "GPU-1"},
             },
-        )
-        for warning in ("throttled", "shared_gpu")
-    },
+        ),
+        {
+            "blocks": 1,
+            "doubtful_blocks": 2,
+            "split_blocks": 1,
+            "ratio": 1.2,
+            "warnings": ["power_capped", "shared_gpu"],
+        },
+    ),
     "a power limit or an unsettled clock is no doubt": (
         blocks(
             3,
@@ -220,22 +217,28 @@ CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
     ),
     "without warnings": (blocks(1, warnings=None), {"warnings": []}),
     # 8% faster, but 15% slower in every other block, where the GPU slows down under it
-    "throttled under one side alone": (
-        [
-            [a, replace(b, warnings=["throttled"] if n % 2 else [])]
-            for n in range(8)
-            for a, b in [make_pair(n, 10.0, 11.5 if n % 2 else 9.2)]
-        ],
-        {
-            "blocks": 8,
-            "doubtful_blocks": 0,
-            "wall_verdict": "inconclusive",
-            "ratio": (1.15 * 0.92) ** 0.5,
-        },
-    ),
+    **{
+        f"{name} throttled blocks of the baseline choose none": (
+            [
+                [
+                    replace(a, warnings=["throttled"] if n < throttled else []),
+                    replace(b, warnings=["throttled"] if n % 2 else []),
+                ]
+                for n in range(8)
+                for a, b in [make_pair(n, 10.0, 11.5 if n % 2 else 9.2)]
+            ],
+            {
+                "blocks": 8,
+                "doubtful_blocks": 0,
+                "wall_verdict": "inconclusive",
+                "ratio": (1.15 * 0.92) ** 0.5,
+            },
+        )
+        for name, throttled in (("no", 0), ("a few", 1))
+    },
     "throttled under both sides": (
-        blocks(6, 10.0, at={(0, 0): THROTTLED, (1, 1): THROTTLED}),
-        {"blocks": 4, "doubtful_blocks": 2},
+        blocks(6, 10.0, at={(0, 0): THROTTLED, (0, 1): THROTTLED, (1, 1): THROTTLED}),
+        {"blocks": 5, "doubtful_blocks": 1},
     ),
     **{
         f"the candidate alone fails in {failing} of 5": (
@@ -353,6 +356,41 @@ def test_the_interval_and_ratio_are_those_of_scipy(told: dict[str, Verdict]) -> 
     planted = told["planted"]
     assert planted.ratio_low is not None and planted.ratio_high is not None
     assert 1.1 < planted.ratio_low < 1.2 < planted.ratio_high < 1.3
+
+
+def test_launches_of_a_loop_that_waits_for_the_cpu_are_not_alike(tmp_path: Path) -> None:
+    """Patch embedding, one evening and the next morning: the part between launches is in the interval."""
+    ratios = np.array([0.670, 0.610, 0.625, 0.918, 0.889])
+    logs, launch = np.log(ratios), np.array([0, 0, 0, 1, 1])
+    found = {}
+    for name, is_bound, numbers in (
+        ("one launch", True, 0 * launch),
+        ("two launches", True, launch),
+        ("device-bound", False, launch),
+    ):
+        rows = [
+            in_cell(replace(row, launch_bound=is_bound, launch_id=f"launch-{number}"), name)
+            for pair, number in zip(scattered(logs.tolist()), numbers, strict=True)
+            for row in pair
+        ]
+        store = open_store(str(tmp_path / name))
+        store.write_part("night-1", to_table(rows))
+        (found[name],) = verdicts(store)
+    groups = [logs[launch == each] for each in (0, 1)]
+    within = sum(((each - each.mean()) ** 2).sum() for each in groups) / 3
+    apart = sum(len(each) * (each.mean() - logs.mean()) ** 2 for each in groups)
+    between = (max((apart - within) / (5 - 13 / 5), 0) + 0.008**2) / 2
+    half = np.hypot(
+        stats.t.ppf(0.975, 4) * stats.sem(logs), stats.t.ppf(0.975, 2) * np.sqrt(between * 13 / 25)
+    )
+    assert found["two launches"].ratio_low == pytest.approx(np.exp(logs.mean() - half), rel=1e-6)
+    assert found["two launches"].ratio_high == pytest.approx(np.exp(logs.mean() + half), rel=1e-6)
+    assert found["two launches"].wall_verdict == "inconclusive"
+    assert found["two launches"].device_ratio_low == found["one launch"].device_ratio_low
+    for name in ("one launch", "device-bound"):
+        assert found[name].wall_verdict == "helps"
+        low = stats.t.interval(0.95, 4, logs.mean(), stats.sem(logs))[0]
+        assert found[name].ratio_low == pytest.approx(np.exp(low), rel=1e-6)
 
 
 def test_the_typical_ratio_is_a_trimmed_mean_with_yuens_interval(told: dict[str, Verdict]) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
+Counts: TypeAlias = NDArray[np.int_]
 
 ITERATIONS = 31  # samples of a process; odd: their median is one of them
 STUDENT_DF = 3  # the heaviest tails whose variance is finite
@@ -53,6 +54,10 @@ class Noise:
     """What both turns of a round share, the host's pace: the loop waits for the CPU."""
     resemblance: float = 0.0
     """Correlation between a cell's block and the next."""
+    origin: float = 0.0
+    """Standard deviation of a cell's effect between launches, or hosts."""
+    launch_blocks: int = 0
+    """Blocks of a cell in each launch; 0: one launch on two hosts, a block on either."""
 
 
 def log_times(noise: Noise, effects: Array, blocks: int, generator: np.random.Generator) -> Array:
@@ -80,6 +85,19 @@ def times_and_choices(
     times[:, :, 1] += (other - noise.other_choice_share) * np.log1p(noise.other_choice_by)
     times[:, :, 1] += effects[:, None]
     return times, other
+
+
+def origins_of(
+    noise: Noise, shape: tuple[int, int], generator: np.random.Generator
+) -> tuple[Counts, Array]:
+    """Which launch or host each of cells × blocks has, and how far its cell's effect is off there."""
+    cells, blocks = shape
+    if noise.launch_blocks:
+        numbers = np.tile(np.arange(blocks) // noise.launch_blocks, (cells, 1))
+    else:
+        numbers = generator.integers(0, 2, shape)
+    off = noise.origin * generator.standard_normal((cells, numbers.max() + 1))
+    return numbers, np.take_along_axis(off, numbers, axis=1)
 
 
 def log_turns(noise: Noise, times: Array, generator: np.random.Generator) -> Array:
@@ -160,6 +178,25 @@ PROMISED = (
         pair=CONTRASTS,
         rounds=61,
         turn=(0.005, 0.03),
+    ),
+    Noise(
+        name="hosts",
+        meaning="as contrasts, launch-bound; the effect differs by 1.5% between two hosts",
+        pair=CONTRASTS,
+        rounds=61,
+        turn=(0.005, 0.03),
+        host=0.1,
+        origin=0.015,
+    ),
+    Noise(
+        name="launches",
+        meaning="the same between launches of three blocks each",
+        pair=CONTRASTS,
+        rounds=61,
+        turn=(0.005, 0.03),
+        host=0.1,
+        origin=0.015,
+        launch_blocks=3,
     ),
     Noise(
         name="one_after_another",

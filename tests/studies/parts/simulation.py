@@ -17,10 +17,12 @@ from tests.studies.parts.noise import (
     NOT_PROMISED,
     PROMISED,
     Array,
+    Counts,
     Mask,
     Noise,
     log_times,
     log_turns,
+    origins_of,
     times_and_choices,
 )
 
@@ -174,7 +176,7 @@ class Figures(ByName):
         missed = [
             name for name, (low, high) in targets.items() if self.share(name).misses(low, high)
         ]
-        few = not self.is_until or self.fewer >= LEAST_FEWER
+        few = not self.is_until or self.noise.origin > 0 or self.fewer >= LEAST_FEWER
         return missed if few else [*missed, "fewer"]
 
     @property
@@ -245,14 +247,15 @@ def simulate_until_decided(cells: int, looks: Sequence[int], seed: int) -> Itera
 
 def try_verdicts(noise: Noise, cells: int, blocks: int, seed: int) -> Figures:
     """One sweep of so many cells, judged."""
-    effects, rows = _made_up(noise, cells, blocks, seed)
-    with open_rows(rows) as database:
-        return _figures(noise, effects, database, blocks, float(blocks))
+    made = _made_up(noise, cells, blocks, seed)
+    with open_rows(made.rows) as database:
+        return _figures(made, database, np.full(cells, blocks))
 
 
 def try_until_decided(noise: Noise, cells: int, looks: Sequence[int], seed: int) -> Figures:
     """One sweep whose cells stop at the look that decides them, or shows that blocks are too few."""
-    effects, rows = _made_up(noise, cells, looks[-1], seed)
+    made = _made_up(noise, cells, looks[-1], seed)
+    rows = made.rows
     rows = rows.append_column("looks", pa.repeat(pa.scalar(looks, pa.list_(pa.int64())), len(rows)))
     cell, block = np.divmod(rows["block"].to_numpy(), looks[-1])
     asked = np.zeros(cells, int)
@@ -262,12 +265,13 @@ def try_until_decided(noise: Noise, cells: int, looks: Sequence[int], seed: int)
         with open_rows(rows.filter(block < asked[cell])) as database:
             is_open = _asked(database, "decided", STATES)["state"] == "open"
             if not is_open.any():
-                return _figures(noise, effects, database, looks[-1], float(asked.mean()), True)
+                return _figures(made, database, asked, is_until=True)
 
 
 def try_unpaired(noise: Noise, cells: int, blocks: int, seed: int) -> UnpairedFigures:
     """The same cells, of each config the processes of a layout of its own, in sweeps of their own."""
-    effects, rows = _made_up(noise, cells, blocks, seed)
+    made = _made_up(noise, cells, blocks, seed)
+    effects, rows = made.effects, made.rows
     config = pc.cast(rows["benchmark"], pa.string())
     columns = {name: rows[name] for name in rows.column_names}
     columns |= {"benchmark": pa.repeat(False, len(rows))}
@@ -290,21 +294,48 @@ def try_unpaired(noise: Noise, cells: int, blocks: int, seed: int) -> UnpairedFi
     )
 
 
-def _made_up(noise: Noise, cells: int, blocks: int, seed: int) -> tuple[Array, pa.Table]:
-    """The cells' true effects, and their trials."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MadeUp:
+    """Cells of one noise."""
+
+    noise: Noise
+    effects: Array
+    origins: Counts
+    """Launch or host of cells × blocks."""
+    off: Array
+    """How far the effect is off there."""
+    rows: pa.Table
+    """Trials."""
+
+    def truths(self, asked: Counts) -> Array:
+        """The mean effect; of blocks of one launch and host the effect there."""
+        later = np.arange(self.origins.shape[1]) >= asked[:, np.newaxis]
+        is_one = ((self.origins == self.origins[:, :1]) | later).all(axis=1)
+        truths: Array = self.effects + is_one * self.off[:, 0]
+        return truths
+
+
+def _made_up(noise: Noise, cells: int, blocks: int, seed: int) -> MadeUp:
     # by name, so that another noise on the list changes no figure of this one
     generator = np.random.default_rng([seed, blocks, *noise.name.encode()])
     effects = np.resize(EFFECTS, cells) * generator.choice([-1, 1], cells)
     logs, other = times_and_choices(noise, effects, blocks, generator)
+    origins, off = np.zeros((cells, blocks), int), np.zeros((cells, blocks))
+    if noise.origin:
+        origins, off = origins_of(noise, (cells, blocks), generator)
+        logs[:, :, 1] += off
     cold_ms = _cold_ms(COLD_SCATTER, logs.shape, generator)
     rows = made_rows(STEADY_MS * np.exp(logs), cold_ms, other)
+    if noise.origin:
+        launch = pa.array(np.repeat(origins.ravel(), 2)).cast(pa.string())
+        rows = rows.set_column(rows.column_names.index("launch_id"), "launch_id", launch)
     if noise.rounds:
         rows = in_turns(
             rows,
             STEADY_MS * np.exp(log_turns(noise, logs, generator)),
             launch_bound=noise.host > 0,
         )
-    return effects, rows
+    return MadeUp(noise=noise, effects=effects, origins=origins, off=off, rows=rows)
 
 
 def try_empty_caches(cells: int, seed: int) -> Iterator[EmptyCaches]:
@@ -338,32 +369,26 @@ def _asked(
     return {column: answer[column].to_numpy() for column in answer.column_names}
 
 
-def _figures(
-    noise: Noise,
-    effects: Array,
-    database: Database,
-    blocks: int,
-    asked: float,
-    is_until: bool = False,
-) -> Figures:
+def _figures(made: MadeUp, database: Database, asked: Counts, *, is_until: bool = False) -> Figures:
+    truths = made.truths(asked)
     found = _asked(database, "helps_or_hurts", VERDICTS)
     payback = _asked(database, "break_even", BREAK_EVENS)
-    null, least, five, eight = (np.isclose(abs(effects), each) for each in np.unique(EFFECTS))
+    null, least, five, eight = (np.isclose(abs(truths), each) for each in np.unique(EFFECTS))
     matters = np.isin(found["verdict"], ["helps", "hurts"])
-    direction = np.where(effects < 0, "helps", "hurts")
-    right = (found["verdict"] == direction) & (five | eight)
+    direction = np.where(truths < 0, "helps", "hurts")
+    right = (found["verdict"] == direction) & (abs(truths) > EFFECTS[3] + 1e-9)
     alone = found["p"] <= 0.05
     equivalent = found["verdict"] == "equivalent"
-    gains = effects < 0
-    gain_ms = np.where(gains, -STEADY_MS * np.expm1(effects), np.nan)
+    gains = truths < 0
+    gain_ms = np.where(gains, -STEADY_MS * np.expm1(truths), np.nan)
     break_even = (COLD_MS[1] - COLD_MS[0]) / gain_ms
     return Figures(
-        noise=noise,
-        blocks=blocks,
-        is_promised=noise in PROMISED,
-        asked=asked,
+        noise=made.noise,
+        blocks=made.origins.shape[1],
+        is_promised=made.noise in PROMISED,
+        asked=float(asked.mean()),
         is_until=is_until,
-        coverage=_share(_within(effects, found), null | least | five | eight),
+        coverage=_share(_within(truths, found), np.ones(len(truths), bool)),
         break_even_coverage=_share(_within(break_even, payback), gains),
         null_found=_share(matters, null),
         null_found_alone=_share(alone, null),
