@@ -45,7 +45,7 @@ def launch(options: LaunchOptions) -> None:
     )
     if options.manifest:
         from cudnn_sweep.orchestrator.remote.manifest import manifest
-        from cudnn_sweep.orchestrator.schedule.entry import parse_time
+        from cudnn_sweep.orchestrator.schedule.schedule import parse_time
 
         typer.echo(manifest(options, parse_time(options.at) if options.at else None), nl=False)
         return

@@ -43,7 +43,7 @@ from cudnn_sweep.orchestrator.nightly.request import NightRequest
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, OWN_SOFTWARE, Plan, Trial, balanced
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import settings_of
-from cudnn_sweep.orchestrator.running.run_sweep import NightPlace, plan_of, tell_stopped
+from cudnn_sweep.orchestrator.running.run_sweep import Place, plan_of, tell_stopped
 from cudnn_sweep.orchestrator.showing.plan_text import cell_labels
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.cell import Cell
@@ -191,7 +191,7 @@ def measure_again(
 
 
 def _measure(
-    night: NightRequest, place: NightPlace, candidates: Sequence[Candidate], console: Console
+    night: NightRequest, place: Place, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
     """Each look adds blocks, of what is not settled by then."""
     store, confirm_id = night.store(), night.name.confirm_id

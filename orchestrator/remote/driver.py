@@ -80,7 +80,7 @@ EVERY_S = 1.0
 
 
 class TheseNodes:
-    """A NightPlace. It says how its sessions go to whoever follows the job, whether anybody does or not."""
+    """A Place. It says how its sessions go to whoever follows the job, whether anybody does or not."""
 
     def __init__(self, nodes: list[Node], choice: GpuChoice, sweeps: int) -> None:
         """`sweeps`: how many the job runs, this one among them."""

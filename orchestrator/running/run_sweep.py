@@ -66,15 +66,11 @@ class Place(Protocol):
     ) -> AbstractContextManager[RunSession]:
         """Raises SweepBusyError where another launch measures on it."""
 
-
-class NightPlace(Place, Protocol):
-    """What a night needs besides: see nightly/night.py."""
-
     def last_good(self, python: Path) -> Environment:
-        """That software, whose trials can run beside the current one's. Raises ServerError."""
+        """That software, whose trials a night can run beside the current one's. Raises ServerError."""
 
     def checks(self, results: str) -> Iterator[Check]:
-        """What a doctor finds in a few seconds."""
+        """What a doctor finds in a few seconds, for a night."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

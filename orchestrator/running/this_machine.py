@@ -34,7 +34,7 @@ LOOK_S = 10.0  # between two looks
 
 
 class ThisMachine:
-    """A NightPlace."""
+    """A Place."""
 
     def __init__(self, wait_s: float = 0.0) -> None:
         """`wait_s`: how long somebody else's work on its GPUs is waited for."""

@@ -38,7 +38,7 @@ from cudnn_sweep.orchestrator.slots.lost import (
     NodeLossWatch,
     UntilLost,
 )
-from cudnn_sweep.orchestrator.slots.next_block import Asking, asking_of
+from cudnn_sweep.orchestrator.slots.next_block import BlockQueue, queue_of
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 
 # No log files of Tune's own (half of its time a trial), no box of its own around our display, and Ctrl-C
@@ -167,7 +167,7 @@ class BlockSearcher(Searcher):
     not durable.
     """
 
-    def __init__(self, blocks: Asking, slots: int, deadline: float | None) -> None:
+    def __init__(self, blocks: BlockQueue, slots: int, deadline: float | None) -> None:
         super().__init__()
         self._blocks = blocks
         self._slots = slots
@@ -284,11 +284,11 @@ class Host:
             ActorGone("what starts all slots at once", self.gate.is_there.remote),
             self._nodes_gone(),
         )
-        asking = asking_of(self._session, self._look)
+        queue = queue_of(self._session, self._look)
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(
-                search_alg=BlockSearcher(asking, self._slots.count, deadline),
+                search_alg=BlockSearcher(queue, self._slots.count, deadline),
                 scheduler=ActorsKept(),  # type: ignore[no-untyped-call]
                 num_samples=len(blocks),
                 reuse_actors=True,

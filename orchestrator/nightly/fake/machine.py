@@ -32,7 +32,7 @@ from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.recording.recorder import Progress, Recorder
 from cudnn_sweep.orchestrator.running.run_sweep import RunSession, planned_on
 from cudnn_sweep.orchestrator.showing.say import say
-from cudnn_sweep.orchestrator.slots.next_block import asking_of
+from cudnn_sweep.orchestrator.slots.next_block import queue_of
 from cudnn_sweep.workloads.cells.measurement import (
     Calibration,
     Choice,
@@ -253,7 +253,7 @@ class FakeTrial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FakeMachine:
-    """A NightPlace, in one night of its script."""
+    """A Place, in one night of its script."""
 
     script: FakeScript
     night: date
@@ -330,7 +330,7 @@ def _ran(machine: FakeMachine, session: Session, store: Store, budget_s: float |
     environments = {"": machine.environment(), LAST_GOOD: machine.last_good(Path())}
     recorder, elapsed_s = Recorder(store.location), 0.0
     blocks = dict(session.plan.blocks())
-    asking = asking_of(session, lambda: standings(store, session))
+    asking = queue_of(session, lambda: standings(store, session))
     while not asking.is_over():
         block = asking.take()
         assert block is not None, "one at a time: nothing is under way"
