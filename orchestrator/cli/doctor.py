@@ -46,20 +46,15 @@ def doctor(
     """
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.doctor.check import worst
-    from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
+    from cudnn_sweep.orchestrator.doctor.examine import examine
     from cudnn_sweep.orchestrator.planning.spec import results_of_the_launch_file
     from cudnn_sweep.orchestrator.showing.say import console_here, say
 
     console = console_here(plain_width=PLAIN_WIDTH)
     checks: list[Check] = []
-    options = DoctorOptions(
-        results=results or results_of_the_launch_file(),
-        telemetry=telemetry,
-        quick=quick,
-        self_test_s=seconds,
-    )
+    location = results or results_of_the_launch_file()
     with nullcontext() if json else console.status("looking", refresh_per_second=REFRESHES_PER_S):
-        for check in examine(options):
+        for check in examine(location, seconds, telemetry, quick=quick):
             checks.append(check)
             if not json:
                 console.print(_drawn(check, console.width), highlight=False)

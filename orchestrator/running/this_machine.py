@@ -79,9 +79,9 @@ class ThisMachine:
         return modules_to_preload(suite, named)
 
     def checks(self, results: str) -> Iterator[Check]:
-        from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
+        from cudnn_sweep.orchestrator.doctor.examine import examine
 
-        yield from examine(DoctorOptions(results=results, self_test_s=0.0, quick=True))
+        yield from examine(results, 0.0, quick=True)
 
     @contextmanager
     def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
