@@ -48,7 +48,6 @@ from cudnn_sweep.orchestrator.showing.plan_text import cell_labels
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.expand import without_missing
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.hashes import content_hash
 
@@ -197,7 +196,7 @@ def _measure(
     store, confirm_id = night.store(), night.name.confirm_id
     machine = place.look(night.suite)
     suite_name = night.request.suite_name
-    whole = plan_of(suite_name, without_missing(night.suite, machine.workloads)[0], machine)
+    whole = plan_of(suite_name, night.suite, machine, may_skip=True)
     of_two, pythons = None, {}
     if night.keys.last_good is not None:
         pythons = {LAST_GOOD: Path(night.keys.last_good)}

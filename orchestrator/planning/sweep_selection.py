@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from cudnn_sweep.analysis.storing.progress import StoredTrial, SweepState, planned, sweep_states
+from cudnn_sweep.analysis.storing.progress import StoredTrial, SweepState, planned
 from cudnn_sweep.analysis.storing.store import Store, check_id
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.plan import Plan, Shard
@@ -167,7 +167,7 @@ def _shared(
     sweep_id: str,
 ) -> SweepChoice:
     """Whichever shard comes first opens it."""
-    states = sweep_states(store.stored_trials(sweep_id).values())
+    states = [state for state in store.sweeps() if state.sweep_id == sweep_id]
     if not states:
         return _new(chosen, selection, "a new sweep with this name")
     (state,), asked = states, f"--sweep-id {sweep_id}"
@@ -202,12 +202,13 @@ def _new(plan: Plan, selection: SweepSelection, reason: str) -> SweepChoice:
 
 def _resumed(store: Store, state: SweepState, plan: Plan, selection: SweepSelection) -> SweepChoice:
     own = selection.part(plan)
+    there = f"{state.recorded} of {state.plan_trials} trials are recorded"
+    reason = f"resuming {state.sweep_id}: {there}" + _which_part(selection, plan, own)
     stored = store.stored_trials(state.sweep_id)
     done = {key for key, trial in stored.items() if _counts(trial, selection)}
-    there = f"{state.recorded} of {state.plan_trials} trials are recorded"
     return SweepChoice(
         sweep_id=state.sweep_id,
-        reason=f"resuming {state.sweep_id}: {there}" + _which_part(selection, plan, own),
+        reason=reason,
         resumed=True,
         plan_hash=state.plan_hash,
         plan_trials=state.plan_trials,
