@@ -2,13 +2,11 @@
 WorkloadError, ClusterError and AnalysisError of the other folders.
 
 OrchestratorError
-├── SpecError          what was asked for cannot be planned
+├── SpecError          what was asked for cannot be planned, scheduled or reproduced
 ├── SweepBusyError     another launch is running this sweep
 ├── ServerError        a fork server would not start or died
 ├── UnfinishedError    what the launch needs to go on is gone
-├── ScheduleError      this machine does not take a schedule
 ├── WebhookError       news could not be delivered
-├── ReproError         torch alone cannot reproduce a case or a trial
 └── OutputError        a file that the user named cannot be written
 """
 
@@ -33,16 +31,8 @@ class UnfinishedError(OrchestratorError):
     """Something that the launch needs is gone."""
 
 
-class ScheduleError(OrchestratorError):
-    """Says which command refused, in its own words."""
-
-
 class WebhookError(OrchestratorError):
     """Names the host; the rest of the URL is a secret."""
-
-
-class ReproError(OrchestratorError):
-    """Names the case or the trial, and why a script of torch alone cannot reproduce it."""
 
 
 class OutputError(OrchestratorError):

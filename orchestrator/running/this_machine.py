@@ -50,7 +50,7 @@ class ThisMachine:
         asked = gpus_asked(suite.gpus, machine)
         if asked.gpus[:1] == machine.gpus[:1]:
             return asked
-        # the GPU that it told of was of another model
+        # the default GPU is another model: survey the requested one
         return self._survey(suite, asked.gpu_uuids)
 
     def _survey(self, suite: SuiteSpec, gpu_uuids: Sequence[str] = ()) -> Survey:
@@ -155,36 +155,30 @@ def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Itera
     Raises SweepBusyError where another sweep still has one after `wait_s`. Processes that are no sweep's keep
     nobody from measuring after that: trials beside them are marked.
     """
-    waiting = _Waiting(wait_s, console)
+    ends, told = time.monotonic() + wait_s, ""
+
+    def goes_on(reason: str) -> bool:
+        """Says what is waited for, once, and waits for the next look; False where the time is up."""
+        nonlocal told
+        if time.monotonic() >= ends:
+            return False
+        if reason != told:
+            say(console, f"Waiting, {wait_s / 60:g} minutes at most: {reason}")
+        told = reason
+        time.sleep(LOOK_S)
+        return True
+
     with ExitStack() as held:
         while True:
             try:
                 held.enter_context(measuring_lock(list(uuids) or ["cpu"]))
                 break
             except SweepBusyError as error:
-                if not waiting.goes_on(str(error)):
+                if not goes_on(str(error)):
                     raise
-        while (busy := _busy(uuids) if wait_s else None) and waiting.goes_on(busy):
+        while (busy := _busy(uuids) if wait_s else None) and goes_on(busy):
             pass
         yield
-
-
-class _Waiting:
-    def __init__(self, wait_s: float, console: Console) -> None:
-        self._wait_s = wait_s
-        self._ends = time.monotonic() + wait_s
-        self._console = console
-        self._told = ""
-
-    def goes_on(self, reason: str) -> bool:
-        """Says what is waited for, once, and waits for the next look; False where the time is up."""
-        if time.monotonic() >= self._ends:
-            return False
-        if reason != self._told:
-            say(self._console, f"Waiting, {self._wait_s / 60:g} minutes at most: {reason}")
-            self._told = reason
-        time.sleep(LOOK_S)
-        return True
 
 
 def _busy(uuids: Sequence[str]) -> str | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.user_folders import config_home, state_home
-from cudnn_sweep.orchestrator.errors import ScheduleError
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of
 from cudnn_sweep.orchestrator.nightly.request import check_python
 from cudnn_sweep.orchestrator.nightly.webhook import find_webhook
@@ -65,7 +65,7 @@ class Entry:
     def __post_init__(self) -> None:
         for text in (str(self.launch_file), *self.program, str(self.log)):
             if not text.isprintable():
-                raise ScheduleError(
+                raise SpecError(
                     f"{text!r}: a schedule takes no path with line breaks or other signs "
                     "that cannot be printed"
                 )
@@ -114,10 +114,10 @@ class Scheduled:
 
 
 def parse_time(text: str) -> time:
-    """Raises ScheduleError for all but HH:MM."""
+    """Raises SpecError for all but HH:MM."""
     found = HOURS_AND_MINUTES.fullmatch(text)
     if found is None:
-        raise ScheduleError(f"--at takes HH:MM, from 00:00 to 23:59; found {text!r}")
+        raise SpecError(f"--at takes HH:MM, from 00:00 to 23:59; found {text!r}")
     return time(int(found[1]), int(found[2]))
 
 
@@ -147,7 +147,7 @@ def unit_files(launch_file: Path) -> tuple[Path, Path]:
 
 
 def choose(by: str | None) -> str:
-    """`by`, or else the first that this machine has. Raises ScheduleError."""
+    """`by`, or else the first that this machine has. Raises SpecError."""
     reasons = []
     for each, why_not in ((SYSTEMD, _why_no_systemd), (CRON, _why_no_cron)):
         if by in (None, each):
@@ -155,7 +155,7 @@ def choose(by: str | None) -> str:
             if reason is None:
                 return each
             reasons.append(f"{each}: {reason}")
-    raise ScheduleError(f"nothing can be scheduled here; {'; '.join(reasons)}")
+    raise SpecError(f"nothing can be scheduled here; {'; '.join(reasons)}")
 
 
 def install(entry: Entry, by: str) -> None:
@@ -278,12 +278,12 @@ def _remove_line(launch_file: Path) -> bool:
 
 
 def _crontab() -> str:
-    """Raises ScheduleError where it cannot be read: taken for an empty one, it would be overwritten."""
+    """Raises SpecError where it cannot be read: taken for an empty one, it would be overwritten."""
     if shutil.which("crontab") is None:
         return ""
     answer = _ask("crontab", "-l")
     if answer.returncode and not NO_CRONTAB.search(answer.stderr):
-        raise ScheduleError(f"`crontab -l`: {_complaint(answer)}")
+        raise SpecError(f"`crontab -l`: {_complaint(answer)}")
     return "" if answer.returncode else answer.stdout
 
 
@@ -296,7 +296,7 @@ def _ask(*words: str, given: str | None = None) -> subprocess.CompletedProcess[s
             command, input=data, capture_output=True, timeout=COMMAND_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise ScheduleError(f"`{' '.join(words)}` gave no answer in {COMMAND_LIMIT_S} s") from None
+        raise SpecError(f"`{' '.join(words)}` gave no answer in {COMMAND_LIMIT_S} s") from None
     said, complaint = (each.decode(errors="surrogateescape") for each in (done.stdout, done.stderr))
     return subprocess.CompletedProcess(command, done.returncode, said, complaint)
 
@@ -304,7 +304,7 @@ def _ask(*words: str, given: str | None = None) -> subprocess.CompletedProcess[s
 def _order(*words: str, given: str | None = None) -> None:
     answer = _ask(*words, given=given)
     if answer.returncode:
-        raise ScheduleError(f"`{' '.join(words)}`: {_complaint(answer)}")
+        raise SpecError(f"`{' '.join(words)}`: {_complaint(answer)}")
 
 
 def _complaint(answer: subprocess.CompletedProcess[str]) -> str:

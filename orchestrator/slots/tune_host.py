@@ -28,8 +28,8 @@ from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import Standing, standings, standings_text
 from cudnn_sweep.orchestrator.recording.recorder import (
     MAX_LOST,
-    GroupRecorder,
     Progress,
+    Recorder,
     configs_to_fail,
 )
 from cudnn_sweep.orchestrator.slots.lost import (
@@ -137,7 +137,7 @@ class BlockRunner(tune.Trainable):
 
     def _begin(self, trial: Trial) -> int | None:
         assert self._slot is not None
-        begin = self._recorder.begin.remote(trial.trial_id, trial.position, self._slot.name)
+        begin = self._recorder.begin.remote(trial.trial_id, self._slot.name)
         attempt: int | None = ray.get(begin)
         return attempt
 
@@ -240,7 +240,7 @@ class Host:
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
         busy = min(slots.count, sum(1 for _ in session.plan.blocks()))
         self.recorder: Any = (
-            ray.remote(GroupRecorder)
+            ray.remote(Recorder)
             .options(**options)
             .remote(results, followed=followed, configs=configs_to_fail(session))
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.orchestrator.errors import ScheduleError
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.schedule.schedule import Entry, parse_time, with_entry, without
 
 PARTS = ["$(touch pwned)", "`touch pwned`", "; touch pwned #", "\n* * * * * touch pwned", " ", "\t"]
@@ -47,7 +47,7 @@ def test_schedule_runs_what_it_is_for_or_is_refused(
                 program=(str(program),),
                 at=parse_time("02:30"),
             )
-        except ScheduleError:
+        except SpecError:
             ends["refused"] += 1
             continue
         try:

@@ -3,6 +3,7 @@
 It runs whole plans in seconds through the same records and the same store, to try out what follows.
 """
 
+import asyncio
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -329,6 +330,7 @@ def _ran(machine: FakeMachine, session: Session, store: Store, budget_s: float |
     """One session, by the fake's own clock."""
     environments = {"": machine.environment(), LAST_GOOD: machine.last_good(Path())}
     recorder, elapsed_s = Recorder(store.location), 0.0
+    loop = asyncio.Runner()
     blocks = dict(session.plan.blocks())
     asking = queue_of(session, lambda: standings(store, session))
     while not asking.is_over():
@@ -337,7 +339,7 @@ def _ran(machine: FakeMachine, session: Session, store: Store, budget_s: float |
         for trial in blocks[block]:
             began = datetime.combine(machine.night, BEGINS) + timedelta(seconds=elapsed_s)
             elapsed_s += machine.script.trial_s
-            attempt = recorder.begin(trial.trial_id, trial.position, UUID)
+            attempt = recorder.begin(trial.trial_id, UUID)
             made_up = FakeTrial(
                 script=machine.script, trial=trial, night=machine.night, sweep_id=session.sweep_id
             )
@@ -351,8 +353,9 @@ def _ran(machine: FakeMachine, session: Session, store: Store, budget_s: float |
                     attempt=attempt,
                     attempt_id=uuid4().hex,
                 )
-                recorder.record(record)
+                loop.run(recorder.record(record))
         asking.done(block)
         if budget_s is not None and elapsed_s > budget_s:
             asking.time_is_up()
-    return recorder.finish(session.sweep_id, session.fallback_folders())
+    with loop:
+        return loop.run(recorder.finish(session.sweep_id, session.fallback_folders()))

@@ -20,7 +20,7 @@ class FakeProc:
         self.now = 0.0
         for pid, parent, command in (
             (ROOT, 1, "sweep\0launch"),
-            (RECORDER, ROOT, "ray::GroupRecorder"),
+            (RECORDER, ROOT, "ray::Recorder"),
             (FORK_SERVER, ROOT, f"python\0-m\0{SERVER}"),
             (TRIAL, FORK_SERVER, f"python\0-m\0{SERVER}"),
         ):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cudnn_sweep.orchestrator.errors import ScheduleError
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine, FakeScript
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.schedule import schedule
@@ -122,7 +122,7 @@ def test_timer_goes_where_no_manager_answers(
     assert not schedule.find(mine) and not schedule.remove(mine)
     assert all(key_of(other) in path.name for path in folder.rglob("cudnn-sweep-*"))
     assert len(list(folder.rglob("cudnn-sweep-*"))) == 3
-    with pytest.raises(ScheduleError, match="no command `systemctl`; crontab: .* `crontab`"):
+    with pytest.raises(SpecError, match="no command `systemctl`; crontab: .* `crontab`"):
         schedule.choose(None)
 
 
@@ -192,7 +192,7 @@ def test_crontab_that_cannot_be_read_is_not_overwritten(
         schedule.install(entry, CRON)
         assert kept.read_text() == f"{entry.line}\n"
         return
-    with pytest.raises(ScheduleError, match="`crontab -l`: disk error"):
+    with pytest.raises(SpecError, match="`crontab -l`: disk error"):
         schedule.install(entry, CRON)
     assert not kept.exists()
 
