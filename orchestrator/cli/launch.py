@@ -20,8 +20,6 @@ def launch(options: LaunchOptions) -> None:
         raise typer.BadParameter(
             "--at needs --manifest; on this machine use `sweep schedule install`"
         )
-    if options.try_ and not options.dry_run:
-        raise typer.BadParameter("--try needs --dry-run")
     if options.ask and not options.dry_run:
         raise typer.BadParameter("--ask needs --dry-run")
     if options.json and not is_run:
