@@ -13,7 +13,7 @@ from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from cudnn_sweep.orchestrator.doctor.check import Check
+    from cudnn_sweep.orchestrator.doctor.checks import Check
 
 PLAIN_WIDTH = 100  # columns where the output is no terminal
 STATE_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
@@ -45,7 +45,7 @@ def doctor(
     code 0: no problem, perhaps warnings. 1: a problem.
     """
     from cudnn_sweep.orchestrator.cli.failing import leave
-    from cudnn_sweep.orchestrator.doctor.check import worst
+    from cudnn_sweep.orchestrator.doctor.checks import worst
     from cudnn_sweep.orchestrator.doctor.examine import examine
     from cudnn_sweep.orchestrator.planning.spec import results_of_the_launch_file
     from cudnn_sweep.orchestrator.showing.say import console_here, say

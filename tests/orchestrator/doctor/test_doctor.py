@@ -13,16 +13,14 @@ import pytest
 
 from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.cluster.local import local_ray
+from cudnn_sweep.orchestrator.doctor import checks
 from cudnn_sweep.orchestrator.doctor import examine as self_test
-from cudnn_sweep.orchestrator.doctor import gpu_checks
-from cudnn_sweep.orchestrator.doctor.check import Check
+from cudnn_sweep.orchestrator.doctor.checks import Check, check_gpus, check_storage
 from cudnn_sweep.orchestrator.doctor.examine import (
     check_pair,
     check_pairs,
     examine,
 )
-from cudnn_sweep.orchestrator.doctor.gpu_checks import check_gpus
-from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import Pinning
 from cudnn_sweep.orchestrator.locks import sweep_lock as locks
@@ -48,7 +46,7 @@ def without_gpu(machine: Survey) -> Survey:
 @pytest.fixture
 def with_gpu(machine: Survey, monkeypatch: pytest.MonkeyPatch) -> Survey:
     pinned = {"GPU-0": Pinning(cpus=frozenset({1, 2, 3, 65, 66, 67}), node=0)}
-    monkeypatch.setattr(gpu_checks, "pinning_of", lambda uuid, _: pinned.get(uuid))
+    monkeypatch.setattr(checks, "pinning_of", lambda uuid, _: pinned.get(uuid))
     where = replace(
         machine.environment,
         device="cuda",
