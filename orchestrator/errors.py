@@ -2,11 +2,12 @@
 WorkloadError, ClusterError and AnalysisError of the other folders.
 
 OrchestratorError
-├── SpecError          what was asked for cannot be planned, scheduled or reproduced
+├── SpecError          what was asked for cannot be planned or scheduled
 ├── SweepBusyError     another launch is running this sweep
 ├── ServerError        a fork server would not start or died
 ├── UnfinishedError    what the launch needs to go on is gone
 ├── WebhookError       news could not be delivered
+├── ReproError         torch alone cannot reproduce a case or a trial
 └── OutputError        a file that the user named cannot be written
 """
 
@@ -33,6 +34,10 @@ class UnfinishedError(OrchestratorError):
 
 class WebhookError(OrchestratorError):
     """Names the host; the rest of the URL is a secret."""
+
+
+class ReproError(OrchestratorError):
+    """Names the case or the trial, and why a script of torch alone cannot reproduce it."""
 
 
 class OutputError(OrchestratorError):

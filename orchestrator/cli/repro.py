@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cudnn_sweep.orchestrator.cli.launch_file_results import ResultsOption, asking, open_results
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.errors import ReproError
 
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.asking.database import Database
@@ -65,7 +65,7 @@ def _measured(name: str, database: "Database") -> dict[str, str | None]:
     rows = database.ask("field_cases").to_pylist()
     mine = [row for row in rows if row["case_id"] == name and row["gpu"]]
     if not mine:
-        raise SpecError(f"case {name} was not measured in these results; leave --results out")
+        raise ReproError(f"case {name} was not measured in these results; leave --results out")
     row = mine[0]
     value = None if row["value"] is None else f"{row['measure']} {number(row['value'])}"
     return {

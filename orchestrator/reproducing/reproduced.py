@@ -9,7 +9,7 @@ from cudnn_sweep.analysis.asking.queries import literal
 from cudnn_sweep.analysis.asking.settings import besides_usual, shortened, texts_of
 from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import milliseconds
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.errors import ReproError
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import rules_of
 from cudnn_sweep.workloads.cells.field_case import FieldCase, Side, find_field_case
@@ -32,7 +32,7 @@ class Reproduced:
 
 
 def reproduced(name: str, database: Database | None) -> Reproduced:
-    """A case by its id, or a trial of these results by its. Raises SpecError where torch alone cannot
+    """A case by its id, or a trial of these results by its. Raises ReproError where torch alone cannot
     do it.
     """
     from cudnn_sweep.workloads.cells.field_case import load_field_cases
@@ -40,18 +40,18 @@ def reproduced(name: str, database: Database | None) -> Reproduced:
     if name in load_field_cases():
         return of_case(find_field_case(name))
     if database is None:
-        raise SpecError(f"found {name!r}, which is no reported case; for a trial give --results")
+        raise ReproError(f"found {name!r}, which is no reported case; for a trial give --results")
     rows = database.query(
         f"select * from records where trial_id = {literal(name)} limit 1"
     ).to_pylist()
     if not rows:
-        raise SpecError(f"found {name!r}: neither a reported case nor a trial of these results")
+        raise ReproError(f"found {name!r}: neither a reported case nor a trial of these results")
     return of_trial(rows[0])
 
 
 def of_case(case: FieldCase) -> Reproduced:
     if not case.is_tested:
-        raise SpecError(f"case {case.id} cannot be reproduced here: {case.not_here}")
+        raise ReproError(f"case {case.id} cannot be reproduced here: {case.not_here}")
     sides = case.sides()
     names = case.contrast() if len(sides) == 2 else ("this cell",)
     if case.assumed:
@@ -69,10 +69,10 @@ def of_case(case: FieldCase) -> Reproduced:
 def of_trial(row: Mapping[str, Any]) -> Reproduced:
     trial = f"trial {row['trial_id']}"
     if row["out_channels"] is None:
-        raise SpecError(f"{trial} is of {row['workload']}: torch alone has no such workload")
+        raise ReproError(f"{trial} is of {row['workload']}: torch alone has no such workload")
     for name, axis in axes().items():
         if name not in KNOWN and row[name] not in (None, axis.usual):
-            raise SpecError(f"{trial} has {name} {row[name]}: a script knows none")
+            raise ReproError(f"{trial} has {name} {row[name]}: a script knows none")
     shape = tuple(row["input_shape"])
     spatial = len(shape) - 2
     problem = ConvProblem(
@@ -126,14 +126,14 @@ def _config(trial: str, row: Mapping[str, Any]) -> CudnnConfig:
     try:
         rules_of(config.errata)
     except ValueError as error:
-        raise SpecError(f"{trial} has errata that are no rules: {error}") from None
+        raise ReproError(f"{trial} has errata that are no rules: {error}") from None
     return config
 
 
 def _checked(what: str, sides: dict[str, Side]) -> dict[str, Side]:
     for side in sides.values():
         if side.problem is None:
-            raise SpecError(f"{what} is about {side.workload}: torch alone has no such network")
+            raise ReproError(f"{what} is about {side.workload}: torch alone has no such network")
         if side.regime != "fixed":
-            raise SpecError(f"{what} has inputs of other sizes ({side.regime}): a script has one")
+            raise ReproError(f"{what} has inputs of other sizes ({side.regime}): a script has one")
     return sides
