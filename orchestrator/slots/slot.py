@@ -94,11 +94,6 @@ class ForkedSlot:
     def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
         return Block(self, trials, begin).measure()
 
-    def run(self, trial: Trial, attempt: int) -> RunRecord:
-        """One trial by itself."""
-        (record,) = self.measure([trial], lambda _: attempt)
-        return record
-
     def start(
         self, trial: Trial, attempt: int, *, takes_turns: bool, beside: bool = False
     ) -> Running:
