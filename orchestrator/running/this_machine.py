@@ -130,8 +130,8 @@ def _telling_of_a_wait(own: str) -> Iterator[None]:
 
 @contextmanager
 def _importing(modules: Sequence[str]) -> Iterator[None]:
-    """Import them in a thread, for the length of the block or longer. One that fails is imported again where
-    it is used, and tells why there.
+    """Import modules in a thread beside the block. One that fails is imported again where it is used, and tells
+    why there.
     """
 
     def work() -> None:

@@ -211,9 +211,8 @@ class BlockSearcher(Searcher):
 
 
 class ActorsKept(FIFOScheduler):
-    """Has no trial preferred: Tune's own scheduler prefers one that waits for its actor to start, gives it
-    another's, and ends the one that was starting, so that a slot once lost never comes back. It also
-    looks at every trial there ever was, at every step.
+    """FIFO that never takes another trial's actor. Tune's default gives a waiting trial the actor of another and ends
+    the one that was starting, so that a lost slot never comes back; it also looks at every trial at every step.
     """
 
     def choose_trial_to_run(self, tune_controller: object) -> None:
@@ -250,7 +249,9 @@ class Host:
 
     def progress(self) -> Progress:
         """How far it is; may be asked from another thread while `run` runs."""
-        return self._with_standings(self._ask(self.recorder.progress.remote(), ANSWER_S))
+        progress = self._ask(self.recorder.progress.remote(), ANSWER_S)
+        progress.standings = self._standings
+        return progress
 
     def take(self) -> list[RunRecord]:
         """Records that became durable since the last time; may be asked from another thread."""
@@ -323,10 +324,6 @@ class Host:
     def finish(self, refuges: list[Path]) -> Progress:
         """Write what is held and compact; see Recorder.finish."""
         return self._ask(self.recorder.finish.remote(self._session.sweep_id, refuges))
-
-    def _with_standings(self, progress: Progress) -> Progress:
-        progress.standings = self._standings
-        return progress
 
     def _ask(self, answer: Any, timeout_s: float | None = None) -> Progress:
         try:
