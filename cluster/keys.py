@@ -101,7 +101,6 @@ def _pod(keys: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 Name = Annotated[str, AfterValidator(_name)]
-Image = Annotated[str, AfterValidator(_image)]
 
 
 class KubernetesKeys(BaseModel, frozen=True, extra="forbid"):
@@ -109,7 +108,7 @@ class KubernetesKeys(BaseModel, frozen=True, extra="forbid"):
 
     namespace: Name
     """Namespace of the RayJob."""
-    image: Image
+    image: Annotated[str, AfterValidator(_image)]
     """Image of all pods, with this version of our package, the Ray version that is installed here,
     and torch."""
     workers: PositiveInt
@@ -131,6 +130,4 @@ class KubernetesKeys(BaseModel, frozen=True, extra="forbid"):
     gpu_resource: str = "nvidia.com/gpu"
     """What a GPU is called there, as `nvidia.com/mig-1g.10gb`."""
     labels: dict[str, str] = {}
-    """Labels of the RayJob, as Kueue's `kueue.x-k8s.io/queue-name`."""
-    kubectl_image: Image | None = None
-    """An image with `kubectl` and `sh`, for nights."""
+    """Labels of the RayJob or RayCronJob, as Kueue's `kueue.x-k8s.io/queue-name`."""

@@ -47,7 +47,7 @@ def suite_of(
     options: AdviseOptions, replicates: Replicates, measure: MeasureSpec | None = None
 ) -> SuiteSpec:
     """One cell, `benchmark` off and on; without a GPU off alone."""
-    sizes = [_sizes(text) for text in options.input]
+    sizes = [read_sizes(text) for text in options.input]
     asked: dict[str, object] = {
         "workload": options.workload,
         "precision": options.precision,
@@ -145,7 +145,8 @@ def read_inputs(text: str | None) -> Inputs | None:
     return read_strict_text(f"inputs: {text}", "--inputs", ModelSpec).inputs
 
 
-def _sizes(text: str) -> Shape:
+def read_sizes(text: str) -> Shape:
+    """Of `--input`. Raises SpecError."""
     try:
         return none_empty(parse_sizes(text))
     except ValueError as error:

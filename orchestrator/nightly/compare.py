@@ -43,12 +43,11 @@ from cudnn_sweep.orchestrator.nightly.request import NightRequest
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, OWN_SOFTWARE, Plan, Trial, balanced
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import settings_of
-from cudnn_sweep.orchestrator.running.run_sweep import NightPlace, plan_of, tell_stopped
+from cudnn_sweep.orchestrator.running.run_sweep import Place, plan_of, tell_stopped
 from cudnn_sweep.orchestrator.showing.plan_text import cell_labels
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.expand import without_missing
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.hashes import content_hash
 
@@ -191,13 +190,13 @@ def measure_again(
 
 
 def _measure(
-    night: NightRequest, place: NightPlace, candidates: Sequence[Candidate], console: Console
+    night: NightRequest, place: Place, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
     """Each look adds blocks, of what is not settled by then."""
     store, confirm_id = night.store(), night.name.confirm_id
     machine = place.look(night.suite)
     suite_name = night.request.suite_name
-    whole = plan_of(suite_name, without_missing(night.suite, machine.workloads)[0], machine)
+    whole = plan_of(suite_name, night.suite, machine, may_skip=True)
     of_two, pythons = None, {}
     if night.keys.last_good is not None:
         pythons = {LAST_GOOD: Path(night.keys.last_good)}

@@ -39,7 +39,7 @@ from cudnn_sweep.orchestrator.nightly.webhook import News, tell
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.remote.clusters import Cluster
 from cudnn_sweep.orchestrator.remote.job import NightJob
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, NightPlace, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import DONE, Place, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import without_missing
 
@@ -254,7 +254,7 @@ def measured_and_compared(night: NightRequest, began: datetime, console: Console
 
 
 def _measure(
-    night: NightRequest, place: NightPlace, console: Console, skipped: dict[str, str]
+    night: NightRequest, place: Place, console: Console, skipped: dict[str, str]
 ) -> tuple[str, ...]:
     """Why it could not be; whatever was recorded by then is kept. `skipped` is filled."""
     try:
@@ -276,7 +276,7 @@ def _is_measured(night: NightRequest) -> bool:
     )
 
 
-def why_unfit(night: NightRequest, place: NightPlace) -> tuple[str, ...]:
+def why_unfit(night: NightRequest, place: Place) -> tuple[str, ...]:
     """What keeps it from being measured, a line each; nothing where all is well."""
     checks = list(place.checks(night.request.results))
     reasons = [

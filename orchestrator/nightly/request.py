@@ -23,7 +23,7 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOption
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import NightName, SweepSpec, launch_name
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of
-from cudnn_sweep.orchestrator.running.run_sweep import NightPlace
+from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec
 
@@ -39,7 +39,7 @@ class NightRequest:
     name: NightName
     host: str = field(default_factory=socket.gethostname)
     """The host that it was started on."""
-    place: NightPlace | None = None
+    place: Place | None = None
     """Where this process measures; None: nowhere."""
     destination: Destination | None = None
     webhook: Webhook | SpecError | None = None
@@ -112,7 +112,7 @@ def read_night(options: NightOptions, environment: Mapping[str, str]) -> NightRe
         )
     # each night as many: what a series is compared with stays
     request = replace(request, suite=request.suite.with_blocks(FIXED_BLOCKS), may_skip=True)
-    place: NightPlace | None = None
+    place: Place | None = None
     if options.fake is not None and fault is None:
         place = read_fake_machine(options.fake, request, night.date)
     elif isinstance(destination, Here):

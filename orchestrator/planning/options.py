@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 WRITTEN = re.compile(r"(?:decided(?::(\d+))?|(\d+))")
 ONCE = (
     "dry_run",
-    "try_",
     "ask",
     "new",
     "detach",
@@ -64,9 +63,6 @@ class LaunchOptions:
         typer.Option(min=0.1, help="Time limit; overrides `budget_minutes` of the launch file."),
     ] = None
     dry_run: Annotated[bool, "Print the plan and run nothing."] = False
-    try_: Annotated[
-        bool, typer.Option("--try", help="With --dry-run: run one short process of each cell.")
-    ] = False
     ask: Annotated[bool, "With --dry-run: ask a running cluster for its GPUs."] = False
     resume: Annotated[
         str | None, typer.Option(metavar="SWEEP_ID", help="Resume this sweep and no other.")
@@ -91,7 +87,7 @@ class LaunchOptions:
         str | None,
         typer.Option(
             metavar="HH:MM",
-            help="With --manifest: print a CronJob that runs every night at this time (UTC).",
+            help="With --manifest: print a RayCronJob that runs every night at this time (UTC).",
         ),
     ] = None
     results_asked: str | None = None

@@ -29,10 +29,10 @@ def contrasts_of(configs: Iterable[CudnnConfig]) -> tuple[Contrast, ...]:
 
 
 def contrasts_in(plan: Plan) -> tuple[Contrast, ...]:
-    of_cells: dict[str, set[CudnnConfig]] = {}
+    of_cells: dict[str, list[CudnnConfig]] = {}
     for trial in plan.trials:
-        of_cells.setdefault(trial.cell.cell_id, set()).add(trial.config)
-    distinct = {tuple(sorted(configs, key=str)) for configs in of_cells.values()}
+        of_cells.setdefault(trial.cell.cell_id, []).append(trial.config)
+    distinct = {tuple(sorted(set(configs), key=str)) for configs in of_cells.values()}
     found = (
         contrast for configs in sorted(distinct, key=str) for contrast in contrasts_of(configs)
     )

@@ -88,10 +88,6 @@ class Cluster:
         return self._launch(request, console)
 
     def show(self, request: SweepRequest, console: Console) -> int:
-        if request.options.try_:
-            raise SpecError(
-                "--try: cells are tried only on this machine, but the launch file names a cluster"
-            )
         self._show_start(console)
         if request.options.ask:
             self._do(self._job(request), console)

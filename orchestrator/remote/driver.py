@@ -31,8 +31,7 @@ from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
-from cudnn_sweep.orchestrator.doctor.check import Check
-from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
+from cudnn_sweep.orchestrator.doctor.checks import Check, check_storage
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.gpus.choice import models_asked, models_missing, share_of
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
@@ -80,7 +79,7 @@ EVERY_S = 1.0
 
 
 class TheseNodes:
-    """A NightPlace. It says how its sessions go to whoever follows the job, whether anybody does or not."""
+    """A Place. It says how its sessions go to whoever follows the job, whether anybody does or not."""
 
     def __init__(self, nodes: list[Node], choice: GpuChoice, sweeps: int) -> None:
         """`sweeps`: how many the job runs, this one among them."""

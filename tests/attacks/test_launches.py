@@ -58,7 +58,7 @@ COLUMNS += ["attempt_id", "repeats_block"]
 ROLES = {
     "worker": "ray::ResourceTrainable",
     "fork server": "cudnn_sweep.orchestrator.process.server",
-    "recorder": "ray::GroupRecorder",
+    "recorder": "ray::Recorder",
     "raylet": "raylet/raylet",
     "GCS": "gcs_server",
     "gate": "ray::SlotGate",

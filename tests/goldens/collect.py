@@ -38,7 +38,7 @@ from cudnn_sweep.analysis.storing.stored import open_stored
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.cli import app
-from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, Probes, examine
+from cudnn_sweep.orchestrator.doctor.examine import examine
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine, FakeScript
 from cudnn_sweep.orchestrator.nightly.night import run_night
@@ -54,6 +54,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import plan_of
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.hashes import text_hash
 from cudnn_sweep.workloads.survey import Survey, workload_facts
 from tests.made_up_night import nights_like_it
@@ -238,9 +239,8 @@ class Goldens:
         """On the fake machine, with each fake GPU, quickly. What it says of this machine is left out."""
         place = FakeMachine(script=FakeScript(), night=FAKE_NIGHTS[0])
         machine = place.look(load_suite("quick"))
-        options = DoctorOptions(results=str(self._folder / "new"), self_test_s=0.0, quick=True)
-        probes = Probes(survey=lambda: machine, ray=lambda: 1.0)
-        kinds = (
+        results = str(self._folder / "new")
+        kinds: tuple[MonitorKind, ...] = (
             "fake_calm",
             "fake_shared",
             "fake_throttled",
@@ -248,13 +248,15 @@ class Goldens:
             "fake_slice",
             "off",
         )
-        return {
-            kind: [
-                asdict(each) | ({"found": ""} if each.name in OF_THIS_MACHINE else {})
-                for each in examine(replace(options, telemetry=kind), probes)  # type: ignore[arg-type]
-            ]
-            for kind in kinds
-        }
+        looks = "cudnn_sweep.orchestrator.doctor.examine.look_at_this_machine"
+        with patch(looks, lambda: machine):
+            return {
+                kind: [
+                    asdict(each) | ({"found": ""} if each.name in OF_THIS_MACHINE else {})
+                    for each in examine(results, 0.0, kind, quick=True)
+                ]
+                for kind in kinds
+            }
 
     def _commands(self, commands: str) -> str:
         """What commands print, and their exit codes: `$ command`, `[code]`, output and messages. They look at the
