@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.words import one_line
 from cudnn_sweep.orchestrator.reproducing.reproduced import Reproduced
 from cudnn_sweep.workloads.cells.config import (
@@ -185,28 +184,3 @@ for number, name in itertools.product(range(5), SETTINGS):  # each a fresh proce
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context('fork')) as fresh:
         print(name, number, *fresh.submit(measure, name).result(), sep='\\t', flush=True)
 """.splitlines()
-
-
-def issue(case: Reproduced, today: Mapping[str, str | None]) -> str:
-    """`today`: what the store or this machine says of versions, route and times; what is unknown is left
-    out. Ends in a line break.
-    """
-    facts = {key: value for key, value in {**today, **case.stored}.items() if value}
-    said = [f"Reported: {case.address}"] if case.address else []
-    said += [f"Claim: {case.claim}"] if case.claim else []
-    lines = [
-        f"### {escaped(case.title)}",
-        "",
-        *said,
-        *([""] if said else []),
-        "| | |",
-        "|---|---|",
-        *(f"| {key} | {escaped(value)} |" for key, value in facts.items()),
-        "",
-        "To reproduce it with torch alone (five fresh processes a setting, each time printed):",
-        "",
-        "```python",
-        script(case).rstrip(),
-        "```",
-    ]
-    return "\n".join(lines) + "\n"

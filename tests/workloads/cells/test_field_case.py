@@ -1,15 +1,15 @@
-"""Reported cases are read, their sides built and their claims checked when they are read."""
-
-from pathlib import Path
+"""Reported cases: each bundled line says what can be tested, and its sides are built."""
 
 import pytest
 
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.field_case import (
+    ALL_SIZES,
+    FIELD,
+    SETTINGS,
     FieldCase,
     find_field_case,
     load_field_cases,
-    read_field_case,
 )
 from cudnn_sweep.workloads.errors import WorkloadError
 
@@ -40,27 +40,46 @@ CASE = {
 
 
 def case(**columns: str) -> FieldCase:
-    return read_field_case(CASE | columns)
+    return FieldCase(**CASE | columns)
 
 
-def read(file: Path) -> FieldCase:
-    """What it has otherwise is this file; without a column where that is `-`."""
-    row = CASE | dict(each.split("=", 1) for each in file.read_text().split())
-    return read_field_case({key: value for key, value in row.items() if value != "-"})
+RATIOS = {"wall", "device", "memory", "cold"}
+VALUES = {
+    "roofline",
+    "device_ms",
+    "cold_ms",
+    "first_over_second",
+    "failed",
+    "unrepeatable",
+    "outside_cudnn",
+}
+KINDS = {"config", "precision", "layout", "sizes"}
 
 
-def test_most_bundled_cases_can_be_tested() -> None:
+def test_bundled_cases_are_complete_and_most_can_be_tested() -> None:
     cases = load_field_cases()
     assert sum(case.is_tested for case in cases.values()) >= 40
-    assert len(cases) >= 50
+    rows = FIELD.joinpath("cases.csv").read_text(encoding="utf-8").splitlines()
+    assert len(cases) == len(rows) - 1, "no id comes twice"
     assert all(case.address.startswith("https://") and case.claim for case in cases.values())
 
 
-def test_every_side_of_a_bundled_case_has_an_output() -> None:
-    for each in load_field_cases().values():
-        for side in each.sides() if each.is_tested else ():
-            if side.problem is not None:
-                assert min(side.problem.output_shape(side.input_shape)) > 0, each.id
+@pytest.mark.parametrize("each", load_field_cases().values(), ids=lambda each: each.id)
+def test_line_of_a_bundled_case_says_what_docs_allow(each: FieldCase) -> None:
+    if not each.is_tested:
+        assert each.kind in {"version", "execution", "other"}
+        return
+    changed = {word.partition("=")[0] for word in each.candidate.split()}
+    kinds = {key if key in KINDS else "sizes" if key in ALL_SIZES else "config" for key in changed}
+    assert kinds == (set() if each.kind == "bound" else {each.kind})
+    assert each.measure in (VALUES | {"choices"} if each.kind == "bound" else RATIOS)
+    assert each.holds in {"above", "below", "within"}
+    assert float(each.bound) > 1 or each.holds != "within"
+    for side in each.sides():
+        assert {type(getattr(side.config, name)) for name in changed & SETTINGS} <= {bool, int}
+        if side.problem is not None:
+            assert each.operation.endswith(f"{len(side.input_shape) - 2}d")
+            assert min(side.problem.output_shape(side.input_shape)) > 0
 
 
 def test_candidate_differs_from_the_baseline_in_what_it_names_alone() -> None:
