@@ -11,15 +11,16 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict
 from functools import wraps
 from importlib import import_module
 from time import monotonic
 from types import FrameType, ModuleType, TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
-from cudnn_sweep.workloads.auditing.convolutions import Convolutions
+from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_at, new_in_tail
 from cudnn_sweep.workloads.auditing.findings import (
     SCHEMA_VERSION,
     Convolution,
@@ -34,6 +35,8 @@ from cudnn_sweep.workloads.auditing.models import Models
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
 from cudnn_sweep.workloads.auditing.writes import Frames, Writes, variables_now, without_ours
 
+T = TypeVar("T")
+
 VARIABLE = "CUDNN_SWEEP_AUDIT"
 """JSON: `findings`, the file to write; `steps`, or null; `python_path`, the user's PYTHONPATH, or null;
 `modules`, the folder of the script."""
@@ -46,71 +49,87 @@ DIRECT = "convolutions from C++ extensions, torch.ops or torch.convolution"
 
 
 class Elsewhere:
-    """Counts what happens where an audit does not look."""
+    """Counts what happens where an audit does not look: forks, Python processes and replays of graphs."""
 
     def __init__(self) -> None:
-        self.forks = self.pythons = self.replays = 0
+        self.counts: Counter[str] = Counter()
 
     def watch_processes(self) -> None:
-        os.register_at_fork(after_in_parent=self._forked)
+        os.register_at_fork(after_in_parent=self._counting("forks", lambda: None))
         import _posixsubprocess
 
         for module, name in ((subprocess, "_fork_exec"), (_posixsubprocess, "fork_exec")):
             if hasattr(module, name):
-                setattr(module, name, self._noting_start(getattr(module, name)))
+                setattr(module, name, self._counting("pythons", getattr(module, name), _is_python))
 
     def watch_graphs(self, torch: ModuleType) -> None:
-        replay = torch.cuda.CUDAGraph.replay
+        graph = torch.cuda.CUDAGraph
+        graph.replay = self._counting("replays", graph.replay)
 
-        @wraps(replay)
-        def noting(graph: Any) -> Any:
-            self.replays += 1
-            return replay(graph)
+    def _counting(
+        self, what: str, call: Callable[..., T], counts: Callable[..., bool] = lambda *_: True
+    ) -> Callable[..., T]:
+        @wraps(call)
+        def counted(*args: Any) -> T:
+            self.counts[what] += counts(*args)
+            return call(*args)
 
-        torch.cuda.CUDAGraph.replay = noting
-
-    def _forked(self) -> None:
-        self.forks += 1
-
-    def _noting_start(self, start: Callable[..., int]) -> Callable[..., int]:
-        @wraps(start)
-        def noting(args: Any, *rest: Any) -> int:
-            if args and os.path.basename(os.fsdecode(args[0])).startswith("python"):
-                self.pythons += 1
-            return start(args, *rest)
-
-        return noting
+        return counted
 
     def not_seen(
         self,
-        convolutions: Iterable[Convolution],
-        models: Iterable[Model],
+        convolutions: Collection[Convolution],
+        models: Collection[Model],
         transformed: int,
-        flags_from_elsewhere: list[str],
     ) -> tuple[NotSeen, ...]:
-        found = {"other processes": self._processes()}
+        forks, pythons, replays = (self.counts[each] for each in ("forks", "pythons", "replays"))
+        signs = {
+            "other processes": [
+                _if(forks, _count(forks, "process", "es") + " forked, as DataLoader's workers are"),
+                _if(pythons, _count(pythons, "Python process", "es") + " started"),
+            ]
+        }
         if "torch" in sys.modules:
-            replays, vmaps = f"graphs were replayed {_times(self.replays)}", _times(transformed)
-            found = {
-                BACKWARD: _backward(tuple(convolutions)),
-                "convolutions in compiled code": _compiled(tuple(models)),
-                "convolutions in TorchScript": _scripted(tuple(models)),
-                "convolutions in a CUDA graph": [replays] if self.replays else [],
-                "convolutions in torch.func.vmap and its like": [f"called {vmaps}"]
-                if transformed
-                else [],
+            passed = sum(each.first_backward_s is not None for each in convolutions)
+            of_all = f"{passed} of {len(convolutions)} distinct convolutions had one"
+            counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+            graphs = counters["stats"]["unique_graphs"] if "stats" in counters else 0
+            made = f"torch.compile made {_count(graphs, 'graph')}"
+            signs = {
+                BACKWARD: [_if(passed, of_all)],
+                "convolutions in compiled code": [*_unseen(models, "compiled"), _if(graphs, made)],
+                "convolutions in TorchScript": _unseen(models, "scripted"),
+                "convolutions in a CUDA graph": [
+                    _if(replays, f"graphs were replayed {_count(replays, 'time')}")
+                ],
+                "convolutions in torch.func.vmap and its like": [
+                    _if(transformed, f"called {_count(transformed, 'time')}")
+                ],
                 DIRECT: [],
-                "flags that C++ code sets": flags_from_elsewhere,
-                **found,
+                "flags that C++ code sets": [],
+                **signs,
             }
         return tuple(
-            NotSeen(what=what, evidence="; ".join(told) or None) for what, told in found.items()
+            NotSeen(what=what, evidence="; ".join(filter(None, texts)) or None)
+            for what, texts in signs.items()
         )
 
-    def _processes(self) -> list[str]:
-        forked = f"{_count(self.forks, 'process', 'es')} forked, as DataLoader's workers are"
-        started = f"{_count(self.pythons, 'Python process', 'es')} started"
-        return [*([forked] if self.forks else []), *([started] if self.pythons else [])]
+
+def _is_python(arguments: Any, *_: Any) -> bool:
+    return bool(arguments) and os.path.basename(os.fsdecode(arguments[0])).startswith("python")
+
+
+def _unseen(models: Iterable[Model], why: str) -> list[str]:
+    mine = (each for each in models if each.unseen == why)
+    return [f"{each.name} has some and was called {_count(each.calls, 'time')}" for each in mine]
+
+
+def _if(number: int, text: str) -> str:
+    return text if number else ""
+
+
+def _count(number: int, what: str, plural: str = "s") -> str:
+    return f"{number:,} {what}{plural if number != 1 else ''}"
 
 
 class LimitReached(SystemExit):
@@ -244,6 +263,7 @@ class _Audit:
 
     def _findings(self) -> Findings:
         torch, convolutions, models = self._torch, self._convolutions.found(), self._models.found()
+        calls = self._convolutions.calls()
         cuda_used = torch is not None and torch.cuda.is_initialized()
         return Findings(
             schema_version=SCHEMA_VERSION,
@@ -260,20 +280,15 @@ class _Audit:
             flags_at_start=self._flags_at_start,
             flags_at_end=self._writes.flags(),
             variables_at_start=self._variables_at_start,
-            calls=self._convolutions.calls(),
+            calls=calls,
             threads=self._convolutions.threads(),
             not_told_apart=self._convolutions.not_told_apart(),
-            arrivals=self._convolutions.arrivals(),
-            new_in_last_tenth=self._convolutions.new_in_last_tenth(),
+            arrivals=arrivals_at(self._convolutions.arrived(), calls),
+            new_in_last_tenth=new_in_tail(self._convolutions.arrived(), calls),
             convolutions=convolutions,
             models=models,
             own_errors=tuple(sorted(self._own.texts)),
-            not_seen=self._elsewhere.not_seen(
-                convolutions,
-                models,
-                self._convolutions.transformed,
-                self._writes.from_elsewhere(),
-            ),
+            not_seen=self._elsewhere.not_seen(convolutions, models, self._convolutions.transformed),
         )
 
 
@@ -283,31 +298,3 @@ def _cudnn_version(torch: ModuleType) -> int | None:
     except RuntimeError:  # another than torch was built with
         return None
     return version
-
-
-def _backward(convolutions: tuple[Convolution, ...]) -> list[str]:
-    passed = sum(each.first_backward_s is not None for each in convolutions)
-    return [f"{passed} of {len(convolutions)} distinct convolutions had one"] if passed else []
-
-
-def _compiled(models: tuple[Model, ...]) -> list[str]:
-    named = [_called(each) for each in models if each.unseen == "compiled"]
-    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
-    graphs = counters["stats"]["unique_graphs"] if "stats" in counters else 0
-    return [*named, *([f"torch.compile made {_count(graphs, 'graph', 's')}"] if graphs else [])]
-
-
-def _scripted(models: tuple[Model, ...]) -> list[str]:
-    return [_called(each) for each in models if each.unseen == "scripted"]
-
-
-def _called(model: Model) -> str:
-    return f"{model.name} has some and was called {_times(model.calls)}"
-
-
-def _times(number: int) -> str:
-    return _count(number, "time", "s")
-
-
-def _count(number: int, what: str, plural: str) -> str:
-    return f"{number:,} {what}{plural if number != 1 else ''}"

@@ -109,7 +109,6 @@ class Models:
         self._ending = ending
         self._by_kind: dict[tuple[type, str], ModelCalls] = {}
         self._by_module: WeakKeyDictionary[Module, tuple[ModelCalls, bool]] = WeakKeyDictionary()
-        self._plain_call: Callable[..., Any] = _call_of_any_module
         self._torch: Any = None
 
     def found(self) -> tuple[Model, ...]:
@@ -120,8 +119,7 @@ class Models:
     def watch(self, torch: ModuleType) -> None:
         global _models, _plain_call, _is_compiling
         self._torch = torch
-        self._plain_call = torch.nn.Module.__call__
-        _models, _plain_call = self, self._plain_call
+        _models, _plain_call = self, torch.nn.Module.__call__
         _is_compiling = torch.compiler.is_dynamo_compiling
         self._convolutions.outside = self._look_outside
         for of_torch in (torch.nn.DataParallel, torch.jit.ScriptModule):
@@ -187,7 +185,7 @@ class Models:
 
     def _watch_class(self, class_: type) -> bool:
         """Whether it is watched from now on. One with a `__call__` of its own is left alone."""
-        if class_.__call__ is not self._plain_call:
+        if class_.__call__ is not _plain_call:
             return False
         class_.__call__ = watched_call  # type: ignore[method-assign]
         return True

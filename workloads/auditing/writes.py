@@ -5,10 +5,10 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from threading import Lock
 from types import FrameType, ModuleType, TracebackType
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, TypeVar
 
 from cudnn_sweep.workloads.auditing.findings import Place, Value, Write
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
@@ -42,16 +42,6 @@ PRECISIONS = {
 """What torch's setter of precisions calls them. Those of matrix products are not cuDNN's."""
 PRECISION = ("_get_fp32_precision_getter", "_set_fp32_precision_setter")
 
-ALONE = (
-    "enabled",
-    "benchmark",
-    "benchmark_limit",
-    "deterministic",
-    "use_deterministic_algorithms",
-)
-"""Flags that change with no other."""
-
-P = ParamSpec("P")
 R = TypeVar("R")
 
 OURS = os.path.dirname(__file__) + os.sep
@@ -62,12 +52,9 @@ PASSING_ON = {f"{name}.py" for name in ("contextlib", "os", "_collections_abc", 
 LIBRARY = sysconfig.get_path("stdlib")
 
 
-def _installed() -> tuple[str, ...]:
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    return tuple({sysconfig.get_path(name) + os.sep for name in names})
-
-
-INSTALLED = _installed()
+INSTALLED = tuple(
+    {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
 
 
 class Frames:
@@ -148,8 +135,6 @@ class Writes:
         self._seen: dict[tuple[object, ...], Write] = {}
         self._lock = Lock()
         self._flags: dict[str, Callable[[], Value]] = {}
-        self._known: dict[str, Value] = {}
-        self._from_elsewhere: dict[str, str] = {}
 
     def writes(self) -> tuple[Write, ...]:
         with self._lock:
@@ -159,37 +144,22 @@ class Writes:
         """What they are now; empty before torch is imported."""
         return {name: _value_of(get) for name, get in self._flags.items()}
 
-    def from_elsewhere(self) -> list[str]:
-        """Flags that changed and that no line of Python set: C++ code did."""
-        for name in ALONE:
-            if name in self._flags:
-                self._look(name, _value_of(self._flags[name]))
-        return list(self._from_elsewhere.values())
-
-    def _look(self, name: str, value: Value) -> None:
-        before = self._known.get(name, value)
-        if before != value:
-            self._from_elsewhere.setdefault(name, f"{name} went from {before} to {value}")
-        self._known[name] = value
-
     def watch_variables(self) -> None:
         """os.environ calls these two."""
         os.putenv = self._noting_variable(os.putenv)
         os.unsetenv = self._noting_variable(os.unsetenv)
 
     def watch_flags(self, torch: ModuleType) -> None:
-        _C = torch._C
         for name, (getter, setter) in FLAGS.items():
-            get, set_ = getattr(_C, getter, None), getattr(_C, setter, None)
+            get, set_ = (getattr(torch._C, each, None) for each in (getter, setter))
             if get is not None and set_ is not None:
                 self._flags[name] = get
-                self._known[name] = _value_of(get)
-                self._replace(torch, setter, self._noting_flag(name, get, set_))
-        get, set_ = (getattr(_C, name, None) for name in PRECISION)
+                self._replace(torch, setter, self._noting(set_, lambda *_, flag=name: flag))
+        get, set_ = (getattr(torch._C, name, None) for name in PRECISION)
         if get is not None and set_ is not None:
-            for (backend, operation), name in PRECISIONS.items():
-                self._flags[name] = _asking(get, backend, operation)
-            self._replace(torch, PRECISION[1], self._noting_precision(get, set_))
+            self._flags |= {name: partial(get, *key) for key, name in PRECISIONS.items()}
+            noting = self._noting(set_, lambda *given: PRECISIONS.get(given[:2]))
+            self._replace(torch, PRECISION[1], noting)
 
     def _replace(self, torch: ModuleType, name: str, noting: Callable[..., object]) -> None:
         """In torch._C, and where torch.backends.cudnn keeps it as the setter of an attribute."""
@@ -199,32 +169,19 @@ class Writes:
             if getattr(attribute, "setter", None) is before:
                 attribute.setter = noting
 
-    def _noting_flag(
-        self, name: str, get: Callable[[], Value], set_: Callable[P, R]
-    ) -> Callable[P, R]:
-        @wraps(set_)
-        def setter(*args: P.args, **kwargs: P.kwargs) -> R:
-            before = _value_of(get)
-            if name in ALONE:
-                self._look(name, before)
-            done = set_(*args, **kwargs)
-            self._known[name] = after = _value_of(get)
-            self._note("flag", name, before, after)
-            return done
+    def _noting(
+        self, set_: Callable[..., R], name_of: Callable[..., str | None]
+    ) -> Callable[..., R]:
+        """`name_of`: the flag that a call with these arguments sets; None: none that is watched."""
 
-        return setter
-
-    def _noting_precision(
-        self, get: Callable[[str, str], str], set_: Callable[[str, str, str], R]
-    ) -> Callable[[str, str, str], R]:
         @wraps(set_)
-        def setter(backend: str, operation: str, value: str) -> R:
-            name = PRECISIONS.get((backend, operation))
+        def setter(*args: Any, **kwargs: Any) -> R:
+            name = name_of(*args)
             if name is None:
-                return set_(backend, operation, value)
-            before = get(backend, operation)
-            done = set_(backend, operation, value)
-            self._note("flag", name, before, get(backend, operation))
+                return set_(*args, **kwargs)
+            before = _value_of(self._flags[name])
+            done = set_(*args, **kwargs)
+            self._note("flag", name, before, _value_of(self._flags[name]))
             return done
 
         return setter
@@ -268,10 +225,6 @@ def variables_now() -> dict[str, str]:
         for name, value in os.environ.items()
         if name.startswith(PREFIXES) or name in VARIABLES
     }
-
-
-def _asking(get: Callable[[str, str], str], backend: str, operation: str) -> Callable[[], Value]:
-    return lambda: get(backend, operation)
 
 
 def _value_of(get: Callable[[], Value]) -> Value:

@@ -293,19 +293,6 @@ def test_only_the_outermost_model_is_one_and_a_loss_is_none() -> None:
     assert [each.shape for each in part.shapes] == [(5, 3, 7, 7)]
 
 
-def test_flag_that_changes_without_a_line_of_python_is_said() -> None:
-    """torch's own setter, called without the audit's around it, stands in for C++ code."""
-    text = """
-        import torch
-        setter = type(torch.backends.cudnn).__dict__["benchmark"].setter.__wrapped__
-        setter(True)
-    """
-    found = findings_of(audit(text))
-    assert found.writes == ()
-    (said,) = [each for each in found.not_seen if each.what.startswith("flags")]
-    assert said.evidence == "benchmark went from False to True"
-
-
 ON_A_GPU = """
     import torch, torch.nn.functional as F
     from torch.backends import cudnn
