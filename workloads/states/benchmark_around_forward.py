@@ -18,8 +18,6 @@ class BenchmarkAroundForward(State):
     it in a `with` block around the forward pass alone.
     """
 
-    name = "benchmark_around_forward"
-
     def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
         return replace(step, run=_off_in_autograd(step.run))
 

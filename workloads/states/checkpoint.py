@@ -18,7 +18,6 @@ class Checkpoint(State):
     inputs to save, which is all there is to a lone convolution.
     """
 
-    name = "checkpoint"
     recomputes = True
 
     def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
