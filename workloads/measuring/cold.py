@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
 
-import torch
-
 from cudnn_sweep.workloads.cells.measurement import ColdCall
+from cudnn_sweep.workloads.differentiable import around_autograd
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep
@@ -65,11 +64,7 @@ def split_call(step: TimedStep, inputs: Any, device: Device) -> SplitCall:
 
 @contextmanager
 def _watching_autograd(device: Device) -> Iterator[list[tuple[float, float]]]:
-    """Start and end of every backward pass, synchronised.
-
-    `Tensor.backward` calls `torch.autograd.backward`, and a user's code either that or
-    `torch.autograd.grad`; both are functions of Python.
-    """
+    """Start and end of every backward pass, synchronised."""
     passes: list[tuple[float, float]] = []
     running = False  # checkpointing calls autograd inside a backward pass
 
@@ -90,9 +85,5 @@ def _watching_autograd(device: Device) -> Iterator[list[tuple[float, float]]]:
 
         return call
 
-    backward, grad = torch.autograd.backward, torch.autograd.grad
-    torch.autograd.backward, torch.autograd.grad = timed(backward), timed(grad)  # type: ignore[assignment]
-    try:
+    with around_autograd(timed):
         yield passes
-    finally:
-        torch.autograd.backward, torch.autograd.grad = backward, grad
