@@ -59,7 +59,6 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
         if name not in KNOWN and row[name] not in (None, axis.usual):
             raise ReproError(f"{trial} has {name} {row[name]}: a script knows none")
     shape = tuple(row["input_shape"])
-    spatial = len(shape) - 2
     problem = ConvProblem(
         name=row["problem"] or "problem",
         input_shape=shape,
@@ -71,7 +70,7 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
         groups=row["groups"],
         bias=row["bias"],
         transposed=bool(row["transposed"]),
-        output_padding=tuple(row["output_padding"] or (0,) * spatial),
+        output_padding=tuple(row["output_padding"] or ()),
     )
     side = Side(
         workload=row["workload"],

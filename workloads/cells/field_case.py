@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.suite import CellAxes, ProblemSpec, SuiteSpec
 from cudnn_sweep.workloads.errors import unknown
 from cudnn_sweep.workloads.layout import check_layout
 from cudnn_sweep.workloads.precision import find_precision
-from cudnn_sweep.workloads.problem import YES_OR_NO, ConvProblem, Shape, parse_sizes, sizes_text
+from cudnn_sweep.workloads.problem import ConvProblem, Shape, parse_sizes, problem_of, sizes_text
 
 FIELD = files("cudnn_sweep.workloads").joinpath("field")
 
@@ -113,10 +112,10 @@ class FieldCase:
     def _side(self, changes: Mapping[str, str], problem: str) -> Side:
         cell = {name: changes.get(name, getattr(self, name)) for name in (*ALL_SIZES, *AXES)}
         settings = _pairs(self.config) | {key: changes[key] for key in SETTINGS & set(changes)}
-        transposed = "transpose" in self.operation
+        cell["transposed"] = "yes" if "transpose" in self.operation else "no"
         return Side(
             workload=self.operation if self.is_model else "conv",
-            problem=None if self.is_model else _spec(cell, transposed).problem(problem),
+            problem=None if self.is_model else problem_of(problem, cell),
             input_shape=parse_sizes(cell["input"]),
             direction=cell["direction"],
             precision=find_precision(cell["precision"]).name,
@@ -124,13 +123,6 @@ class FieldCase:
             regime=cell["regime"],
             config=CudnnConfig(**{name: json.loads(text) for name, text in settings.items()}),
         )
-
-
-def _spec(cell: Mapping[str, str], transposed: bool) -> ProblemSpec:
-    words: dict[str, Any] = {key: cell[key] for key in ALL_SIZES if cell[key]}
-    words |= {key: int(words[key]) for key in ("out_channels", "groups")}
-    words["bias"] = YES_OR_NO[words["bias"]]
-    return ProblemSpec(**words, transposed=transposed)
 
 
 @cache

@@ -4,7 +4,7 @@ import os
 import resource
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import blake2b
@@ -15,6 +15,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
@@ -308,18 +309,9 @@ class MadeShapes:
 
         def prepare(shape: Shape) -> Any:
             inputs = step.prepare(shape)
-            shapes = {tuple(tensor.shape) for tensor in _tensors(inputs)}
+            parts = tree_leaves(inputs)
+            shapes = {tuple(each.shape) for each in parts if isinstance(each, torch.Tensor)}
             self.others += bool(shapes) and shape not in shapes
             return inputs
 
         return replace(step, prepare=prepare)
-
-
-def _tensors(inputs: object) -> Iterator[torch.Tensor]:
-    if isinstance(inputs, torch.Tensor):
-        yield inputs
-    elif isinstance(inputs, Mapping):
-        yield from _tensors(list(inputs.values()))
-    elif isinstance(inputs, tuple | list):
-        for part in inputs:
-            yield from _tensors(part)
