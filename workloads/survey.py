@@ -4,7 +4,7 @@ from dataclasses import MISSING, dataclass, fields
 
 import pynvml
 
-from cudnn_sweep.workloads.cells.expand import RegimeParameter, WorkloadFacts
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_regime import own_regime_type
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
@@ -83,10 +83,7 @@ def regime_facts(name: str, found: type[ShapeRegime]) -> WorkloadFacts:
                 f"regime {name}: {parameter} is annotated {kind}; allowed: int or float"
             )
     parameters = {
-        field.name: RegimeParameter(
-            is_whole=types[field.name] is int,
-            default=None if field.default is MISSING else float(field.default),
-        )
+        field.name: None if field.default is MISSING else types[field.name](field.default)
         for field in fields(rule)
     }
     varies = tuple(part for part in ("batch", "space") if part in rule.varies)

@@ -138,7 +138,6 @@ class Frozen:
     rules: tuple[Rule, ...]
     plans: tuple[str, ...]
     """Of each operation, as a process without a search took them under the rules."""
-    operations: int
     searched_ms: dict[str, float]
     """Of all operations by the searches' times: off, frozen, and each with its fastest plan."""
     cannot: tuple[str, ...]
@@ -186,7 +185,6 @@ def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen
         searched_ms={"off": off_ms, "frozen": choice.ms, "fastest": fastest_ms},
         rules=choice.rules,
         plans=tuple(plans),
-        operations=len(operations),
         cannot=tuple(cannot),
     )
 

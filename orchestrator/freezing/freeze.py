@@ -83,7 +83,7 @@ def _freeze(
     with opened(planned, console) as probe:
         frozen = find_rules(probe, environment.cudnn or 0, lambda text: say(console, text))
     if not frozen.rules:
-        count = counted(frozen.operations, "convolution operation")
+        count = counted(len(frozen.plans), "convolution operation")
         return _nothing(options, out, f"without a search {count} take their fastest plans already")
     say(console, f"Comparing off, on and frozen, for at most {options.minutes:g} minutes.")
     compared = _planned(options, planned, frozen.text)
@@ -95,7 +95,7 @@ def _freeze(
         return tell(options, answered, out)
     if kept.is_no_faster:
         return _nothing(options, out, "a step with what a search found is no faster than off")
-    kept = replace(kept, cannot=frozen.cannot, operations=frozen.operations)
+    kept = replace(kept, cannot=frozen.cannot, operations=len(frozen.plans))
     told = _provenance(options, environment, frozen, kept, sweep_id)
     options.file.write_text(as_json(frozen.rules, indent=1, frozen=told))
     say(console, f"\nWritten: {file}")

@@ -184,10 +184,8 @@ def _measure_cold(
         unseen = islice(dict.fromkeys(period), spec.cold_shapes)
         measured.regime_shapes = len(set(period))
     device.forget_peak()
-    before = device.memory()
+    device.note_memory(memory, "cold_{}_bytes_before")
     memory.cold_free_bytes, _ = device.free_bytes()
-    memory.cold_allocated_bytes_before = before.allocated_bytes
-    memory.cold_reserved_bytes_before = before.reserved_bytes
     measured.cold, measured.distinct_shapes = [], 0
     began = perf_counter()
     for call, result in time_cold(step, unseen, device):
@@ -198,11 +196,8 @@ def _measure_cold(
         measured.distinct_shapes += 1
         if perf_counter() - began > spec.cold_budget_s:
             break
-    after = device.memory()
-    memory.cold_allocated_bytes_after = after.allocated_bytes
-    memory.cold_reserved_bytes_after = after.reserved_bytes
-    memory.cold_peak_allocated_bytes = after.peak_allocated_bytes
-    memory.cold_peak_reserved_bytes = after.peak_reserved_bytes
+    for column in ("cold_{}_bytes_after", "cold_{}_bytes"):
+        device.note_memory(memory, column)
 
 
 def _measure_steady(
