@@ -52,7 +52,7 @@ def _facts_or_fault(name: str) -> WorkloadFacts:
     try:
         return _facts(name)
     except WorkloadError as error:
-        return WorkloadFacts(directions=(), varies=(), input_shape=None, fault=str(error))
+        return WorkloadFacts(fault=str(error))
 
 
 def _facts(name: str) -> WorkloadFacts:
@@ -87,9 +87,7 @@ def regime_facts(name: str, found: type[ShapeRegime]) -> WorkloadFacts:
         for field in fields(rule)
     }
     varies = tuple(part for part in ("batch", "space") if part in rule.varies)
-    return WorkloadFacts(
-        directions=(), varies=varies, input_shape=None, regime_parameters=parameters
-    )
+    return WorkloadFacts(varies=varies, regime_parameters=parameters)
 
 
 def why_no_cuda() -> str:

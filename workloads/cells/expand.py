@@ -38,9 +38,9 @@ OPEN_SHAPES_CHECKED = 1000
 class WorkloadFacts:
     """What planning must know of a workload, or a regime of the user's own, without importing it."""
 
-    directions: tuple[str, ...]
-    varies: tuple[str, ...]
-    input_shape: Shape | None
+    directions: tuple[str, ...] = ()
+    varies: tuple[str, ...] = ()
+    input_shape: Shape | None = None
     """None: a problem's, or a model's own."""
     recomputes: bool = False
     is_model: bool = False
