@@ -23,8 +23,7 @@ def repro(
 
     Without CUDA its times are CPU times.
     """
-    from cudnn_sweep.orchestrator.reproducing.reproduced import of_case, stored_trial
-    from cudnn_sweep.orchestrator.reproducing.script import script
+    from cudnn_sweep.orchestrator.reproducing.script import of_case, script, stored_trial
     from cudnn_sweep.workloads.cells.field_case import find_field_case
 
     if CASE_ID.fullmatch(name):

@@ -9,8 +9,13 @@ import pytest
 
 from cudnn_sweep.orchestrator.errors import ReproError
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.reproducing.reproduced import Reproduced, of_case, of_trial
-from cudnn_sweep.orchestrator.reproducing.script import MOST_LINES, script
+from cudnn_sweep.orchestrator.reproducing.script import (
+    MOST_LINES,
+    Reproduced,
+    of_case,
+    of_trial,
+    script,
+)
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.field_case import Side, load_field_cases
 from cudnn_sweep.workloads.precision import PRECISIONS
