@@ -33,7 +33,7 @@ from cudnn_sweep.workloads.auditing.imported import when_imported
 from cudnn_sweep.workloads.auditing.libraries import loaded_cudnn_files
 from cudnn_sweep.workloads.auditing.models import Models
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
-from cudnn_sweep.workloads.auditing.writes import Frames, Writes, variables_now, without_ours
+from cudnn_sweep.workloads.auditing.writes import Writes, variables_now, without_ours
 
 T = TypeVar("T")
 
@@ -172,10 +172,9 @@ class _Audit:
         self._process = os.getpid()
         self._began = monotonic()
         self._own = OwnErrors()
-        self._frames = Frames()
         self._convolutions = Convolutions(self._own)
         self._models = Models(self._own, self._convolutions, self._end_after)
-        self._writes = Writes(self._own, self._frames, self._convolutions.calls)
+        self._writes = Writes(self._own, self._convolutions.calls)
         self._elsewhere = Elsewhere()
         self._torch: ModuleType | None = None
         self._flags_at_start: dict[str, Value] = {}
@@ -194,8 +193,6 @@ class _Audit:
 
     def _watch_torch(self, torch: ModuleType) -> None:
         self._torch = torch
-        assert torch.__file__ is not None
-        self._frames.torch = os.path.dirname(torch.__file__) + os.sep
         self._convolutions.watch(torch)
         self._models.watch(torch)
         self._writes.watch_flags(torch)

@@ -57,39 +57,6 @@ INSTALLED = tuple(
 )
 
 
-class Frames:
-    """Looks up the stack; `torch` is the folder of that package, once it is imported."""
-
-    def __init__(self) -> None:
-        self.torch = "\0"
-
-    def writer(self) -> tuple[Place, Place | None] | None:
-        """The innermost place outside of torch, and the innermost of the user's own code in another file.
-        None where torch.compile sets flags back that it saved.
-        """
-        frame: FrameType | None = sys._getframe(1)
-        innermost_of_torch: FrameType | None = None
-        while frame is not None and self._passes_on(frame.f_code.co_filename):
-            if frame.f_code.co_filename.startswith(self.torch):
-                if f"{os.sep}_dynamo{os.sep}" in frame.f_code.co_filename:
-                    return None
-                innermost_of_torch = innermost_of_torch or frame
-            frame = frame.f_back
-        found = frame or innermost_of_torch
-        if found is None:
-            return None
-        own: FrameType | None = found
-        while own is not None and not _is_own(own.f_code.co_filename, besides=found):
-            own = own.f_back
-        return _place(found), None if own is None else _place(own)
-
-    def _passes_on(self, file: str) -> bool:
-        if file.startswith((self.torch, OURS, *GENERATED)):
-            return True
-        folder, name = os.path.split(file)
-        return folder == LIBRARY and name in PASSING_ON
-
-
 def _is_own(file: str, besides: FrameType) -> bool:
     return file != besides.f_code.co_filename and not file.startswith((*INSTALLED, OURS, "<"))
 
@@ -127,10 +94,10 @@ def _stripped(traceback: TracebackType | None) -> TracebackType | None:
 
 
 class Writes:
-    def __init__(self, own: OwnErrors, frames: Frames, calls: Callable[[], int]) -> None:
+    def __init__(self, own: OwnErrors, calls: Callable[[], int]) -> None:
         """`calls`: how many convolutions have been called."""
         self._own = own
-        self._frames = frames
+        self._torch = "\0"  # the folder of that package, once it is imported
         self._calls = calls
         self._seen: dict[tuple[object, ...], Write] = {}
         self._lock = Lock()
@@ -150,6 +117,7 @@ class Writes:
         os.unsetenv = self._noting_variable(os.unsetenv)
 
     def watch_flags(self, torch: ModuleType) -> None:
+        self._torch = os.path.dirname(torch.__file__ or "") + os.sep
         for name, (getter, setter) in FLAGS.items():
             get, set_ = (getattr(torch._C, each, None) for each in (getter, setter))
             if get is not None and set_ is not None:
@@ -197,11 +165,37 @@ class Writes:
 
         return change
 
+    def _writer(self) -> tuple[Place, Place | None] | None:
+        """The innermost place outside of torch, and the innermost of the user's own code in another file.
+        None where torch.compile sets flags back that it saved.
+        """
+        frame: FrameType | None = sys._getframe(1)
+        innermost_of_torch: FrameType | None = None
+        while frame is not None and self._passes_on(frame.f_code.co_filename):
+            if frame.f_code.co_filename.startswith(self._torch):
+                if f"{os.sep}_dynamo{os.sep}" in frame.f_code.co_filename:
+                    return None
+                innermost_of_torch = innermost_of_torch or frame
+            frame = frame.f_back
+        found = frame or innermost_of_torch
+        if found is None:
+            return None
+        own: FrameType | None = found
+        while own is not None and not _is_own(own.f_code.co_filename, besides=found):
+            own = own.f_back
+        return _place(found), None if own is None else _place(own)
+
+    def _passes_on(self, file: str) -> bool:
+        if file.startswith((self._torch, OURS, *GENERATED)):
+            return True
+        folder, name = os.path.split(file)
+        return folder == LIBRARY and name in PASSING_ON
+
     def _note(
         self, kind: Literal["flag", "variable"], name: str, before: Value, after: Value
     ) -> None:
         with self._own, self._lock:
-            found = self._frames.writer()
+            found = self._writer()
             if found is None:
                 return
             at, called_from = found
