@@ -29,36 +29,38 @@ Given = tuple[tuple[str | int, str | None, str, Sizes | None], ...]
 class ModelCalls:
     def __init__(self, module: Module, unseen: Unseen | None) -> None:
         inner = _unwrapped(module)
-        self.name: str = getattr(
-            inner, "original_name", type(inner).__qualname__
-        )  # of a scripted one
         self.type: type = type(inner)
-        self.wrapped_in = None if inner is module else type(module).__name__
-        self.file = _file_of(self.type)  # now: as a script ends, Python forgets its file
-        self.unseen = unseen
-        self.calls = self.convolutions = self.without_shape = 0
-        self.shapes: dict[Sizes, list[int]] = {}
-        self.arrivals: list[int] = []
-        self.arguments: dict[tuple[bool, str | int, str | None], Argument] = {}
-        self.own_loss = False
+        self.model = Model(
+            name=getattr(inner, "original_name", self.type.__qualname__),  # of a scripted one
+            module=self.type.__module__,
+            file=_file_of(self.type),  # now: as a script ends, Python forgets its file
+            wrapped_in=None if inner is module else type(module).__name__,
+            required_arguments=_required_arguments(self.type),
+            parameters=tuple(each.name for each in _named(getattr(self.type, "forward", None))[1:]),
+            unseen=unseen,
+        )
+        self._shapes: dict[Sizes, list[int]] = {}
+        self._arrivals: list[int] = []
+        self._arguments: dict[tuple[bool, str | int, str | None], Argument] = {}
         self._noted: set[tuple[bool, Given]] = set()
 
     def note(self, given: Given, convolutions: int, training: bool, output: object) -> None:
-        self.calls += 1
-        self.convolutions += convolutions
+        model = self.model
+        model.calls += 1
+        model.convolutions += convolutions
         shape = _first_shape(given)
         if (training, given) not in self._noted:
             self._noted.add((training, given))
             self._note_arguments(given, shape, training)
         if training:
-            self.own_loss = own_loss(output) is not None
+            model.own_loss = own_loss(output) is not None
         if shape is None:
-            self.without_shape += 1
+            model.without_shape += 1
             return
-        if shape not in self.shapes:
-            self.shapes[shape] = [0, 0]
-            self.arrivals.append(self.calls)
-        self.shapes[shape][training] += 1
+        if shape not in self._shapes:
+            self._shapes[shape] = [0, 0]
+            self._arrivals.append(model.calls)
+        self._shapes[shape][training] += 1
 
     def _note_arguments(self, given: Given, first: Sizes | None, training: bool) -> None:
         named = named_sizes(first) if first and len(first) <= MOST_SIZES else {}
@@ -68,28 +70,19 @@ class ModelCalls:
             ]
             shape = None if sizes is None else tuple(told)
             new = Argument(training=training, name=name, key=key, kind=kind, shape=shape)
-            old = self.arguments.get((training, name, key), new)
-            self.arguments[training, name, key] = _both(old, new)
+            old = self._arguments.get((training, name, key), new)
+            self._arguments[training, name, key] = _both(old, new)
 
     def found(self) -> Model:
-        return Model(
-            name=self.name,
-            module=self.type.__module__,
-            file=self.file,
-            wrapped_in=self.wrapped_in,
-            required_arguments=_required_arguments(self.type),
-            parameters=tuple(each.name for each in _named(getattr(self.type, "forward", None))[1:]),
-            arguments=tuple(self.arguments.values()),
-            own_loss=self.own_loss,
-            calls=self.calls,
-            convolutions=self.convolutions,
-            unseen=self.unseen,
-            without_shape=self.without_shape,
+        shapes = self._shapes.items()
+        return replace(
+            self.model,
+            arguments=tuple(self._arguments.values()),
             shapes=tuple(
                 InputShape(shape=shape, training=training, inference=inference)
-                for shape, (inference, training) in self.shapes.items()
+                for shape, (inference, training) in shapes
             ),
-            arrivals=arrivals_at(self.arrivals, self.calls),
+            arrivals=arrivals_at(self._arrivals, self.model.calls),
         )
 
 
@@ -113,7 +106,7 @@ class Models:
 
     def found(self) -> tuple[Model, ...]:
         """The one that runs most convolutions comes first."""
-        called = [each.found() for each in list(self._by_kind.values()) if each.calls]
+        called = [each.found() for each in list(self._by_kind.values()) if each.model.calls]
         return tuple(sorted(called, key=lambda model: -model.convolutions))
 
     def watch(self, torch: ModuleType) -> None:
@@ -142,7 +135,7 @@ class Models:
         thread = self._convolutions.local.calls
         if thread.inside:
             return plain_call(module, *args, **kwargs)
-        self._ending(max((each.calls for each in self._by_kind.values()), default=0))
+        self._ending(max((each.model.calls for each in self._by_kind.values()), default=0))
         thread.inside = True
         try:
             in_threads = isinstance(module, self._torch.nn.DataParallel)
@@ -214,7 +207,7 @@ class Models:
         if is_new:
             self._note(module, _given(self._torch, call["args"], call["kwargs"]), 1, None)
         elif type(module).__call__ is watched_call:
-            self._calls_of(module)[0].convolutions += 1  # of that first call
+            self._calls_of(module)[0].model.convolutions += 1  # of that first call
 
     def _note(self, module: Module, given: Given, convolutions: int, output: object) -> None:
         """A module without any convolution, such as a loss, is no model here."""
@@ -227,8 +220,8 @@ class Models:
         if module not in self._by_module:
             unseen = _unseen_in(self._torch, module)
             made = ModelCalls(module, unseen)
-            calls = self._by_kind.setdefault((made.type, made.name), made)
-            calls.unseen = calls.unseen or unseen
+            calls = self._by_kind.setdefault((made.type, made.model.name), made)
+            calls.model.unseen = calls.model.unseen or unseen
             self._by_module[module] = calls, unseen is not None
         return self._by_module[module]
 
