@@ -97,8 +97,8 @@ class Elsewhere:
             made = f"torch.compile made {_count(graphs, 'graph')}"
             signs = {
                 BACKWARD: [_if(passed, of_all)],
-                "convolutions in compiled code": [*_unseen(models, "compiled"), _if(graphs, made)],
-                "convolutions in TorchScript": _unseen(models, "scripted"),
+                "convolutions in compiled code": [*_compiled(models), _if(graphs, made)],
+                "convolutions in TorchScript": [],
                 "convolutions in a CUDA graph": [
                     _if(replays, f"graphs were replayed {_count(replays, 'time')}")
                 ],
@@ -119,8 +119,8 @@ def _is_python(arguments: Any, *_: Any) -> bool:
     return bool(arguments) and os.path.basename(os.fsdecode(arguments[0])).startswith("python")
 
 
-def _unseen(models: Iterable[Model], why: str) -> list[str]:
-    mine = (each for each in models if each.unseen == why)
+def _compiled(models: Iterable[Model]) -> list[str]:
+    mine = (each for each in models if each.unseen == "compiled")
     return [f"{each.name} has some and was called {_count(each.calls, 'time')}" for each in mine]
 
 

@@ -109,7 +109,7 @@ class Model:
     calls: int = 0
     convolutions: int = 0
     """Calls of convolutions within its calls."""
-    unseen: Literal["compiled", "scripted"] | None
+    unseen: Literal["compiled"] | None
     """Why its convolutions, or some of them, are not seen."""
     without_shape: int = 0
     """Calls with no floating-point tensor that has two or more sizes among the arguments."""

@@ -20,18 +20,17 @@ WRAPPERS = ("module", "_orig_mod")
 """Where DataParallel, DistributedDataParallel and torch.compile keep the model that they wrap."""
 FEWEST_SIZES = 2  # of a batch: a loss or a learning rate has fewer
 
-Unseen = Literal["compiled", "scripted"]
 Module = Any  # torch is not imported here
 Given = tuple[tuple[str | int, str | None, str, Sizes | None], ...]
 """Of each Argument of a call name, key, kind and shape."""
 
 
 class ModelCalls:
-    def __init__(self, module: Module, unseen: Unseen | None) -> None:
+    def __init__(self, module: Module, unseen: Literal["compiled"] | None) -> None:
         inner = _unwrapped(module)
         self.type: type = type(inner)
         self.model = Model(
-            name=getattr(inner, "original_name", self.type.__qualname__),  # of a scripted one
+            name=self.type.__qualname__,
             module=self.type.__module__,
             file=_file_of(self.type),  # now: as a script ends, Python forgets its file
             wrapped_in=None if inner is module else type(module).__name__,
@@ -90,7 +89,7 @@ class Models:
     """Classes of models get a `__call__` of ours, and no other class: what a usual module costs stays as it is.
 
     A class is found by its first convolution: of the modules whose call is on the stack, the outermost is the
-    model. Those that show no convolution, as they are compiled or scripted, are looked at from the start.
+    model. Those that show no convolution, as they are compiled, are looked at from the start.
     """
 
     def __init__(
@@ -115,10 +114,7 @@ class Models:
         _models, _plain_call = self, torch.nn.Module.__call__
         _is_compiling = torch.compiler.is_dynamo_compiling
         self._convolutions.outside = self._look_outside
-        for of_torch in (torch.nn.DataParallel, torch.jit.ScriptModule):
-            self._watch_class_of_torch(of_torch)
-        if "__call__" in vars(torch.jit.RecursiveScriptModule):
-            self._watch_class_of_torch(torch.jit.RecursiveScriptModule)
+        self._watch_class_of_torch(torch.nn.DataParallel)
         self._watch_compile(torch)
         when_imported(
             "torch._dynamo.eval_frame",
@@ -244,27 +240,16 @@ def watched_call(module: Module, *args: Any, **kwargs: Any) -> Any:
     return _models.call(_plain_call, module, args, kwargs)
 
 
-def _unseen_in(torch: ModuleType, module: Module) -> Unseen | None:
-    """Whether it holds convolutions that TorchScript or compiled code runs."""
-    for each in module.modules():
-        if isinstance(each, torch.jit.ScriptModule):
-            if any(_is_convolution(torch, part) for part in each.modules()):
-                return "scripted"
-        elif _is_compiled(each) and any(_is_convolution(torch, part) for part in each.modules()):
-            return "compiled"
-    return None
+def _unseen_in(torch: ModuleType, module: Module) -> Literal["compiled"] | None:
+    """Whether it holds convolutions that compiled code runs."""
+    convolution = torch.nn.modules.conv._ConvNd
+    compiled = (part for each in module.modules() if _is_compiled(each) for part in each.modules())
+    return "compiled" if any(isinstance(part, convolution) for part in compiled) else None
 
 
 def _is_compiled(module: Module) -> bool:
     """By torch.compile(module), or by module.compile()."""
     return hasattr(module, "_orig_mod") or module._compiled_call_impl is not None
-
-
-def _is_convolution(torch: ModuleType, module: Module) -> bool:
-    if isinstance(module, torch.jit.ScriptModule):
-        name = getattr(module, "original_name", "")
-        return name.startswith("Conv") and name[-1:] == "d"
-    return isinstance(module, torch.nn.modules.conv._ConvNd)
 
 
 def _unwrapped(module: Module) -> Module:
