@@ -1,5 +1,7 @@
 """Reported cases: each bundled line says what can be tested, and its sides are built."""
 
+from dataclasses import replace
+
 import pytest
 
 from cudnn_sweep.workloads.cells.config import CudnnConfig
@@ -13,34 +15,10 @@ from cudnn_sweep.workloads.cells.field_case import (
 )
 from cudnn_sweep.workloads.errors import WorkloadError
 
-CASE = {
-    **dict.fromkeys(("output_padding", "config", "assumed", "not_here"), ""),
-    **dict.fromkeys(("stride", "padding", "dilation", "groups"), "1"),
-    "id": "T1",
-    "address": "https://example.org/1",
-    "claim": "four groups are slower than one",
-    "operation": "conv2d",
-    "input": "2x4x8x8",
-    "out_channels": "8",
-    "kernel": "3",
-    "bias": "yes",
-    "direction": "forward",
-    "precision": "fp32",
-    "layout": "contiguous",
-    "regime": "fixed",
-    "kind": "sizes",
-    "candidate": "groups=4 bias=no",
-    "measure": "device",
-    "holds": "above",
-    "bound": "1.03",
-    "torch": "2.0",
-    "cudnn": "8.7",
-    "gpu": "A100",
-}
-
 
 def case(**columns: str) -> FieldCase:
-    return FieldCase(**CASE | columns)
+    """N002, a Conv3d of one group with a bias, but for these columns."""
+    return replace(find_field_case("N002"), **columns)
 
 
 RATIOS = {"wall", "device", "memory", "cold"}
@@ -83,13 +61,14 @@ def test_line_of_a_bundled_case_says_what_docs_allow(each: FieldCase) -> None:
 
 
 def test_candidate_differs_from_the_baseline_in_what_it_names_alone() -> None:
-    baseline, candidate = case().sides()
+    found = case(kind="sizes", candidate="groups=4 bias=no")
+    baseline, candidate = found.sides()
     assert baseline.problem is not None and candidate.problem is not None
-    assert (baseline.problem.name, candidate.problem.name) == ("field/T1", "field/T1-candidate")
+    assert (baseline.problem.name, candidate.problem.name) == ("field/N002", "field/N002-candidate")
     assert (baseline.problem.groups, candidate.problem.groups) == (1, 4)
     assert (baseline.problem.bias, candidate.problem.bias) == (True, False)
-    assert baseline.problem.padding == candidate.problem.padding == (1, 1)
-    assert case().contrast() == ("groups=1 bias=yes", "groups=4 bias=no")
+    assert baseline.problem.padding == candidate.problem.padding == (1, 1, 1)
+    assert found.contrast() == ("groups=1 bias=yes", "groups=4 bias=no")
 
 
 def test_settings_of_both_sides_and_of_the_candidate_are_read() -> None:
@@ -102,7 +81,7 @@ def test_settings_of_both_sides_and_of_the_candidate_are_read() -> None:
 
 def test_transposed_and_one_dimensional_operations_are_read() -> None:
     (side,) = case(
-        operation="conv_transpose1d", input="1x4x9", output_padding="1", stride="2",
+        operation="conv_transpose1d", input="1x4x9", out_channels="8", output_padding="1", stride="2",
         kind="bound", candidate="", measure="device_ms",
     ).sides()  # fmt: skip
     assert side.problem is not None
