@@ -64,13 +64,10 @@ def _facts(name: str) -> WorkloadFacts:
     workload = find_workload(name)
     if not workload.directions:
         raise WorkloadError(f"workload {name} names no direction")
-    return WorkloadFacts(
-        directions=workload.directions,
-        varies=workload.varies,
-        input_shape=workload.input_shape,
-        recomputes=workload.recomputes,
-        is_model=workload.is_model,
-    )
+    shared = {each.name for each in fields(WorkloadFacts)} & {
+        each.name for each in fields(workload)
+    }
+    return WorkloadFacts(**{name: getattr(workload, name) for name in shared})
 
 
 def regime_facts(name: str, found: type[ShapeRegime]) -> WorkloadFacts:

@@ -73,35 +73,22 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
     for name, axis in axes().items():
         if name not in KNOWN and row[name] not in (None, axis.usual):
             raise ReproError(f"{trial} has {name} {row[name]}: a script knows none")
-    shape = tuple(row["input_shape"])
-    problem = ConvProblem(
-        name=row["problem"] or "problem",
-        input_shape=shape,
-        out_channels=row["out_channels"],
-        kernel_size=tuple(row["kernel_size"]),
-        stride=tuple(row["stride"]),
-        padding=tuple(row["padding"]),
-        dilation=tuple(row["dilation"]),
-        groups=row["groups"],
-        bias=row["bias"],
-        transposed=bool(row["transposed"]),
-        output_padding=tuple(row["output_padding"] or ()),
-    )
+    columns = {each.name: row.get(each.name) for each in fields(ConvProblem)}
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in (columns | {"name": row["problem"] or "problem"}).items()
+        if value is not None
+    }
+    problem = ConvProblem(**given)
+    cell = {name: row[name] for name in ("workload", "direction", "precision", "layout", "regime")}
     side = Side(
-        workload=row["workload"],
-        problem=problem,
-        input_shape=shape,
-        direction=row["direction"],
-        precision=row["precision"],
-        layout=row["layout"],
-        regime=row["regime"],
-        config=_config(trial, row),
+        problem=problem, input_shape=problem.input_shape, config=_config(trial, row), **cell
     )
     texts = besides_usual(texts_of(asdict(side.config)))
     settings = shortened(" ".join(f"{name}={text}" for name, text in texts.items()))
     label = settings or "PyTorch's own settings"
     return Reproduced(
-        title=f"{trial}: {problem.name} {side.direction} {sizes_text(shape)} {side.precision}",
+        title=f"{trial}: {problem.name} {side.direction} {sizes_text(side.input_shape)} {side.precision}",
         address=None,
         sides=_checked(trial, {label: side}),
     )

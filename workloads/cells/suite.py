@@ -146,20 +146,9 @@ class ProblemSpec(BaseModel):
 
     def problem(self, name: str) -> ConvProblem:
         """Raises WorkloadError for sizes that do not go together."""
-        return ConvProblem(
-            name=name,
-            input_shape=self.input,
-            out_channels=self.out_channels,
-            kernel_size=self.kernel,
-            stride=self.stride,
-            padding=self.padding,
-            dilation=self.dilation,
-            groups=self.groups,
-            bias=self.bias,
-            transposed=self.transposed,
-            output_padding=self.output_padding,
-            occurrences=self.occurrences,
-        )
+        given = dict(self)
+        shape, kernel = given.pop("input"), given.pop("kernel")
+        return ConvProblem(name=name, input_shape=shape, kernel_size=kernel, **given)
 
 
 class ModelSpec(BaseModel):
