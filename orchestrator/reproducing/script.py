@@ -10,12 +10,7 @@ from cudnn_sweep.analysis.asking.settings import besides_usual, shortened, texts
 from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import one_line
 from cudnn_sweep.orchestrator.errors import ReproError
-from cudnn_sweep.workloads.cells.config import (
-    COMPUTE_CACHE_DISABLED,
-    HEURISTIC_MODE_B,
-    PLAN_CACHE_LIMIT,
-    CudnnConfig,
-)
+from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import as_json, rules_of
 from cudnn_sweep.workloads.cells.field_case import FieldCase, Side
 from cudnn_sweep.workloads.precision import find_precision
@@ -153,12 +148,6 @@ def _values(side: Side, flags: Sequence[str]) -> dict[str, Any]:
     if problem.transposed:
         sizes["output_padding"] = problem.output_padding
     config = asdict(side.config)
-    limit = side.config.plan_cache_limit
-    environment = {
-        HEURISTIC_MODE_B: "1" if side.config.heuristic_mode_b else None,
-        PLAN_CACHE_LIMIT: None if limit is None else str(limit),
-        COMPUTE_CACHE_DISABLED: "1" if side.config.compute_cache_disabled else None,
-    }
     spatial = len(problem.kernel_size)
     is_backward = side.direction in GRADIENTS
     return {
@@ -174,8 +163,7 @@ def _values(side: Side, flags: Sequence[str]) -> dict[str, Any]:
         "layout": _layout(side),
         "backward_in_caller": side.config.backward_in_caller,
         "flags": {name: config[name] for name in flags},
-        "environment": {name: value for name, value in environment.items() if value is not None}
-        | config["environment"],
+        "environment": side.config.variables,
         "errata": None if side.config.errata is None else as_json(rules_of(side.config.errata)),
     }
 

@@ -199,17 +199,10 @@ class Writes:
             if found is None:
                 return
             at, called_from = found
-            key = (kind, name, before, after, at, called_from)
-            seen = self._seen.get(key) or Write(
-                kind=kind,
-                name=name,
-                before=before,
-                after=after,
-                at=at,
-                called_from=called_from,
-                times=0,
-                at_call=self._calls(),
-            )
+            alike: dict[str, Any] = {"kind": kind, "name": name, "before": before, "after": after}
+            alike |= {"at": at, "called_from": called_from}
+            key = tuple(alike.values())
+            seen = self._seen.get(key) or Write(**alike, times=0, at_call=self._calls())
             self._seen[key] = replace(seen, times=seen.times + 1)
 
 
