@@ -132,10 +132,6 @@ def _count(number: int, what: str, plural: str = "s") -> str:
     return f"{number:,} {what}{plural if number != 1 else ''}"
 
 
-class LimitReached(SystemExit):
-    """Ends the script as sys.exit() does."""
-
-
 def begin(folder: str, before: Collection[str]) -> None:
     """`folder`: where Python found the file that calls this; it stays nowhere. `before`: the modules that
     Python had imported by then.
@@ -232,7 +228,7 @@ class _Audit:
         os._exit = _exit
 
     def _end_after(self, calls: int) -> None:
-        """Raises LimitReached in the main thread, at the first call of a model past the limit."""
+        """Ends the script in the main thread, as sys.exit() does, at the first call of a model past the limit."""
         if self._steps is None or calls < self._steps:
             return
         if threading.current_thread() is threading.main_thread():
@@ -245,7 +241,7 @@ class _Audit:
     def _end(self) -> NoReturn:
         self._limit_reached = True
         self._write()  # in case that the script does not let itself be ended
-        raise LimitReached(0)
+        raise SystemExit(0)
 
     def _write(self) -> None:
         if os.getpid() != self._process:
