@@ -191,23 +191,16 @@ def _input_shape(
     given: Shape | None,
     batch: int | None,
 ) -> Shape:
-    needs_problem = known.input_shape is None and not known.is_model
-    if problem is not None and not needs_problem:
+    if problem is not None and (known.input_shape is not None or known.is_model):
         raise WorkloadError(f"workload {workload} takes no problem, found {problem.name!r}")
     if given is not None and not known.is_model:
         found = sizes_text(given)
         raise WorkloadError(f"workload {workload} takes no input (a model does), found {found!r}")
-    if problem is not None:
-        shape = problem.input_shape
-    elif needs_problem:
+    shape = problem.input_shape if problem is not None else given or known.input_shape
+    if shape is None and known.is_model:
+        raise WorkloadError(f"model {workload} needs an input: `input: 32x3x224x224`")
+    if shape is None:
         raise WorkloadError(f"workload {workload} needs a problem: `problem: tutorials/rgb256`")
-    elif known.is_model:
-        if given is None:
-            raise WorkloadError(f"model {workload} needs an input: `input: 32x3x224x224`")
-        shape = given
-    else:
-        assert known.input_shape is not None
-        shape = known.input_shape
     return shape if batch is None else (batch, *shape[1:])
 
 
