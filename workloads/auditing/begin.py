@@ -17,7 +17,7 @@ from dataclasses import asdict
 from functools import wraps
 from importlib import import_module
 from time import monotonic
-from types import FrameType, ModuleType, TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, NoReturn, TypeVar
 
 from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_at, new_in_tail
@@ -136,15 +136,15 @@ def begin(folder: str, before: Collection[str]) -> None:
     """`folder`: where Python found the file that calls this; it stays nowhere. `before`: the modules that
     Python had imported by then.
     """
-    asked = json.loads(os.environ.pop(VARIABLE))
+    request = json.loads(os.environ.pop(VARIABLE))
     sys.path.remove(folder)
-    if asked["python_path"] is None:
+    if request["python_path"] is None:
         del os.environ["PYTHONPATH"]
     else:
-        os.environ["PYTHONPATH"] = asked["python_path"]
-    _Audit(asked["findings"], asked["steps"]).begin()
+        os.environ["PYTHONPATH"] = request["python_path"]
+    _Audit(request["findings"], request["steps"]).begin()
     for name in {*sys.modules}.difference(before):
-        of_theirs = os.path.join(asked["modules"], name.partition(".")[0])
+        of_theirs = os.path.join(request["modules"], name.partition(".")[0])
         if os.path.exists(f"{of_theirs}.py") or os.path.isdir(of_theirs):
             del sys.modules[name]  # the script means its own
     _import_their_own_sitecustomize()
@@ -180,7 +180,7 @@ class _Audit:
 
     def begin(self) -> None:
         atexit.register(self._write)  # the first that is registered is the last that runs
-        signal.signal(END, self._time_is_up)
+        signal.signal(END, lambda *_: self._end())
         self._watch_errors()
         self._watch_ends()
         self._writes.watch_variables()
@@ -229,14 +229,8 @@ class _Audit:
 
     def _end_after(self, calls: int) -> None:
         """Ends the script in the main thread, as sys.exit() does, at the first call of a model past the limit."""
-        if self._steps is None or calls < self._steps:
-            return
-        if threading.current_thread() is threading.main_thread():
-            self._end()
-        signal.pthread_kill(threading.main_thread().ident or 0, END)
-
-    def _time_is_up(self, number: int, frame: FrameType | None) -> None:
-        self._end()
+        if self._steps is not None and calls >= self._steps:
+            signal.pthread_kill(threading.main_thread().ident or 0, END)
 
     def _end(self) -> NoReturn:
         self._limit_reached = True
@@ -248,9 +242,8 @@ class _Audit:
             return  # forked off by the script
         part = f"{self._file}.part"
         with self._own:
-            with open(
-                part, "w", encoding="utf-8", errors="replace"
-            ) as file:  # ? for what is no text
+            # `?` for what is no text
+            with open(part, "w", encoding="utf-8", errors="replace") as file:
                 json.dump(asdict(self._findings()), file, ensure_ascii=False)
             os.replace(part, self._file)
 
