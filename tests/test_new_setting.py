@@ -29,10 +29,10 @@ READ_BACK = """\
     )
 """
 APPLY = """\
-        _set_or_unset("CUDA_MODULE_LOADING", "EAGER" if self.eager_loading else None)
-        _set_or_unset("WORKSPACE_SHARE", str(self.workspace_share))
-        _set_or_unset("TAG", self.tag)
-        _set_or_unset("NOTES", json.dumps(self.notes))
+        os.environ["CUDA_MODULE_LOADING"] = "EAGER" if self.eager_loading else "LAZY"
+        os.environ["WORKSPACE_SHARE"] = str(self.workspace_share)
+        os.environ["TAG"] = self.tag
+        os.environ["NOTES"] = json.dumps(self.notes)
         cudnn.enabled = self.enabled
 """
 COLUMNS = """\

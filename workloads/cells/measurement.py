@@ -214,9 +214,9 @@ class LoggedChoice:
     numeric_notes: list[str]
     behavior_notes: list[str]
     workspace_bytes: int
-    plans_built: int
-    plans_timed: int
-    timed_ms: float | None
+    plans_built: int = 1
+    plans_timed: int = 0
+    timed_ms: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
