@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.answering.answers import typed
 from cudnn_sweep.analysis.answering.cell_names import ID_CHARACTERS, CellRow, Words, words_apart
 from cudnn_sweep.analysis.answering.verdicts import OfCell
 from cudnn_sweep.analysis.asking.axes import NAMED
@@ -21,28 +20,18 @@ ENVIRONMENT = ("gpu", "torch", "cudnn", "driver", "code")
 OF_CELL = ("cell_id", "env_hash", "software_hash", "workload_hash", *NAMED, *ENVIRONMENT, "trials")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class StoredCell(OfCell):
-    """A row of questions/cells.sql."""
-
-    row: CellRow
-    """OF_CELL: what it is, what measured it (`code` is the beginning of workload_hash), and how many trials it has."""
-
-    @property
-    def gpu(self) -> str:
-        return str(self.row["gpu"])
-
-    @property
-    def trials(self) -> int:
-        return int(self.row["trials"])
+    """A row of questions/cells.sql, OF_CELL: what it is, what measured it (`code` is the beginning of workload_hash),
+    and how many trials it has.
+    """
 
     @property
     def shape(self) -> list[int]:
-        return [int(size) for size in self.row["input_shape"].split("x")]
+        return [int(size) for size in self.input_shape.split("x")]
 
     @property
     def size(self) -> str:
-        return str(self.row["input_shape"].partition("x")[2])
+        return str(self.input_shape.partition("x")[2])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +57,7 @@ class ReportCell:
 def named(table: pa.Table) -> list[ReportCell]:
     """What all cells have in common is in no name; `shared` says it."""
     rows = [_with_cudnn(row) for row in table.to_pylist()]
-    cells = [typed(StoredCell, row | {"row": row}) for row in rows]
+    cells = [StoredCell(**row) for row in rows]
     words = words_apart(rows)
     said = {"what", *_telling_apart(words)}
     environment = _environment_said(rows)
@@ -101,7 +90,7 @@ def named(table: pa.Table) -> list[ReportCell]:
 
 def shared(cells: list[ReportCell]) -> list[str]:
     """What every cell has in common and no name says."""
-    rows = [cell.stored.row for cell in cells]
+    rows = [vars(cell.stored) for cell in cells]
     found = [{row[name] for row in rows} for name in (*ENVIRONMENT, *GROUPED)]
     return [value for values in found if len(values) == 1 and (value := values.pop()) is not None]
 

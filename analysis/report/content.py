@@ -1,14 +1,14 @@
 """What a report says, gathered from one snapshot of a store: each table is a question's answer."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from math import inf
 
 import pyarrow as pa
 
 from cudnn_sweep.analysis.answering.answers import answer_of
-from cudnn_sweep.analysis.answering.contrast import Contrast
+from cudnn_sweep.analysis.answering.contrast import TWINS, Contrast
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, TimeShare, Verdict
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value, parse_query
@@ -18,9 +18,7 @@ from cudnn_sweep.analysis.storing.stored import Stored
 
 EXACT_FIRST = ("fp32", "tf32", "fp16", "bf16")
 MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the query
-BLANK = {
-    each.name: each.type() if each.type in (int, float, str) else None for each in fields(Verdict)
-}
+BLOCKS_LEFT_OUT = ("split_blocks", "doubtful_blocks", "unpaired_blocks")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,7 +111,7 @@ def _compared(database: Database, contrast: Contrast, min_effect: float) -> Comp
 
 
 def _most_exact(cells: Sequence[ReportCell]) -> str:
-    stored = {cell.stored.row["precision"] for cell in cells}
+    stored = {cell.stored.precision for cell in cells}
     return next((name for name in EXACT_FIRST if name in stored), EXACT_FIRST[0])
 
 
@@ -150,20 +148,25 @@ def gather_two(
     named = b or (store.sweep_ids() or [""])[-1]
     with open_database(store) as database:
         found = compare(database, f"sweep={a}", f"sweep={named}", min_effect)
+        columns = database.ask("helps_or_hurts", **TWINS.values()).column_names
     differing = ", ".join(found.differences.values()) or "the same software and hardware"
     contrast = Contrast(field="sweep", baseline=found.a.name, candidate=found.b.name)
-    verdicts = sorted(_verdicts(found.rows, str(contrast)), key=lambda each: each.ratio or inf)
+    verdicts = sorted(
+        _verdicts(found.rows, str(contrast), columns), key=lambda each: each.ratio or inf
+    )
     one = Compared(contrast=contrast, verdicts=verdicts, break_evens={}, cold_costs=None)
     content = gather(store, locations, found.b.name, [], min_effect)
     against = f"{contrast} ({differing})"
     return replace(content, compared=[one] if verdicts else [], against=against)
 
 
-def _verdicts(rows: pa.Table, contrast: str) -> list[Verdict]:
+def _verdicts(rows: pa.Table, contrast: str, columns: Sequence[str]) -> list[Verdict]:
+    """With the columns of `helps_or_hurts`; what a comparison does not know is null, or no block."""
+    blank = dict.fromkeys(columns) | dict.fromkeys(BLOCKS_LEFT_OUT, 0) | {"wall_in_words": ""}
     return [
         Verdict(
-            **BLANK
-            | {name: value for name, value in row.items() if name in BLANK}
+            **blank
+            | {name: value for name, value in row.items() if name in columns}
             | {"other_settings": row["settings"], "software_hash": row["b_software_hash"]}
             | {"baseline_ms": row["a_ms"], "baseline_device_ms": row["a_device_ms"]}
             | {"candidate_ms": row["b_ms"], "candidate_device_ms": row["b_device_ms"]}

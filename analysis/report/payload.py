@@ -231,7 +231,7 @@ def _failing(verdict: Verdict, labels: Mapping[CellKey, str]) -> str:
 
 
 def _searches_on(verdict: Verdict) -> bool:
-    return verdict.loop_kind == "open" and verdict.wall_verdict == "hurts"
+    return bool(verdict.loop_kind == "open" and verdict.wall_verdict == "hurts")
 
 
 def _paid(paybacks: Mapping[str, BreakEven]) -> str:

@@ -7,7 +7,7 @@ the report's contrasts.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -103,11 +103,11 @@ def _cells(content: Content) -> Iterable[Row]:
     short = short_names([cell.label for cell in content.cells], CHART_NAME)
     for cell, short_label in zip(content.cells, short, strict=True):
         stored = cell.stored
-        yield {name: stored.row[name] for name in OF_CELL if not name.endswith("_hash")} | {
+        yield {name: vars(stored)[name] for name in OF_CELL if not name.endswith("_hash")} | {
             "label": cell.label,
             "short_label": short_label,
             **{name: getattr(cell, name) for name in LABELS},
-            "workload": stored.row["problem"] or stored.row["workload"],
+            "workload": stored.problem or stored.workload,
             "batch": stored.shape[0],
             "size": stored.size,
             "size_elements": math.prod(stored.shape[1:]),
@@ -177,8 +177,7 @@ def _payback(about: Row, verdict: Verdict, row: BreakEven) -> Row:
 
 def _answered(row: Verdict | BreakEven) -> Row:
     """All of it that is not about the cell itself."""
-    names = (field.name for field in fields(row))
-    return {name: getattr(row, name) for name in names if name not in OF_CELL}
+    return {name: value for name, value in vars(row).items() if name not in OF_CELL}
 
 
 def _colds(content: Content, numbers: Mapping[CellKey, int]) -> Iterable[Row]:

@@ -5,8 +5,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cudnn_sweep.analysis.answering.advice import UNDECIDED, Advice
-from cudnn_sweep.analysis.answering.freezes import Freeze
+from cudnn_sweep.analysis.answering.advice import UNDECIDED, Advice, Freeze
 from cudnn_sweep.analysis.words import (
     clock,
     counted,

@@ -350,7 +350,7 @@ def to_json(summary: Summary, results: str, exit_code: int) -> str:
     """
 
     def named(row: Verdict | BreakEven) -> dict[str, object]:
-        return {"cell": summary.cells[row.cell_id], **asdict(row)}
+        return {"cell": summary.cells[row.cell_id], **vars(row)}
 
     found = {
         "sweep_id": summary.sweep_id,

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from cudnn_sweep.analysis.answering.answers import Row
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import Value, load_query
 from cudnn_sweep.analysis.storing.schema import (
@@ -329,6 +330,11 @@ def _with_a_failure_and_a_cpu(store: Store) -> Store:
 def make_record(**changes: object) -> RunRecord:
     """A good trial with some columns changed."""
     return replace(RECORD, **changes)  # type: ignore[arg-type]
+
+
+def changed(row: Row, **columns: Any) -> Row:
+    """An answer's row with other values in these columns."""
+    return type(row)(**vars(row) | columns)
 
 
 def make_pair(

@@ -18,7 +18,7 @@ from cudnn_sweep.analysis.answering.verdicts import (
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import Store
 from tests.analysis.answering.test_verdicts import in_turns, scattered
-from tests.analysis.conftest import Ask, in_cell, make_pair
+from tests.analysis.conftest import Ask, changed, in_cell, make_pair
 
 Judge = Callable[..., Verdict]
 UNTIL = [3, 5]
@@ -290,14 +290,14 @@ def test_a_setting_that_cannot_matter_is_decided_whatever_its_blocks_met(ask: As
 
 def test_a_headline_counts_what_is_decided_and_what_the_rest_looks_like(judge: Judge) -> None:
     helped = judge(scattered([-2.0, -2.01, -2.02]))
-    open_ = replace(helped, blocks=2, wall_verdict="undecided", blocks_needed=1, block_s=90.0)
+    open_ = changed(helped, blocks=2, wall_verdict="undecided", blocks_needed=1, block_s=90.0)
     cells = [
         helped,
-        replace(open_, cell_id="a", wall_verdict="so_far_faster"),
-        replace(open_, cell_id="b", blocks=1, blocks_needed=2),
-        replace(open_, cell_id="c"),
-        replace(helped, wall_verdict="inconclusive"),
-        replace(helped, wall_verdict="not_measured", wall_in_words="not measured: throttled"),
+        changed(open_, cell_id="a", wall_verdict="so_far_faster"),
+        changed(open_, cell_id="b", blocks=1, blocks_needed=2),
+        changed(open_, cell_id="c"),
+        changed(helped, wall_verdict="inconclusive"),
+        changed(helped, wall_verdict="not_measured", wall_in_words="not measured: throttled"),
     ]
     assert headline(cells, 0.03) == (
         "benchmark: false → true: 1 of 6 cells decided (helps in 1), 1 looks faster so far, none slower, "
@@ -312,6 +312,6 @@ def test_a_headline_counts_what_is_decided_and_what_the_rest_looks_like(judge: J
 
 def test_what_would_decide_the_nearest_cell_is_said(judge: Judge) -> None:
     verdict = judge(scattered([0.02, 0.10, 0.08, 0.12]))
-    (line,) = more_blocks([verdict, replace(verdict, blocks_needed=1)])
+    (line,) = more_blocks([verdict, changed(verdict, blocks_needed=1)])
     assert line == "About 1 more block would decide one of 2 open cells."
-    assert list(more_blocks([replace(verdict, blocks_needed=None)])) == []
+    assert list(more_blocks([changed(verdict, blocks_needed=None)])) == []

@@ -27,6 +27,7 @@ from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary, slo
 from cudnn_sweep.orchestrator.showing.verdict_table import ratio_text, verdict_table
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
+from tests.analysis.conftest import changed
 from tests.makers import MakePlan, RecordOf
 
 
@@ -202,7 +203,7 @@ def test_a_cell_of_a_network_takes_two_lines_and_its_name_is_its_alone(sweep_id:
 
 
 def test_an_interval_that_says_nothing_is_told_in_words() -> None:
-    verdict = replace(verdicts(open_store(str(REFERENCE)), "networks-lengths")[0], ratio=7.019)
-    assert ratio_text(replace(verdict, ratio_low=6.5, ratio_high=7.6)) == "7.019 (6.500–7.600)"
-    vast = replace(verdict, ratio_low=0.0, ratio_high=1.9e19)
+    verdict = changed(verdicts(open_store(str(REFERENCE)), "networks-lengths")[0], ratio=7.019)
+    assert ratio_text(changed(verdict, ratio_low=6.5, ratio_high=7.6)) == "7.019 (6.500–7.600)"
+    vast = changed(verdict, ratio_low=0.0, ratio_high=1.9e19)
     assert ratio_text(vast).endswith(" (too few blocks)")
