@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from cudnn_sweep.analysis.report import figures as of_charts
 from cudnn_sweep.analysis.report.figures.figure import LABELLED_ROWS, Chart, Figure
 from cudnn_sweep.analysis.report.figures.palette import LIGHT, PAGE, Palette
 from cudnn_sweep.analysis.report.payload import Payload
-from cudnn_sweep.analysis.report.sheets import Scalar, Sheet
+from cudnn_sweep.analysis.report.sheets import SHOWN, Scalar, Sheet
 from cudnn_sweep.analysis.report.single_file import single_file
 
 WIDTH_PX = 760
@@ -69,7 +68,9 @@ def _spec(figure: Figure, rows: Rows) -> str:
 
 
 def to_html(payload: Payload) -> str:
-    data = payload.as_json() | {"figures": _drawn(payload.min_effect, payload.charts)}
+    shown = [{"field": field, "title": title} for field, title in SHOWN.items()]
+    figures = _drawn(payload.min_effect, payload.charts)
+    data = payload.as_json() | {"shown": shown, "figures": figures}
     return single_file("report/template.html", script="report/report.js", data=data)
 
 
@@ -81,10 +82,20 @@ def _drawn(min_effect: float, charts: tuple[str, ...]) -> list[Mapping[str, obje
 
 def _figure(figure: Figure) -> Mapping[str, object]:
     drawings = {layout: drawing.to_dict() for layout, drawing in figure.drawings.items()}
-    shown = ("name", "title", "about", "table", "needs", "compares", "rows", "dense_rows", "half")
+    shown = (
+        "name",
+        "title",
+        "about",
+        "table",
+        "needs",
+        "columns",
+        "compares",
+        "rows",
+        "dense_rows",
+        "half",
+    )
     return {name: getattr(figure, name) for name in shown} | {
         "only": dict(figure.only),
-        "columns": [asdict(column) for column in figure.columns],
         "drawings": drawings,
     }
 

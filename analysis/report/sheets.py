@@ -29,6 +29,23 @@ DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_FAILURES = 200  # listed; the count is of all
 CHART_NAME = 50  # characters that a chart of a phone has room for
 MIB = 2**20
+SHOWN = {
+    "label": "cell",
+    "baseline_ms": "baseline ms",
+    "candidate_ms": "candidate ms",
+    "ratio": "ratio",
+    "ratio_low": "low",
+    "ratio_high": "high",
+    "blocks": "blocks",
+    "wall_in_words": "verdict",
+    "device_ratio": "device ratio",
+    "device_verdict": "device verdict",
+    "empty_payback": "break-even, empty cache",
+    "warm_payback": "break-even, warm cache",
+    "memory_ratio": "memory ratio",
+    "blocks_needed": "more blocks to decide",
+}
+"""Titles of the verdicts' columns that a page and Markdown show."""
 LABELS = ("row_label", "regime_label", "group_label", "size_label")
 TOLD = ("after", "at once", "until", "never")  # outcomes where gain or loss is told from zero
 

@@ -3,11 +3,8 @@
 import altair as alt
 
 from cudnn_sweep.analysis.report.figures.figure import (
-    CELL,
-    CONFIG,
     ROWS,
     TICKS,
-    Column,
     Drawing,
     Figure,
     chart,
@@ -45,13 +42,13 @@ def _break_even(palette: Palette, compute_cache: str) -> Figure:
         needs=("gain_ms", "tuning_ms"),
         only={"compute_cache": compute_cache, "is_told": "yes"},
         columns=(
-            CELL,
-            Column(field="outcome", title="break-even", kind="text"),
-            Column(field="break_even_iterations", title="iterations"),
-            Column(field="break_even_low", title="low"),
-            Column(field="break_even_high", title="high"),
-            Column(field="tuning_ms", title="extra cold ms"),
-            Column(field="gain_ms", title="gain ms an iteration"),
+            "label",
+            "outcome",
+            "break_even_iterations",
+            "break_even_low",
+            "break_even_high",
+            "tuning_ms",
+            "gain_ms",
         ),
         half=True,
         drawings={"wide": styled(_curves(palette), palette)},
@@ -127,13 +124,7 @@ def cold_cost(palette: Palette, min_effect: float) -> Figure:
         table="cold_costs",
         needs=("cold_s", "shapes"),
         compares="shapes",
-        columns=(
-            CELL,
-            CONFIG,
-            Column(field="compute_cache", title="compute cache", kind="text"),
-            Column(field="shapes", title="shapes"),
-            Column(field="cold_s", title="cold s"),
-        ),
+        columns=("label", "config", "compute_cache", "shapes", "cold_s"),
         half=True,
         drawings={
             "wide": styled(_points(palette), palette),

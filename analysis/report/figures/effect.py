@@ -3,10 +3,7 @@
 import altair as alt
 
 from cudnn_sweep.analysis.report.figures.figure import (
-    CELL,
     ROWS,
-    VERDICT,
-    Column,
     Drawing,
     Figure,
     chart,
@@ -38,15 +35,15 @@ def effect(palette: Palette, min_effect: float) -> Figure:
         table="verdicts",
         needs=("ratio",),
         columns=(
-            CELL,
-            Column(field="ratio", title="ratio", kind="ratio"),
-            Column(field="ratio_low", title="low", kind="ratio"),
-            Column(field="ratio_high", title="high", kind="ratio"),
-            VERDICT,
-            Column(field="device_ratio", title="device ratio", kind="ratio"),
-            Column(field="baseline_ms", title="baseline ms"),
-            Column(field="candidate_ms", title="candidate ms"),
-            Column(field="blocks", title="blocks"),
+            "label",
+            "ratio",
+            "ratio_low",
+            "ratio_high",
+            "verdict",
+            "device_ratio",
+            "baseline_ms",
+            "candidate_ms",
+            "blocks",
         ),
         rows="short_label",
         drawings={

@@ -35,15 +35,6 @@ ROWS = alt.NamedData(name="rows")  # the page fills it: what the filters leave o
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Column:
-    """A field as tooltips and the table beside a chart show it."""
-
-    field: str
-    title: str
-    kind: Literal["text", "number", "ratio"] = "number"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
     """A chart in one or more layouts; the page takes what fits its width and the number of rows."""
 
@@ -59,7 +50,8 @@ class Figure:
     """Fields that must have these values."""
     compares: str | None = None
     """The field that must have two values, or else there is nothing to compare and no chart."""
-    columns: tuple[Column, ...]
+    columns: tuple[str, ...]
+    """Fields that a tooltip and the table beside it show."""
     rows: str | None = None
     """The field of which each value has a line of its own, where the height follows them."""
     dense_rows: str | None = None
@@ -88,11 +80,6 @@ def chart(*, place: int) -> Callable[[Make], Chart]:
         return Chart(place=place, make=make)
 
     return declare
-
-
-CELL = Column(field="label", title="cell", kind="text")
-CONFIG = Column(field="config", title="config", kind="text")
-VERDICT = Column(field="verdict", title="verdict", kind="text")
 
 
 def middle_cut(most: int) -> str:

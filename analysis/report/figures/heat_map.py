@@ -3,12 +3,9 @@
 import altair as alt
 
 from cudnn_sweep.analysis.report.figures.figure import (
-    CELL,
     LABEL_PX,
     LABELLED_ROWS,
     ROWS,
-    VERDICT,
-    Column,
     Drawing,
     Figure,
     chart,
@@ -45,13 +42,7 @@ def heat_map(palette: Palette, min_effect: float) -> Figure:
         table="verdicts",
         needs=("ratio",),
         compares="regime_label",
-        columns=(
-            Column(field="row_label", title="workload", kind="text"),
-            Column(field="regime_label", title="regime", kind="text"),
-            Column(field="ratio", title="ratio", kind="ratio"),
-            VERDICT,
-            CELL,
-        ),
+        columns=("row_label", "regime_label", "ratio", "verdict", "label"),
         rows="row_label",
         dense_rows="group_label",
         drawings={
@@ -130,14 +121,7 @@ def batch_map(palette: Palette, min_effect: float) -> Figure:
         table="verdicts",
         needs=("ratio", "size_label"),
         compares="batch",
-        columns=(
-            Column(field="family", title="workload", kind="text"),
-            Column(field="size", title="size", kind="text"),
-            Column(field="batch", title="batch"),
-            Column(field="ratio", title="ratio", kind="ratio"),
-            VERDICT,
-            CELL,
-        ),
+        columns=("family", "size", "batch", "ratio", "verdict", "label"),
         rows="size_label",
         drawings={
             "wide": styled(_batches(palette, min_effect, LABEL_PX), palette),

@@ -3,12 +3,9 @@
 import altair as alt
 
 from cudnn_sweep.analysis.report.figures.figure import (
-    CELL,
-    CONFIG,
     LABEL_PX,
     LABELLED_ROWS,
     ROWS,
-    Column,
     Drawing,
     Figure,
     chart,
@@ -31,12 +28,12 @@ def stability(palette: Palette, min_effect: float) -> Figure:
         table="choices",
         needs=("choice_share",),
         columns=(
-            CELL,
-            CONFIG,
-            Column(field="choice_share", title="share"),
-            Column(field="entropy_bits", title="entropy, bits"),
-            Column(field="distinct_choices", title="choices"),
-            Column(field="processes", title="processes"),
+            "label",
+            "config",
+            "choice_share",
+            "entropy_bits",
+            "distinct_choices",
+            "processes",
         ),
         rows="short_label",
         drawings={
