@@ -1,24 +1,21 @@
 """What a report says, gathered from one snapshot of a store: each table is a question's answer."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
-from math import inf
 
 import pyarrow as pa
 
 from cudnn_sweep.analysis.answering.answers import answer_of
-from cudnn_sweep.analysis.answering.contrast import TWINS, Contrast
+from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, TimeShare, Verdict
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value, parse_query
-from cudnn_sweep.analysis.comparing.comparison import compare
 from cudnn_sweep.analysis.report.cells import ReportCell, named
 from cudnn_sweep.analysis.storing.stored import Stored
 
 EXACT_FIRST = ("fp32", "tf32", "fp16", "bf16")
 MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the query
-BLOCKS_LEFT_OUT = ("split_blocks", "doubtful_blocks", "unpaired_blocks")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,8 +55,6 @@ class Content:
     environments: pa.Table
     trials: pa.Table
     """The trials of whole cells, those with the largest effects first, up to MOST_TRIALS."""
-    against: str | None = None
-    """The sweep that is this one's baseline, and what differs; the effect is the only chart then."""
 
     @property
     def numbers(self) -> Mapping[CellKey, int]:
@@ -139,40 +134,3 @@ def effect(ratio: float | None) -> float:
 def _own(database: Database, name: str, **values: Value) -> pa.Table:
     text = files("cudnn_sweep.analysis.report").joinpath("questions", f"{name}.sql").read_text()
     return database.ask(parse_query(name, text), **values)
-
-
-def gather_two(
-    store: Stored, locations: Sequence[str], a: str, b: str | None, min_effect: float
-) -> Content:
-    """`a` is the baseline; the last sweep stands for no `b`. Raises QueryError for one that is not there."""
-    named = b or (store.sweep_ids() or [""])[-1]
-    with open_database(store) as database:
-        found = compare(database, f"sweep={a}", f"sweep={named}", min_effect)
-        columns = database.ask("helps_or_hurts", **TWINS.values()).column_names
-    differing = ", ".join(found.differences.values()) or "the same software and hardware"
-    contrast = Contrast(field="sweep", baseline=found.a.name, candidate=found.b.name)
-    verdicts = sorted(
-        _verdicts(found.rows, str(contrast), columns), key=lambda each: each.ratio or inf
-    )
-    one = Compared(contrast=contrast, verdicts=verdicts, break_evens={}, cold_costs=None)
-    content = gather(store, locations, found.b.name, [], min_effect)
-    against = f"{contrast} ({differing})"
-    return replace(content, compared=[one] if verdicts else [], against=against)
-
-
-def _verdicts(rows: pa.Table, contrast: str, columns: Sequence[str]) -> list[Verdict]:
-    """With the columns of `helps_or_hurts`; what a comparison does not know is null, or no block."""
-    blank = dict.fromkeys(columns) | dict.fromkeys(BLOCKS_LEFT_OUT, 0) | {"wall_in_words": ""}
-    return [
-        Verdict(
-            **blank
-            | {name: value for name, value in row.items() if name in columns}
-            | {"other_settings": row["settings"], "software_hash": row["b_software_hash"]}
-            | {"baseline_ms": row["a_ms"], "baseline_device_ms": row["a_device_ms"]}
-            | {"candidate_ms": row["b_ms"], "candidate_device_ms": row["b_device_ms"]}
-            | dict.fromkeys(("wall_verdict", "wall_statistical_verdict"), row["verdict"])
-            | {"blocks": min(row["a_processes"], row["b_processes"]), "contrast": contrast}
-            | {"warnings": []}
-        )
-        for row in rows.to_pylist()
-    ]

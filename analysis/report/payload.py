@@ -73,8 +73,6 @@ class Payload:
     """Lists a cell's trials, once CELL stands for its cell_id."""
     failures_query: str
     tables: Mapping[str, Sheet]
-    charts: tuple[str, ...]
-    """The only ones; all where none is named."""
 
     def as_json(self) -> dict[str, object]:
         """All of it as JSON has it. Not by `asdict`, which copies every number of every table."""
@@ -89,7 +87,7 @@ def payload(content: Content) -> Payload:
     return Payload(
         location=", ".join(content.locations),
         min_effect=content.min_effect,
-        common=[*filter(None, [content.against]), *shared(list(content.cells))],
+        common=shared(list(content.cells)),
         axes=list(axes()),
         nothing=_nothing(content),
         cost=cost(content) if content.cells else "",
@@ -99,7 +97,6 @@ def payload(content: Content) -> Payload:
         trials_query=_command(content, "\"select * from records where cell_id = 'CELL'\""),
         failures_query=_command(content, "failures"),
         tables=sheets(content),
-        charts=("effect",) if content.against else (),
     )
 
 

@@ -73,26 +73,6 @@ function showCells() {
   fill("cell-table", ...(rows.length ? tableOf({ caption, columns, rows, firstCell, sorting }) : [nothing("No cell passes the filters.")]));
 }
 
-// Text that a spreadsheet would take for a formula is given an apostrophe.
-function csvField(value) {
-  if (value === null || value === undefined) return "";
-  const text = typeof value === "string" && /^\s*[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
-  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
-function csvOfCells() {
-  const rows = sortedCells().map((row) => ({ ...row, contrast: report.contrasts[row.contrast].name }));
-  const columns = Object.keys(rows[0] ?? {}).filter((name) => name !== "cell" && !name.endsWith("_label"));
-  return [columns, ...rows.map((row) => columns.map((name) => row[name]))].map((fields) => fields.map(csvField).join(",") + "\r\n").join("");
-}
-
-function downloadCsv() {
-  const link = element("a", { download: "cells.csv" });
-  link.href = URL.createObjectURL(new Blob([csvOfCells()], { type: "text/csv" }));
-  link.click();
-  URL.revokeObjectURL(link.href);
-}
-
 // --- A cell's trials ---
 
 function showTrials(cell) {
@@ -273,7 +253,6 @@ function show() {
 function start() {
   document.title = [document.title, ...report.common.slice(0, 1)].join(" · ");
   byId("common").textContent = report.common.join(" · ");
-  byId("csv").addEventListener("click", downloadCsv);
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
   narrow.addEventListener("change", showFigures);
   fill("figures", ...report.figures.map(figureElement));

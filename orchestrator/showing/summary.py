@@ -15,7 +15,6 @@ from cudnn_sweep.analysis.answering.cell_names import stored_names
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import (
     BreakEven,
-    GpuSpeed,
     TimeShare,
     Verdict,
     gpu_speeds,
@@ -285,39 +284,19 @@ def _print_next(console: Console, summary: Summary, location: str, options: Laun
 def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
     """A line for each GPU that is off, one for each measure in which a model's GPUs are at odds."""
     speeds = gpu_speeds(store, sweep_id)
-    off = [speed for speed in speeds if speed.finding in ("slow", "fast")]
-    for found in _grouped(off, "gpu", "host", "gpu_uuid"):
-        one, measures = found[0], ", ".join(map(_by_how_much, found))
-        yield (
-            f"{one.gpu_uuid} on {one.host}: {measures} than its {one.peers} peers ({one.gpu}): {GPU_ADVICE}"
+    off = attrgetter("gpu_uuid", "host", "gpu", "peers")
+    slow_or_fast = (speed for speed in speeds if speed.finding in ("slow", "fast"))
+    for (uuid, host, gpu, peers), found in groupby(sorted(slow_or_fast, key=off), off):
+        by = ", ".join(
+            f"{each.measure} {percent(abs(1 - each.ratio), 1)} {each.finding}er" for each in found
         )
-    for alike in _grouped(speeds, "gpu", "measure"):
-        if any(speed.finding == "differs" for speed in alike):
-            yield _at_odds(sorted(alike, key=lambda speed: speed.speed))
-
-
-def _grouped(speeds: list[GpuSpeed], *names: str) -> Iterator[list[GpuSpeed]]:
-    common = attrgetter(*names)
-    for _, found in groupby(sorted(speeds, key=common), key=common):
-        yield list(found)
-
-
-def _by_how_much(speed: GpuSpeed) -> str:
-    assert speed.ratio is not None
-    return f"{speed.measure} {percent(abs(1 - speed.ratio), 1)} {speed.finding}er"
-
-
-def _at_odds(speeds: list[GpuSpeed]) -> str:
-    slowest, fastest = speeds[0], speeds[-1]
-    return (
-        f"The {len(speeds)} {slowest.gpu} differ by {percent(1 - slowest.speed / fastest.speed, 1)} in "
-        f"{slowest.measure}, from {_told(slowest)} to {_told(fastest)}; with so few GPUs it is unclear "
-        f"which one is at fault: compare them with others, or for each of them {GPU_ADVICE}"
-    )
-
-
-def _told(speed: GpuSpeed) -> str:
-    return f"{given(speed.speed)} {speed.speed_unit} ({speed.gpu_uuid} on {speed.host})"
+        yield f"{uuid} on {host}: {by} than its {peers} peers ({gpu}): {GPU_ADVICE}"
+    alike = attrgetter("gpu", "measure", "speed_unit")
+    differing = (speed for speed in speeds if speed.finding == "differs")
+    for (gpu, measure, unit), found in groupby(sorted(differing, key=alike), alike):
+        ordered = sorted((each.speed, each.gpu_uuid, each.host) for each in found)
+        each_one = ", ".join(f"{uuid} on {host} {given(speed)}" for speed, uuid, host in ordered)
+        yield f"{gpu}s differ in {measure} ({unit}: {each_one}), too few to tell which is at fault: {GPU_ADVICE}"
 
 
 def shard_lines(choice: SweepChoice, there: Collection[StoredTrial]) -> Iterator[str]:

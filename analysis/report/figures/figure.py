@@ -93,10 +93,31 @@ def named_axis(label_px: int) -> alt.Axis:
     return alt.Axis(ticks=False, labelLimit=0, labelExpr=middle_cut(label_px // 7))
 
 
-def ratio_ticks(channel: Literal["x", "y"]) -> alt.ExprRef:
-    """Ticks for an axis of ratios, on a log scale."""
+def ratios(channel: Literal["x", "y"], field: str, title: str, **axis: Any) -> Any:
+    """A field of ratios on a log scale, as an `alt.X` or `alt.Y`."""
     span = f"domain('{channel}')[1] / domain('{channel}')[0]"
-    return alt.ExprRef(f"{span} > {WIDE_RATIO} ? {COARSE} : {FINE}")
+    ticks = alt.ExprRef(f"{span} > {WIDE_RATIO} ? {COARSE} : {FINE}")
+    return {"x": alt.X, "y": alt.Y}[channel](
+        f"{field}:Q",
+        scale=alt.Scale(type="log", nice=False, padding=14),
+        axis=alt.Axis(format="~g", values=ticks, labelOverlap="greedy", **axis),
+        title=title,
+    )
+
+
+def verdict_marks(palette: Palette, size: int) -> alt.Chart:
+    """A mark a verdict, in its colour and shape, which leads to its cell's trials."""
+    marks: alt.Chart = (
+        alt.Chart(ROWS)
+        .mark_point(filled=True, size=size, opacity=1, cursor="pointer")
+        .encode(
+            color=verdict_colour(palette),
+            shape=_verdict_shape(),
+            tooltip="label:N",
+            description="label:N",
+        )
+    )
+    return marks
 
 
 def verdict_colour(palette: Palette) -> alt.Color:
@@ -104,7 +125,7 @@ def verdict_colour(palette: Palette) -> alt.Color:
     return alt.Color("verdict:N", **_verdicts(colours))
 
 
-def verdict_shape() -> alt.Shape:
+def _verdict_shape() -> alt.Shape:
     """A shape a verdict, so that none rests on colour alone."""
     return alt.Shape("verdict:N", **_verdicts([shape for _, shape in VERDICT_LOOKS.values()]))
 

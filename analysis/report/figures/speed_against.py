@@ -7,10 +7,9 @@ from cudnn_sweep.analysis.report.figures.figure import (
     Drawing,
     Figure,
     chart,
-    ratio_ticks,
+    ratios,
     styled,
-    verdict_colour,
-    verdict_shape,
+    verdict_marks,
 )
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
@@ -38,24 +37,10 @@ def memory(palette: Palette, min_effect: float) -> Figure:
 
 
 def _of_memory(palette: Palette) -> Drawing:
-    x_axis = alt.Axis(format="~g", values=ratio_ticks("x"), labelOverlap="greedy")
-    y_axis = alt.Axis(format="~g", values=ratio_ticks("y"), labelOverlap="greedy")
-    scale = alt.Scale(type="log", nice=False, padding=16)
-    x = alt.X("ratio:Q", scale=scale, axis=x_axis, title="time, candidate / baseline")
-    y = alt.Y("memory_ratio:Q", scale=scale, axis=y_axis, title="peak memory, candidate / baseline")
+    x = ratios("x", "ratio", "time, candidate / baseline")
+    y = ratios("y", "memory_ratio", "peak memory, candidate / baseline")
     ones = alt.Chart(alt.InlineData(values=[{"ratio": 1, "memory_ratio": 1}]))
-    marks = (
-        alt.Chart(ROWS)
-        .mark_point(filled=True, size=80, opacity=0.85, cursor="pointer")
-        .encode(
-            x=x,
-            y=y,
-            color=verdict_colour(palette),
-            shape=verdict_shape(),
-            tooltip="label:N",
-            description="label:N",
-        )
-    )
+    marks = verdict_marks(palette, 80).encode(x=x, y=y)
     lines = ones.mark_rule(color=palette.quiet, strokeDash=[3, 3])
     return alt.layer(lines.encode(x=x), lines.encode(y=y), marks)
 
@@ -96,12 +81,7 @@ def _of_error(palette: Palette) -> Drawing:
                 axis=alt.Axis(format=".0e", tickCount=5, labelOverlap="greedy"),
                 title="relative L2 error",
             ),
-            y=alt.Y(
-                "ratio:Q",
-                scale=alt.Scale(type="log", nice=False, padding=14),
-                axis=alt.Axis(format="~g", values=ratio_ticks("y"), labelOverlap="greedy"),
-                title="time ratio",
-            ),
+            y=ratios("y", "ratio", "time ratio"),
             tooltip="label:N",
         )
     )

@@ -233,25 +233,3 @@ def _column(found: Payload, table: str, name: str) -> list[object]:
 
 def _report(store: Store, *options: str) -> Result:
     return invoke(["report", "--results", store.location, *options])
-
-
-def test_each_cell_and_config_of_two_sweeps_is_a_row_of_one_chart(store: Store) -> None:
-    """With benchmark on, tuesday takes 20% longer, with another torch."""
-    for sweep_id, ms, torch in (("monday", 5.0, "2.10.0"), ("tuesday", 6.0, "2.11.0")):
-        for block in range(3):
-            changes = {"sweep_id": sweep_id, "torch": torch, "software_hash": torch}
-            store.write(*make_pair(block, 10.0, ms, **changes))
-    told = json.loads(
-        _report(store, "--against", "monday", "--sweep-id", "tuesday", "--json").stdout
-    )
-    (contrast,) = told["contrasts"]
-    assert contrast["name"] == "sweep: monday → tuesday"
-    assert told["common"][0] == "sweep: monday → tuesday (torch: 2.10.0 → 2.11.0)"
-    assert (contrast["counts"]["hurts"], contrast["counts"]["equivalent"]) == (1, 1)
-    columns = told["tables"]["verdicts"]["columns"]
-    rows = [dict(zip(columns, row, strict=True)) for row in told["tables"]["verdicts"]["rows"]]
-    assert {row["label"].split()[-1]: round(row["ratio"], 3) for row in rows} == {
-        "benchmark=false": 1.0,
-        "benchmark=true": 1.2,
-    }
-    assert told["charts"] == ["effect"]

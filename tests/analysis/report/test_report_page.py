@@ -1,7 +1,5 @@
 """A report as a person has it: opened from disk in a real browser, with no network."""
 
-import csv
-import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -141,16 +139,6 @@ def test_a_column_sorts_both_ways(page: Browser) -> None:
     assert _ratios(page) == ["1.200", "1.000", "0.800", "0.400"]
     assert page.evaluate("document.activeElement.textContent") == "ratio"
     assert page.evaluate("document.querySelectorAll('[aria-sort=descending]').length") == 1
-
-
-def test_the_table_downloads_as_csv(page: Browser) -> None:
-    rows = list(csv.DictReader(io.StringIO(str(page.evaluate("csvOfCells()")))))
-    assert [row["verdict"] for row in rows] == ["helps", "helps", "equivalent", "hurts"]
-    assert rows[1]["workload"] == HOSTILE
-    assert (
-        page.evaluate("csvField('=1+1') + csvField('a\"b,c') + csvField(-1)") == '\'=1+1"a""b,c"-1'
-    )
-    _click(page, "#csv")
 
 
 def test_the_keyboard_reaches_filters_table_and_trials(page: Browser) -> None:
