@@ -123,6 +123,17 @@ def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) 
     return f"{shortened(verdicts[0].contrast)}: {', '.join(parts)}."
 
 
+def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
+    """How many blocks no verdict rests on, and why."""
+    said = {
+        "split_blocks": "split over GPUs or launches, and left out",
+        "doubtful_blocks": "left out because the GPU was throttled or shared",
+        "unpaired_blocks": "left out because one of the two trials failed or is missing",
+    }
+    counts = {name: sum(getattr(each, name) for each in verdicts) for name in said}
+    return [f"{counted(count, 'block')} {said[name]}." for name, count in counts.items() if count]
+
+
 def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
     """What a further launch gives the cells before their first look, and how long it takes."""
     cells = {

@@ -13,7 +13,7 @@ from cudnn_sweep.analysis.asking.axes import NAMED
 from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import cudnn_version
 
-GROUPED = [
+SHARED = [
     name for name in axes() if name not in ("workload", "problem", "input_shape", "regime", "state")
 ]
 ENVIRONMENT = ("gpu", "torch", "cudnn", "driver", "code")
@@ -43,8 +43,6 @@ class ReportCell:
     row_label: str
     """The label without the regime: cells that differ in the regime alone share it."""
     regime_label: str
-    group_label: str
-    """For more cells than have room: problems of one kind together, whatever their sizes."""
     family: str | None
     """The label without the input's shape, where cells of several shapes share it."""
 
@@ -73,15 +71,13 @@ def named(table: pa.Table) -> list[ReportCell]:
             label=label if common[label] == 1 else f"{label} {cell.cell_id[:ID_CHARACTERS]}",
             row_label=row,
             regime_label=each["regime"],
-            group_label=group,
             family=family if members[family] > 1 else None,
         )
-        for cell, each, label, row, group, family in zip(
+        for cell, each, label, row, family in zip(
             cells,
             words,
             labels,
             _joined(words, said - {"regime"}, places),
-            _joined([_of_a_kind(each) for each in words], {"what", *GROUPED} & said),
             families,
             strict=True,
         )
@@ -91,7 +87,7 @@ def named(table: pa.Table) -> list[ReportCell]:
 def shared(cells: list[ReportCell]) -> list[str]:
     """What every cell has in common and no name says."""
     rows = [vars(cell.stored) for cell in cells]
-    found = [{row[name] for row in rows} for name in (*ENVIRONMENT, *GROUPED)]
+    found = [{row[name] for row in rows} for name in (*ENVIRONMENT, *SHARED)]
     return [value for values in found if len(values) == 1 and (value := values.pop()) is not None]
 
 
@@ -128,12 +124,6 @@ def _environment_said(rows: Sequence[CellRow]) -> list[str]:
     return said
 
 
-def _joined(words: list[Words], said: Collection[str], places: Sequence[str] = ()) -> list[str]:
+def _joined(words: list[Words], said: Collection[str], places: Sequence[str]) -> list[str]:
     names = [[word for about, word in each.items() if about in said] for each in words]
-    ends = places or [""] * len(words)
-    return [" ".join([*name, end]).rstrip() for name, end in zip(names, ends, strict=True)]
-
-
-def _of_a_kind(words: Words) -> Words:
-    """Where problems are called KIND/NAME, their kind."""
-    return words | {"what": words["what"].partition("/")[0]}
+    return [" ".join([*name, end]).rstrip() for name, end in zip(names, places, strict=True)]

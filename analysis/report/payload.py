@@ -11,6 +11,7 @@ from cudnn_sweep.analysis.answering.verdicts import (
     BreakEven,
     CellKey,
     Verdict,
+    blocks_left_out,
     headline,
     more_blocks,
     payback,
@@ -117,7 +118,7 @@ def _in_words(content: Content, compared: Compared) -> ComparedWords:
         name=str(compared.contrast),
         headline=headline(compared.verdicts, content.min_effect),
         sentences=sentences(compared, labels, _next_step(content, compared)),
-        left_out=_left_out_of(compared),
+        left_out=blocks_left_out(compared.verdicts),
         counts=dict(Counter(each.wall_verdict for each in compared.verdicts)),
     )
 
@@ -126,18 +127,6 @@ def _next_step(content: Content, compared: Compared) -> str | None:
     said = None if compared.contrast.is_twins else third_blocks(compared.verdicts)
     how = "the same sweep launch again" if _gaps(content) else "replicates: 3"
     return said and f"Next: {how} {said}."
-
-
-def _left_out_of(compared: Compared) -> list[str]:
-    split = sum(verdict.split_blocks for verdict in compared.verdicts)
-    doubtful = sum(verdict.doubtful_blocks for verdict in compared.verdicts)
-    unpaired = sum(verdict.unpaired_blocks for verdict in compared.verdicts)
-    said = [
-        (split, "block", "split over GPUs or launches, and left out"),
-        (doubtful, "block", "left out because the GPU was throttled or shared"),
-        (unpaired, "block", "left out because one of the two trials failed or is missing"),
-    ]
-    return [f"{counted(count, what)} {why}." for count, what, why in said if count]
 
 
 def _left_out(content: Content) -> list[str]:

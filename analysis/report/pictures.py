@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 
@@ -83,22 +84,8 @@ def _figure(figure: Figure) -> Mapping[str, object]:
     drawings = {
         layout: drawing.to_dict(validate=False) for layout, drawing in figure.drawings.items()
     }
-    shown = (
-        "name",
-        "title",
-        "about",
-        "table",
-        "needs",
-        "columns",
-        "compares",
-        "rows",
-        "dense_rows",
-        "half",
-    )
-    return {name: getattr(figure, name) for name in shown} | {
-        "only": dict(figure.only),
-        "drawings": drawings,
-    }
+    values = {field.name: getattr(figure, field.name) for field in fields(figure)}
+    return values | {"only": dict(figure.only), "drawings": drawings}
 
 
 def figures(palette: Palette, min_effect: float) -> list[Figure]:

@@ -98,7 +98,7 @@ function specOf(figure, rows) {
   const linesBy = (field) => new Set(rows.map((row) => row[field])).size;
   const layout = layoutOf(figure, figure.rows ? linesBy(figure.rows) > DENSE_ROWS : rows.length > DENSE_POINTS);
   const drawing = figure.drawings[layout];
-  const lines = linesBy((layout === "dense" && figure.dense_rows) || figure.rows);
+  const lines = linesBy(figure.rows);
   const most = layout === "dense" ? MOST_DENSE_PX : Infinity;
   const height = drawing.height.step ? Math.min(most, lines * drawing.height.step) : drawing.height;
   const description = `${figure.title}. ${figure.about} The rows behind it follow as a table.`;

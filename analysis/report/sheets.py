@@ -46,7 +46,7 @@ SHOWN = {
     "blocks_needed": "more blocks to decide",
 }
 """Titles of the verdicts' columns that a page and Markdown show."""
-LABELS = ("row_label", "regime_label", "group_label", "size_label")
+LABELS = ("row_label", "regime_label", "size_label")
 TOLD = ("after", "at once", "until", "never")  # outcomes where gain or loss is told from zero
 
 

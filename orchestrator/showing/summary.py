@@ -17,6 +17,7 @@ from cudnn_sweep.analysis.answering.verdicts import (
     BreakEven,
     TimeShare,
     Verdict,
+    blocks_left_out,
     gpu_speeds,
     headline,
     more_blocks,
@@ -146,14 +147,7 @@ class Summary:
         if self.out_of_reach:
             yield f"{counted(self.out_of_reach, 'cell')} out of reach: no blocks left would decide more."
         yield from self.completeness
-        split = sum(verdict.split_blocks for verdict in self.verdicts)
-        doubtful = sum(verdict.doubtful_blocks for verdict in self.verdicts)
-        unpaired = sum(verdict.unpaired_blocks for verdict in self.verdicts)
-        if split or doubtful or unpaired:
-            yield (
-                f"Left out of the verdicts: {split} blocks that were split over GPUs or interrupted, "
-                f"{doubtful} on a throttled or shared GPU, {unpaired} that lack a trial."
-            )
+        yield from blocks_left_out(self.verdicts)
         yield from self._where_the_time_went()
 
     def _where_the_time_went(self) -> Iterator[str]:

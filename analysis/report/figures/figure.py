@@ -54,8 +54,6 @@ class Figure:
     """Fields that a tooltip and the table beside it show."""
     rows: str | None = None
     """The field of which each value has a line of its own, where the height follows them."""
-    dense_rows: str | None = None
-    """The same where the lines go without names; null: as many, closer together."""
     half: bool = False
     """Whether two of them stand side by side on a wide screen."""
     drawings: Mapping[Layout, Drawing]

@@ -86,8 +86,8 @@ def test_summary_says_which_blocks_no_verdict_rests_on(night: Night) -> None:
     said = "\n".join(summary.counted())
     for told in (
         "Split over GPUs or launches: 1 of 3 blocks (33.3%); 0 of them were repeated as a whole.",
-        "1 blocks that were split over GPUs or interrupted, 0 on a throttled or shared",
-        "1 that lack a trial.",
+        "1 block split over GPUs or launches, and left out.",
+        "1 block left out because one of the two trials failed or is missing.",
     ):
         assert told in said
 
