@@ -14,7 +14,6 @@ from cudnn_sweep.analysis.asking.queries import Value, parse_query
 from cudnn_sweep.analysis.report.cells import ReportCell, named
 from cudnn_sweep.analysis.storing.stored import Stored
 
-EXACT_FIRST = ("fp32", "tf32", "fp16", "bf16")
 MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the query
 
 
@@ -51,7 +50,6 @@ class Content:
     sweeps: pa.Table
     failures: pa.Table
     choices: pa.Table
-    precision_costs: pa.Table
     environments: pa.Table
     trials: pa.Table
     """The trials of whole cells, those with the largest effects first, up to MOST_TRIALS."""
@@ -83,7 +81,6 @@ def gather(
             sweeps=database.ask("sweeps"),
             failures=database.ask("failures"),
             choices=database.ask("choice_stability"),
-            precision_costs=database.ask("axis_effect", baseline=_most_exact(cells)),
             environments=database.ask("environment"),
             trials=_own(database, "trials", cell_ids=",".join(_shown(cells, compared))),
             torn_files=database.torn_files,  # those too that these questions came upon
@@ -103,11 +100,6 @@ def _compared(database: Database, contrast: Contrast, min_effect: float) -> Comp
         break_evens=break_evens,
         cold_costs=None if contrast.is_twins else database.ask("cold_cost", **values),
     )
-
-
-def _most_exact(cells: Sequence[ReportCell]) -> str:
-    stored = {cell.stored.precision for cell in cells}
-    return next((name for name in EXACT_FIRST if name in stored), EXACT_FIRST[0])
 
 
 def _shown(cells: Sequence[ReportCell], compared: Sequence[Compared]) -> list[str]:

@@ -71,7 +71,6 @@ def sheets(content: Content) -> dict[str, Sheet]:
         ),
         "cold_costs": _sheet(_colds(content, numbers)),
         "choices": _of_cells(content.choices, numbers, _choice),
-        "precisions": _sheet(_precisions(content.precision_costs, numbers)),
         "trials": _of_cells(content.trials, numbers, _trial),
         "time": _sheet(_times(content)),
         "environments": _sheet(map(_environment, content.environments.to_pylist())),
@@ -219,32 +218,6 @@ def _choice(row: Row) -> Row:
     names = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
     two = {"choice_share": None} if row["processes"] in (1, 2) else {}  # which tell nothing
     return {"config": config_name(texts_of(row))} | {name: row[name] for name in names} | two
-
-
-def _precisions(table: pa.Table, numbers: Mapping[CellKey, int]) -> Iterable[Row]:
-    """A row for each candidate, and one for each baseline, whose ratio is 1."""
-    seen: set[str] = set()
-    itself = {"ratio": 1.0, "ratio_low": None, "ratio_high": None, "wall_verdict": None}
-    for row in table.to_pylist():
-        config = config_name(texts_in(row["settings"]))
-        baseline = numbers[_key(row | {"cell_id": row["baseline_cell_id"]})]
-        family = f"{baseline} {config}"
-        sides = [(numbers[_key(row)], row, row["relative_l2_error"], row["candidate_ms"])]
-        if family not in seen:
-            seen.add(family)
-            sides.insert(
-                0, (baseline, itself, row["baseline_relative_l2_error"], row["baseline_ms"])
-            )
-        for cell, compared, error, ms in sides:
-            yield {
-                "cell": cell,
-                "config": config,
-                "family": family,
-                "relative_l2_error": error,
-                **{name: compared[name] for name in ("ratio", "ratio_low", "ratio_high")},
-                "verdict": compared["wall_verdict"],
-                "ms": ms,
-            }
 
 
 def _trial(row: Row) -> Row:

@@ -347,6 +347,23 @@ def make_pair(
     ]
 
 
+def processes(name: str, times_ms: Iterable[float], **columns: object) -> list[RunRecord]:
+    """Of one cell and config, a block each, with these wall times."""
+    return [
+        make_record(
+            **{
+                "trial_id": f"{name}-{block}",
+                "attempt_id": f"{name}-{block}",
+                "block": block,
+                "steady_wall_ms": ms,
+                "steady_device_ms": 0.9 * ms,
+            }
+            | columns
+        )
+        for block, ms in enumerate(times_ms)
+    ]
+
+
 def in_cell(record: RunRecord, cell_id: str, /, **changes: Any) -> RunRecord:
     """The trial as one of another cell, under ids of its own."""
     trial_id = f"{cell_id}-{record.trial_id}"

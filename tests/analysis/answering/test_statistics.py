@@ -59,21 +59,6 @@ def test_failures_are_compared_as_by_fisher(connection: duckdb.DuckDBPyConnectio
     np.testing.assert_allclose(found.fetchnumpy().popitem()[1], expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("crashes", [0.02, 0.05, 0.3])
-def test_a_candidate_that_crashes_as_often_as_its_baseline_seldom_fails(
-    connection: duckdb.DuckDBPyConnection, crashes: float
-) -> None:
-    """How often, of all ways in which twenty processes of each may end."""
-    counts = np.arange(21)
-    often = stats.binom.pmf(counts, 20, crashes)
-    rows = [[int(a), int(b), float(often[a] * often[b])] for a in counts for b in counts]
-    found = connection.execute(
-        "select sum(v[3]) from (select unnest(?) as v) where surely_fails(v[1]::int, v[2]::int, 20, 1, 1)",
-        [rows],
-    ).fetchone()
-    assert found is not None and (found[0] or 0.0) < 0.05
-
-
 @pytest.mark.parametrize(
     ("mean", "se", "expected"),
     [

@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.comparing.comparison import (
     compare,
 )
 from cudnn_sweep.analysis.storing.store import Store
-from tests.analysis.conftest import make_record
+from tests.analysis.conftest import processes
 
 Compare = Callable[..., Comparison]
 
@@ -24,10 +24,7 @@ def sides(store: Store) -> Compare:
 
     def made(a: str, b: str, *groups: tuple[Iterable[float], dict[str, object]]) -> Comparison:
         for number, (times_ms, changes) in enumerate(groups):
-            for block, ms in enumerate(times_ms):
-                name = f"{number}-{block}"
-                columns = {"block": block, "steady_wall_ms": ms} | changes
-                store.write(make_record(trial_id=name, attempt_id=name, **columns))
+            store.write(*processes(str(number), times_ms, **changes))
         with open_database(store) as database:
             return compare(database, a, b, 0.03)
 

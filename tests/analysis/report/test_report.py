@@ -37,16 +37,15 @@ def add_cell(store: Store) -> AddCell:
     return _adding_to(store)
 
 
-@pytest.fixture
-def filled(store: Store, add_cell: AddCell) -> Store:
-    return _filled(store, add_cell)
-
-
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """What `filled` has, for tests that only read it."""
+    """A gain, a loss and no difference, under three regimes of one problem: for tests that only read it."""
     store = open_store(str(tmp_path_factory.mktemp("kept")))
-    return _filled(store, _adding_to(store))
+    add_cell = _adding_to(store)
+    add_cell("gain", 0.4, regime="fixed")
+    add_cell("loss", 1.2, regime="cycle")
+    add_cell("same", 1.0, regime="last_partial_batch")
+    return store
 
 
 def _adding_to(store: Store) -> AddCell:
@@ -58,14 +57,6 @@ def _adding_to(store: Store) -> AddCell:
             store.write(*(in_cell(record, cell) for record in pair))
 
     return add
-
-
-def _filled(store: Store, add_cell: AddCell) -> Store:
-    """A gain, a loss and no difference, under three regimes of one problem."""
-    add_cell("gain", 0.4, regime="fixed")
-    add_cell("loss", 1.2, regime="cycle")
-    add_cell("same", 1.0, regime="last_partial_batch")
-    return store
 
 
 def test_code_is_named_where_one_cell_ran_in_several_versions(
