@@ -4,7 +4,6 @@ const NOT_FILTERS = ["problem", "input_shape"]; // in the names of workloads, an
 const FILTERS = [...report.axes.filter((axis) => !NOT_FILTERS.includes(axis)), "gpu", "verdict"];
 const MOST_DENSE_PX = 720; // of a chart whose lines have no names
 const DENSE_ROWS = 60; // more lines than these go without names
-const DENSE_POINTS = 1500; // more points than these are summed up
 const FIRST_SENTENCES = 3; // the others are folded
 const NARROW_LEGEND = { columns: 3, labelLimit: 290 };
 
@@ -96,7 +95,7 @@ const views = [];
 
 function specOf(figure, rows) {
   const linesBy = (field) => new Set(rows.map((row) => row[field])).size;
-  const layout = layoutOf(figure, figure.rows ? linesBy(figure.rows) > DENSE_ROWS : rows.length > DENSE_POINTS);
+  const layout = layoutOf(figure, linesBy(figure.rows) > DENSE_ROWS);
   const drawing = figure.drawings[layout];
   const lines = linesBy(figure.rows);
   const most = layout === "dense" ? MOST_DENSE_PX : Infinity;
