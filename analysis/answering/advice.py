@@ -103,6 +103,14 @@ def kernel_changes(
     return [KernelChange(**row) for row in rows]
 
 
+class RankPrediction(AnswerRow):
+    """What so many ranks would do under one config, predicted from single processes; see sql/choice_stability.sql."""
+
+
+def rank_predictions(store: Store, sweep_id: str, ranks: int) -> list[RankPrediction]:
+    return answer(RankPrediction, store, sweep_id, "choice_stability", {"ranks": ranks})
+
+
 class StoredCell(AnswerRow):
     """A cell that a sweep measured, by what its id cannot be reckoned without."""
 

@@ -1,11 +1,14 @@
-"""Between cells: `axis_effect`."""
+"""Between cells: `axis_effect`, and `transfers`."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import RunRecord
-from tests.analysis.conftest import Ask, processes
+from tests.analysis.conftest import Ask, make_pair, processes
 
 Times = list[float]
 
@@ -84,3 +87,39 @@ def test_device_times_of_two_sources_are_not_compared(ask: Ask) -> None:
     (row,) = ask("axis_effect", [*slow, *profiled], baseline="fp32")
     assert (row["wall_verdict"], row["device_verdict"]) == ("helps", None)
     assert (row["device_ratio"], row["candidate_device_ms"]) == (None, None)
+
+
+def test_what_carries_over_between_gpus_is_counted_and_what_does_not_is_told(ask: Ask) -> None:
+    ratios = {"helps": (0.8, 0.8), "turns": (0.8, 1.0), "open": (0.8, None), "hurts": (1.2, 1.3)}
+    trials = [
+        replace(record, kernels_hash=kernels)
+        for problem, of_gpus in ratios.items()
+        for gpu, ratio in zip("AB", of_gpus, strict=True)
+        for block in range(4)
+        for record in make_pair(
+            block,
+            10 + block / 1000,
+            10 * (ratio or 0.5 + block / 3) + block / 2000,
+            problem=problem,
+            gpu=gpu,
+            cell_id=f"{problem}-{gpu}",
+            sweep_id=f"{problem}-{gpu}",
+            env_hash=gpu,
+            launch_bound=False,
+        )
+        for kernels in ("other" if record.benchmark and (problem, gpu) == ("turns", "B") else "k",)
+    ]
+    rows = ask("transfers", trials)
+    shares = {row["what"]: (row["carried"], row["cells"]) for row in rows if row["a"] is None}
+    assert shares["verdict"] == (2, 3)
+    assert shares["baseline choice"] == (4, 4)
+    assert shares["candidate choice"] == (3, 4)
+    assert "baseline bits" not in shares, "each model has inputs of its own"
+    (row,) = (row for row in rows if row["what"] == "verdict" and row["a"] is None)
+    ends = stats.binomtest(2, 3).proportion_ci(method="exact")
+    assert (row["share_low"], row["share_high"]) == pytest.approx((ends.low, ends.high), rel=2e-3)
+    (turned,) = (row for row in rows if row["a"] is not None)
+    assert (turned["cell_id"], turned["why"]) == ("turns-A", "kernels")
+    assert (turned["a"], turned["b"]) == ("helps (0.800)", "equivalent (1.000)")
+    with pytest.raises(QueryError, match="between host is none of gpu"):
+        ask("transfers", [], between="host")
