@@ -10,9 +10,7 @@ from scipy import stats
 
 from cudnn_sweep.analysis.answering.verdicts import (
     Verdict,
-    headline,
     more_blocks,
-    third_blocks,
     verdicts,
 )
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
@@ -256,28 +254,6 @@ def test_a_setting_that_cannot_matter_is_decided_whatever_its_blocks_met(ask: As
     (row,) = ask("helps_or_hurts", chain(*(make_pair(n, 10.0, 10.0, **changes) for n in range(2))))
     assert row["wall_in_words"] == "no_effect (no_cuda)"
     assert [row["state"] for row in ask("decided", [])] == ["no_effect"]
-
-
-def test_a_headline_counts_what_is_decided_and_what_the_rest_looks_like(judge: Judge) -> None:
-    helped = judge(scattered([-2.0, -2.01, -2.02]))
-    open_ = changed(helped, blocks=2, wall_verdict="undecided", blocks_needed=1, block_s=90.0)
-    cells = [
-        helped,
-        changed(open_, cell_id="a", wall_verdict="so_far_faster"),
-        changed(open_, cell_id="b", blocks=1, blocks_needed=2),
-        changed(open_, cell_id="c"),
-        changed(helped, wall_verdict="inconclusive"),
-        changed(helped, wall_verdict="not_measured", wall_in_words="not measured: throttled"),
-    ]
-    assert headline(cells, 0.03) == (
-        "benchmark: false → true: 1 of 6 cells decided (helps in 1), 1 looks faster so far, none slower, "
-        "1 open, 1 with one block, 1 inconclusive, 1 not measured (throttled)."
-    )
-    assert (
-        third_blocks(cells) == "gives each open cell its third block (about 6 minutes of one GPU)"
-    )
-    assert headline([helped], 0.03) == "benchmark: false → true: 1 of 1 cell decided (helps in 1)."
-    assert third_blocks([helped, cells[4]]) is None
 
 
 def test_what_would_decide_the_nearest_cell_is_said(judge: Judge) -> None:

@@ -4,6 +4,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
@@ -18,7 +19,7 @@ LEAST = np.log1p(0.03)
 
 
 @pytest.fixture(scope="module")
-def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     """Plain DuckDB with the macros."""
     with duckdb.connect() as connection:
         connection.execute(prelude_sql(open_store(str(tmp_path_factory.mktemp("empty")))))
@@ -26,28 +27,26 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.Duck
 
 
 @pytest.mark.parametrize("df", [*range(1, 61), 200])
-def test_t_distribution_agrees_with_scipy(connection: duckdb.DuckDBPyConnection, df: int) -> None:
+def test_t_distribution_agrees_with_scipy(connection: Connection, df: int) -> None:
     t = np.concatenate([-np.logspace(-3, 3, 40), [0.0], np.logspace(-3, 3, 40)])
     found = _each(connection, f"t_above(x, {df})", t)
     np.testing.assert_allclose(found, stats.t.sf(t, df), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("macro", "below"), [("t_90", 0.95), ("t_95", 0.975)])
-def test_t_quantiles_agree_with_scipy(
-    connection: duckdb.DuckDBPyConnection, macro: str, below: float
-) -> None:
+def test_t_quantiles_agree_with_scipy(connection: Connection, macro: str, below: float) -> None:
     df = np.concatenate([np.arange(1, 200), [1000, 100_000]])
     found = _each(connection, f"{macro}(x::bigint)", df)
     np.testing.assert_allclose(found, stats.t.ppf(below, df), rtol=0, atol=1e-6)
 
 
-def test_normal_quantiles_agree_with_scipy(connection: duckdb.DuckDBPyConnection) -> None:
+def test_normal_quantiles_agree_with_scipy(connection: Connection) -> None:
     above = np.logspace(-7, np.log10(0.5), 50)
     found = _each(connection, "normal_above(x)", above)
     np.testing.assert_allclose(found, stats.norm.isf(above), rtol=0, atol=5e-4)
 
 
-def test_failures_are_compared_as_by_fisher(connection: duckdb.DuckDBPyConnection) -> None:
+def test_failures_are_compared_as_by_fisher(connection: Connection) -> None:
     every = [(a, b, n) for n in (1, 3, 20) for a in range(n + 1) for b in range(a)]
     found = connection.execute(
         "select p_of_failures(v[1], v[2], v[3]) from (select unnest(?) as v)", [every]
@@ -70,29 +69,25 @@ def test_failures_are_compared_as_by_fisher(connection: duckdb.DuckDBPyConnectio
     ],
 )
 def test_p_is_that_of_an_effect_beyond_the_least_one(
-    connection: duckdb.DuckDBPyConnection, mean: float, se: float, expected: float
+    connection: Connection, mean: float, se: float, expected: float
 ) -> None:
     found = connection.execute("select p_of_effect(?, ?, 4, 0.03)", [mean, se]).fetchall()
     assert found == [(pytest.approx(expected, abs=1e-12),)]
 
 
-def test_one_block_has_no_p_and_no_standard_error(connection: duckdb.DuckDBPyConnection) -> None:
+def test_one_block_has_no_p_and_no_standard_error(connection: Connection) -> None:
     sql = "select standard_error(x), p_of_effect(avg(x), standard_error(x), count(x) - 1, 0.03)"
     assert connection.execute(f"{sql} from (select 0.5 as x)").fetchall() == [(None, None)]
 
 
 @pytest.mark.parametrize("df", [1, 2, 4, 19, 200])
 @pytest.mark.parametrize("p", [0.05, 0.005, 1e-9])
-def test_what_t_exceeds_agrees_with_scipy(
-    connection: duckdb.DuckDBPyConnection, df: int, p: float
-) -> None:
+def test_what_t_exceeds_agrees_with_scipy(connection: Connection, df: int, p: float) -> None:
     ((found,),) = connection.sql(f"select t_exceeded({p}, {df})").fetchall()
     assert found == pytest.approx(stats.t.isf(p, df), rel=1e-6)
 
 
-def test_equivalent_is_what_two_one_sided_tests_call_so(
-    connection: duckdb.DuckDBPyConnection,
-) -> None:
+def test_equivalent_is_what_two_one_sided_tests_call_so(connection: Connection) -> None:
     seen = []
     for logs in np.random.default_rng(11).normal(0, 0.025, (60, 5)):
         p, _, _ = DescrStatsW(logs).ttost_mean(-LEAST, LEAST)
@@ -101,7 +96,7 @@ def test_equivalent_is_what_two_one_sided_tests_call_so(
     assert min(seen.count("equivalent"), seen.count("inconclusive")) > 10
 
 
-def test_beta_quantiles_agree_with_scipy(connection: duckdb.DuckDBPyConnection) -> None:
+def test_beta_quantiles_agree_with_scipy(connection: Connection) -> None:
     p, a, b = (
         axis.ravel() for axis in np.meshgrid([0.0025, 0.025, 0.975], [1, 2.5, 9, 90], [1, 3, 40.5])
     )
@@ -151,7 +146,7 @@ def test_benjamini_and_hochberg_agree_with_statsmodels_and_scipy(cells: int) -> 
 
 @pytest.mark.parametrize("sizes", [(5, 5), (2, 8), (12, 3)])
 def test_welch_agrees_with_scipy_but_for_whole_degrees_of_freedom(
-    connection: duckdb.DuckDBPyConnection, sizes: tuple[int, int]
+    connection: Connection, sizes: tuple[int, int]
 ) -> None:
     generator = np.random.default_rng(sizes)
     one, other = (generator.normal(0, size, size) for size in sizes)
@@ -187,18 +182,14 @@ def _intervals(logs: NDArray[np.float64], other: NDArray[np.bool_]) -> NDArray[n
     return ends
 
 
-def _of_blocks(
-    connection: duckdb.DuckDBPyConnection, expression: str, logs: NDArray[np.float64]
-) -> object:
+def _of_blocks(connection: Connection, expression: str, logs: NDArray[np.float64]) -> object:
     connection.register("blocks", pa.table({"x": logs}))
     moments = "select avg(x) as mean, standard_error(x) as se, count(x) - 1 as df from blocks"
     ((found,),) = connection.execute(f"select {expression} from ({moments})").fetchall()
     return found
 
 
-def _each(
-    connection: duckdb.DuckDBPyConnection, expression: str, values: NDArray[np.float64]
-) -> list[float]:
+def _each(connection: Connection, expression: str, values: NDArray[np.float64]) -> list[float]:
     sql = f"select list_transform(?::double[], lambda x: {expression})"
     ((found,),) = connection.execute(sql, [values.tolist()]).fetchall()
     return list(found)
