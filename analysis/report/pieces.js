@@ -48,6 +48,7 @@ function shownNumber(value) {
 function shownValue(value, field) {
   if (value === null || value === undefined) return "";
   if (typeof value !== "number") return VERDICTS[value] ?? String(value);
+  if (/_bytes$/.test(field)) return `${shownNumber(value / 2 ** 30)} GiB`;
   if (/ratio/.test(field) && value < 10) return value.toFixed(3); // near 1, where three digits say little
   return shownNumber(value);
 }

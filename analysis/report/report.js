@@ -224,16 +224,12 @@ function titleOf(field) {
   return field === "gpu" ? "GPU" : field[0].toUpperCase() + field.slice(1).replaceAll("_", " ");
 }
 
-function shownField(field, value) {
-  return field.endsWith("_bytes") && value !== null ? `${shownNumber(value / 2 ** 30)} GiB` : value;
-}
-
 // Each environment is a column: there are few of them, and each has many fields.
 function showEnvironment() {
   const environments = tables.environments;
   if (!environments.length) return fill("environment-table", nothing("No trial is stored."));
   const fields = report.tables.environments.columns.filter((field) => environments.some((each) => each[field] !== null));
-  const rows = fields.map((field) => ({ field: columnOf(field).title, ...environments.map((each) => shownField(field, each[field])) }));
+  const rows = fields.map((field) => ({ field: columnOf(field).title, ...environments.map((each) => shownValue(each[field], field)) }));
   const columns = [{ field: "field", title: "" }, ...environments.map((each, place) => ({ field: place, title: each.gpu }))];
   fill(
     "environment-table",

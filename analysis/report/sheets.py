@@ -28,7 +28,6 @@ METHODS = {True: "in turns", False: "one after another"}
 DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_FAILURES = 200  # listed; the count is of all
 CHART_NAME = 50  # characters that a chart of a phone has room for
-MIB = 2**20
 SHOWN = {
     "label": "cell",
     "baseline_ms": "baseline ms",
@@ -167,18 +166,7 @@ def _labels(content: Content, compared: Compared) -> list[str]:
 
 
 def _verdict(about: Row, verdict: Verdict, compared: Compared) -> Row:
-    baseline, candidate = (
-        verdict.baseline_peak_reserved_bytes,
-        verdict.candidate_peak_reserved_bytes,
-    )
-    found = {
-        **_answered(verdict),
-        **about,
-        "verdict": verdict.wall_verdict,
-        "baseline_peak_mib": baseline and baseline / MIB,
-        "candidate_peak_mib": candidate and candidate / MIB,
-        "memory_ratio": candidate / baseline if baseline and candidate else None,
-    }
+    found = {**_answered(verdict), **about, "verdict": verdict.wall_verdict}
     for cache in CACHES:
         paid = compared.paybacks(verdict).get(cache)
         found[f"{cache}_payback"] = payback(paid) if paid else None

@@ -25,8 +25,8 @@ def memory(palette: Palette, min_effect: float) -> Figure:
         columns=(
             "label",
             "memory_ratio",
-            "baseline_peak_mib",
-            "candidate_peak_mib",
+            "baseline_peak_reserved_bytes",
+            "candidate_peak_reserved_bytes",
             "ratio",
             "verdict",
         ),
