@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from cudnn_sweep.analysis.answering.answers import Row
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import Value, load_query
 from cudnn_sweep.analysis.storing.schema import (
@@ -329,6 +330,11 @@ def make_record(**changes: object) -> RunRecord:
     return replace(RECORD, **changes)  # type: ignore[arg-type]
 
 
+def changed(row: Row, **columns: Any) -> Row:
+    """An answer's row with other values in these columns."""
+    return type(row)(**vars(row) | columns)
+
+
 def make_pair(
     block: int, baseline_ms: float, candidate_ms: float, **changes: object
 ) -> list[RunRecord]:
@@ -336,6 +342,23 @@ def make_pair(
     return [
         make_record(**_timed(block, False, baseline_ms, 30.0) | changes),
         make_record(**_timed(block, True, candidate_ms, 500.0) | changes),
+    ]
+
+
+def processes(name: str, times_ms: Iterable[float], **columns: object) -> list[RunRecord]:
+    """Of one cell and config, a block each, with these wall times."""
+    return [
+        make_record(
+            **{
+                "trial_id": f"{name}-{block}",
+                "attempt_id": f"{name}-{block}",
+                "block": block,
+                "steady_wall_ms": ms,
+                "steady_device_ms": 0.9 * ms,
+            }
+            | columns
+        )
+        for block, ms in enumerate(times_ms)
     ]
 
 

@@ -138,7 +138,6 @@ class Goldens:
 
     def _slow(self) -> dict[str, Collect]:
         others = [name for name in self.stores if name != "made-up"]
-        against = ("--against", "night-2026-03-01-made-up")
         return {
             **{
                 f"answers/{name}.json.xz": self._answers(name, "reference", "made-up")
@@ -146,7 +145,6 @@ class Goldens:
             },
             **{f"reports/{n.replace('/', '-')}.json.xz": self._report(n) for n in others},
             "reports/made-up.md": self._words("made-up"),
-            "reports/made-up-against.md": self._words("made-up", *against),
             **{f"reports/advice-{n}.md": self._page("advice", n) for n in ("reference", "made-up")},
             "nights/fake.json.xz": self._fake_nights,
             "commands-answered.txt": lambda: self._commands(self._typed["answered"]),

@@ -239,7 +239,7 @@ def _data(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, object]:
         "findings": [_change(change, outcome, places) for change in changes],
         "hardware": {env_hash: asdict(each) for env_hash, each in known.items()},
         "series": [history(one, known[one.key.env_hash]) for one in drawn],
-        "columns": [asdict(column) for column in figure.COLUMNS],
+        "columns": [{"field": name, "title": title} for name, title in figure.COLUMNS.items()],
         "drawings": _drawings(),
     }
 

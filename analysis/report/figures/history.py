@@ -7,7 +7,7 @@ knows and Vega would ask empty tables for.
 
 import altair as alt
 
-from cudnn_sweep.analysis.report.figures.figure import ROWS, Column, Drawing, Layout, styled
+from cudnn_sweep.analysis.report.figures.figure import ROWS, Drawing, Layout, styled
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
 LEVELS = alt.NamedData(name="levels")
@@ -19,15 +19,16 @@ SHORT = "datum.value && abs(datum.value) < 0.001 ? format(datum.value, '.3~g') :
 LABEL = f"({SHORT}) + ' ' + unit"
 STATES = ["usual", "worse", "better", "changed", "beyond the scale", "not measured"]
 SHAPES = ["circle", "triangle-right", "triangle-left", "diamond", "triangle-up", "cross"]
-COLUMNS = (
-    Column(field="day", title="night", kind="text"),
-    Column(field="shown", title="value", kind="text"),
-    Column(field="level", title="level", kind="text"),
-    Column(field="state", title="state", kind="text"),
-    Column(field="processes", title="processes"),
-    Column(field="version", title="software", kind="text"),
-    Column(field="night", title="sweep", kind="text"),
-)
+COLUMNS = {
+    "day": "night",
+    "shown": "value",
+    "level": "level",
+    "state": "state",
+    "processes": "processes",
+    "version": "software",
+    "night": "sweep",
+}
+"""Titles of the fields that a tooltip and the table beside a chart show."""
 
 
 def drawings(palette: Palette) -> dict[str, dict[Layout, Drawing]]:

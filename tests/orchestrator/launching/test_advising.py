@@ -193,6 +193,7 @@ def test_the_json_keeps_its_keys(decided: Decided) -> None:
         "limit",
         "alternatives",
         "kernels",
+        "ranks",
         "step_times_ms",
         "messages",
         "again",
