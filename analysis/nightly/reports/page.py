@@ -189,13 +189,13 @@ def _section(section: Section, outcome: NightOutcome, histories: Histories) -> s
 
 def _article(change: OneChange, outcome: NightOutcome, histories: Histories) -> str:
     """With the series that show it: of a finding that stands for many, those."""
-    ids = {each.series_id for each in change.findings}
+    ids = {each.key.series_id for each in change.findings}
     members = tuple(each for each in outcome.members if each.shared in ids)
     texts = finding_texts(replace(outcome, findings=members))
     drawn = [
         histories.folded(
-            each.finding.key,
-            f"{each.series}, {each.metric}: {each.size} · series {each.series_id}",
+            each.key,
+            f"{each.series}, {meaning(each.key)}: {each.size} · series {each.key.series_id}",
             each.finding,
             is_open=place < OPEN,
         )

@@ -57,7 +57,10 @@ def test_news_tell_what_wall_time_hides_in_one_phrase(night: Night) -> None:
     slower, *_ = night[0].findings
     of_device = hidden_from_wall(slower, 0.99, 0.98, 1.0)
     outcome = replace(night[0], findings=(of_device,))
-    both = "GPU work 12% more (11–13%); the loop waits for the CPU: wall 1% less (0–2%)"
+    both = (
+        "GPU work 12.0% more (95% interval 11.0 to 13.0%); "
+        "the loop waits for the CPU: wall 1.00% less (95% interval 0 to 2.00%)"
+    )
     news = news_of(outcome, outcome.alerts, WHERE)
     assert both in news.headline
     assert news.findings[0].startswith(f"{both} since 2026-02-28, software: torch")
