@@ -68,7 +68,7 @@ def test_news_tell_what_wall_time_hides_in_one_phrase(night: Night) -> None:
     assert both in printed(outcome, 80, terminal=False)
     wide = replace(of_device, wall_ratio_low=0.95, wall_ratio_high=1.03)
     news = news_of(replace(outcome, findings=(wide,)), [wide], WHERE)
-    assert "wall 1% less (-3 to 5%)" in news.headline
+    assert "wall 1.00% less (95% interval -3.00 to 5.00%)" in news.headline
 
 
 @pytest.mark.parametrize("reason", ["only 2 nights compare", "no GPU was found"])
