@@ -16,14 +16,10 @@ from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES, Finding, NightOutco
 from cudnn_sweep.analysis.nightly.reports.as_json import to_json
 from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, headline, one_by_one
 from cudnn_sweep.analysis.nightly.reports.report import write_reports
+from cudnn_sweep.analysis.nightly.reports.sections import details, sections
 from cudnn_sweep.analysis.nightly.reports.words import (
-    TITLES,
-    WHY,
     Group,
-    acceptances,
     finding_texts,
-    how_to_accept,
-    machine,
     notes,
 )
 from cudnn_sweep.analysis.storing.progress import sweep_states
@@ -43,7 +39,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import DONE, NightPlace, plan_sw
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import without_missing
 
-STYLES: dict[Group, str] = {
+STYLES: dict[Group | None, str] = {
     "alert": "bold red",
     "waiting": "yellow",
     "better": "green",
@@ -84,25 +80,15 @@ def show(
         print(to_json(outcome), end="")
         return
     say(console, headline(outcome), STATE_STYLES[outcome.state])
-    why = WHY.get(outcome.state, "Reason")
-    for line in (
-        *(f"{why}: {one_line(reason)}" for reason in outcome.reasons),
-        *notes(outcome),
-        *(f"Ran on {machine(each)}" for each in outcome.machines),
-        *(f"Accepted: {each}" for each in acceptances(outcome)),
-    ):
-        say(console, line)
-    changes = one_by_one(finding_texts(outcome))
-    for group in TITLES:
-        mine = [change for change in changes if change.group == group]
-        if mine:
-            say(console, f"\n{TITLES[group]}", STYLES[group])
-        for change in mine:
-            lines = [change.told, *change.details, change.command]
+    for section in sections(outcome, results=results):
+        say(console, f"\n{section.title}", STYLES.get(section.group, "bold"))
+        changes = [[each.told, *details(each)] for each in section.changes]
+        for lines in (*([each] for each in section.reasons), *changes):
             say(console, "\n    ".join(map(one_line, lines)))
-    if outcome.alerts:
-        first = how_to_accept(outcome, outcome.alerts[0], results)
-        say(console, f"\nTo accept a change, from a date on (here the first): {first}")
+        for words in section.notes:
+            say(console, one_line(" ".join(words)))
+        for name, *values in section.rows:
+            say(console, one_line(f"{name}: {' → '.join(values)}"))
     say(console, f"\nReports: {', '.join(map(str, reports))}")
 
 

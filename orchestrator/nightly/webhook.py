@@ -12,12 +12,12 @@ from http import HTTPStatus
 from itertools import accumulate, islice
 from pathlib import Path
 from threading import Thread
-from typing import Any, Literal, Self, TypeAlias
+from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from urllib3 import PoolManager, ProxyManager, Retry, Timeout, make_headers
-from urllib3.exceptions import HTTPError, InvalidHeader, MaxRetryError
+from urllib3.exceptions import HTTPError
 from urllib3.util import parse_url
 
 from cudnn_sweep.cluster.keys import WebhookKeys
@@ -79,7 +79,6 @@ def _cut(text: str, characters: int) -> str:
 
 KEY = "metadata.sweep.nightly.webhook"
 BODIES = {"json": json_body, "slack": slack_body}
-LIMIT_S = 120.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +99,7 @@ class Patience:
     """The second try comes at once, the third after twice this; then the pause doubles."""
     try_limit_s: float = 10.0
     """Of silence in a try."""
-    limit_s: float = LIMIT_S
+    limit_s: float = 120.0
     """Of all tries and pauses together, however an answer comes."""
 
 
@@ -155,7 +154,7 @@ def tell(webhook: Webhook, news: News, patience: Patience | None = None) -> None
 def _post(webhook: Webhook, body: bytes, patience: Patience) -> str:
     """What went wrong, or nothing."""
     logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # its messages have the URL's path
-    retries = _Tries(
+    retries = Retry(
         patience.tries - 1,
         allowed_methods=None,
         status_forcelist={HTTPStatus.TOO_MANY_REQUESTS, *range(500, 1000)},
@@ -178,26 +177,10 @@ def _post(webhook: Webhook, body: bytes, patience: Patience) -> str:
             ) as response,
         ):
             status = response.status
-    except (HTTPError, OSError) as error:
+    except (HTTPError, OSError, OverflowError) as error:  # the last of a pause of many years
         return _failure(error)
     phrases = {each.value: each.phrase for each in HTTPStatus}
     return "" if 200 <= status < 300 else f"answered {status} {phrases.get(status, '')}".rstrip()
-
-
-class _Tries(Retry):
-    """Waits as long as Retry-After asks, unless it cannot be read, and gives up if that is too long."""
-
-    def parse_retry_after(self, retry_after: str) -> float:
-        try:
-            return super().parse_retry_after(retry_after)
-        except (InvalidHeader, ValueError, OverflowError):
-            return 0.0
-
-    def increment(self, *given: Any, **named: Any) -> Self:
-        response = named.get("response")
-        if response is not None and (self.get_retry_after(response) or 0.0) > LIMIT_S:
-            raise MaxRetryError(named["_pool"], "")  # so the response is returned
-        return super().increment(*given, **named)
 
 
 def _pool(url: str) -> PoolManager:

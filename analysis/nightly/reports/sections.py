@@ -45,11 +45,14 @@ class Section:
     """Only for those who want to know more."""
 
 
-def sections(outcome: NightOutcome, series: Sequence[Series] = ()) -> list[Section]:
+def sections(
+    outcome: NightOutcome, series: Sequence[Series] = (), results: str | None = None
+) -> list[Section]:
+    """`results` are those that the command line named."""
     changes = one_by_one(finding_texts(outcome))
     found = [
         Section(title=WHY.get(outcome.state, "Reasons"), reasons=outcome.reasons),
-        _group("alert", changes, _acceptance(outcome)),
+        _group("alert", changes, _acceptance(outcome, results)),
         _environment(outcome),
         _group("waiting", changes),
         _group("better", changes, is_rest=True),
@@ -88,8 +91,10 @@ def _more(of: Sequence[object]) -> list[Sequence[str]]:
     return [(f"and {len(of) - MOST_ROWS:,} more: the JSON has all.",)] if of[MOST_ROWS:] else []
 
 
-def _acceptance(outcome: NightOutcome) -> Sequence[str]:
-    command = how_to_accept(outcome, next(iter(outcome.alerts), None))
+def _acceptance(outcome: NightOutcome, results: str | None) -> Sequence[str]:
+    if not outcome.alerts:
+        return ()
+    command = how_to_accept(outcome, outcome.alerts[0], results)
     return "To accept a change, from a date on (here the first):", Code(command)
 
 

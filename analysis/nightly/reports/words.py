@@ -191,14 +191,12 @@ def machine(one: Machine) -> str:
     return one_line(f"{said}; {text}" if measured else said)
 
 
-def how_to_accept(
-    outcome: NightOutcome, finding: Finding | None = None, results: str | None = None
-) -> str:
-    """With its series and date, if a finding is given; `results` are those of the command line."""
-    series, since = (finding.key.series_id, finding.since) if finding else ("SERIES", "DATE")
+def how_to_accept(outcome: NightOutcome, finding: Finding, results: str | None = None) -> str:
+    """`results` are those of the command line."""
     words = ["sweep", "nightly", outcome.launch_file]
     words += ["--results", results] if results is not None else []
-    return shlex.join([*words, "--accept", series, "--from", str(since), "--reason", "TEXT"])
+    words += ["--accept", finding.key.series_id, "--from", str(finding.since), "--reason", "TEXT"]
+    return shlex.join(words)
 
 
 def smallest_step(series: Series) -> str:

@@ -196,15 +196,6 @@ def test_an_acceptance_from_tonight_on_waits_for_nights_to_compare_with() -> Non
     assert followed.outcomes[-1].fine_series == 1
 
 
-def test_an_alert_of_an_older_version_is_remembered() -> None:
-    """Its outcomes have no list of nights that are left out."""
-    followed = Followed()
-    followed.go_on([*noisy(GOOD, 14), *noisy(SLOW, 5)])
-    followed.outcomes[-1] = replace(followed.outcomes[-1], left_out=())
-    followed.go_on(noisy(SLOW, 30))
-    assert followed.alert.since == day(14)
-
-
 def test_a_cell_that_is_called_otherwise_keeps_its_alert() -> None:
     followed = Followed()
     followed.go_on([*noisy(GOOD, 14), *noisy(SLOW, 5)])

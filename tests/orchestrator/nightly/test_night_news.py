@@ -75,4 +75,4 @@ def test_news_tell_what_wall_time_hides_in_one_phrase(night: Night) -> None:
 def test_news_say_why_a_night_could_not_tell(night: Night, reason: str) -> None:
     outcome = replace(night[0], state="could_not_tell", reasons=(reason,), findings=())
     assert news_of(outcome, (), WHERE).findings[0] == reason
-    assert f"Could not tell: {reason}" in printed(outcome, 80, terminal=False)
+    assert f"Could not tell\n{reason}" in printed(outcome, 80, terminal=False)

@@ -154,11 +154,11 @@ def test_busy_server_is_tried_again_with_growing_pauses(receiver: Receiver) -> N
 
 def test_retry_after_is_kept(receiver: Receiver) -> None:
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=-5), usegmt=True)
-    answers = ("1", soon, "when it suits")
+    answers = ("1", soon)
     receiver.answers = [Answer(code=429, headers={"Retry-After": text}) for text in answers]
     receiver.answers.append(Answer())
     tell(receiver.webhook(), NEWS, QUICK)
-    assert len(receiver.times) == 4
+    assert len(receiver.times) == 3
     assert receiver.times[1] - receiver.times[0] >= 1.0
 
 
@@ -184,10 +184,8 @@ def test_patience_ends(receiver: Receiver) -> None:
         tell(receiver.webhook(), NEWS, Patience(tries=2, pause_s=0.01, try_limit_s=0.1))
     assert len(receiver.times) == 2
     receiver.answers = [Answer(code=503, headers={"Retry-After": "3600"})]
-    before = time.monotonic()
-    with pytest.raises(WebhookError, match="answered 503 Service Unavailable$"):
-        tell(receiver.webhook(), NEWS, QUICK)
-    assert time.monotonic() - before < 5.0
+    with pytest.raises(WebhookError, match="gave no whole answer in 0.5 s$"):
+        tell(receiver.webhook(), NEWS, Patience(limit_s=0.5))
 
 
 def test_the_environments_proxy_is_used(
