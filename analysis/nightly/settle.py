@@ -1,41 +1,17 @@
 """What becomes of tonight's candidates: findings, from fresh trials where there are any, else from the nights that follow."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from cudnn_sweep.analysis.answering.contrast import Contrast
-from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.asking.settings import config_name, texts_in
-from cudnn_sweep.analysis.nightly.confirm import (
-    LOOKS,
-    Confirmation,
-    confirm,
-    confirm_by_waiting,
-    confirm_words,
-)
-from cudnn_sweep.analysis.nightly.detect import SELDOM, Candidate, Screened
-from cudnn_sweep.analysis.nightly.history import (
-    MACHINE,
-    PHYSICAL,
-    SOFTWARE,
-    SOFTWARE_AND_COMMIT,
-    WORKLOAD,
-    History,
-    Row,
-    date_of,
-    differences,
-    query,
-    sign_rows,
-)
+from cudnn_sweep.analysis.nightly.candidates import Candidate, Remeasured, Screened
+from cudnn_sweep.analysis.nightly.detect import Confirmation, confirm_by_waiting, confirm_words
+from cudnn_sweep.analysis.nightly.history import MACHINE, PHYSICAL, SOFTWARE, WORKLOAD, History
 from cudnn_sweep.analysis.nightly.memory import FindingState, settled
 from cudnn_sweep.analysis.nightly.outcome import Cause, Finding
 from cudnn_sweep.analysis.nightly.series import (
-    ENGINE,
     FAILURE,
     METRIC_OF,
-    MISSING,
-    SIGN,
     STEADY_DEVICE,
     STEADY_WALL,
     Amount,
@@ -43,161 +19,10 @@ from cudnn_sweep.analysis.nightly.series import (
     SeriesKey,
     typical,
 )
-from cudnn_sweep.analysis.storing.store import Store
 
 ENOUGH_NIGHTS = 3  # that show a word, where no fresh trial does
 LAUNCH_BOUND = 1.1  # wall time over device time, as in records
 NO_WALL: dict[str, Any] = dict.fromkeys(("wall_ratio", "wall_ratio_low", "wall_ratio_high"))
-PROCESSES = """
-select * from night_processes($launch, $until)
-where is_fresh and sweep_id = $sweep_id
-order by block
-"""
-SOFTWARES = f"""
-select software, {", ".join(f"any_value({name}) as {name}" for name in SOFTWARE_AND_COMMIT)}
-from records
-where sweep_id = $sweep_id
-group by software
-"""
-
-
-# --- Fresh trials ---
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Remeasured:
-    """The judgement of a candidate by tonight's fresh trials."""
-
-    confirmation: Confirmation
-    of_two: tuple[Change, ...] | None
-    """In what the two softwares differ that were interleaved; None where there was one."""
-    wall: Confirmation | None = None
-    """Of a device time: the judgement of wall time by the same pairs."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FreshTrials:
-    """Trials of a night's confirmation: of its own software, and of the last good one beside it where there are two."""
-
-    processes: Sequence[Row]
-    signs: Sequence[Row]
-    pairs: Sequence[Row]
-    softwares: Mapping[str | None, Row]
-    """Their parts; None names the night's own."""
-
-    def differences(self) -> tuple[Change, ...] | None:
-        """In what the two softwares differ; None where there was one."""
-        own = self.softwares.get(None)
-        others = [parts for name, parts in self.softwares.items() if name is not None]
-        return differences(others[0], own, SOFTWARE_AND_COMMIT) if own and others else None
-
-    def judge_all(
-        self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
-    ) -> dict[SeriesKey, Remeasured]:
-        """None of an amount with one software: its trials join the night's value.
-
-        `is_cut`: the time was up, so that what there is too little of may just not have had its turn.
-        """
-        judged = {each.key: self._judge(each, of_two, is_cut=is_cut) for each in candidates}
-        return {key: each for key, each in judged.items() if each is not None}
-
-    def _judge(
-        self, candidate: Candidate, of_two: tuple[Change, ...] | None, *, is_cut: bool
-    ) -> Remeasured | None:
-        key = candidate.key
-        metric = METRIC_OF[key.metric]
-        if not isinstance(metric, Amount):
-            return self._judge_words(candidate, of_two, is_cut=is_cut)
-        if of_two is None:
-            return None
-        ratios, alike = self._log_ratios(key), self._alike(key)
-        pairs = confirm([*ratios.values()], metric.min_effect, [block in alike for block in ratios])
-        if len(ratios) < min(LOOKS):  # time was up: so few are no look
-            pairs = replace(pairs, state="undecided")
-        wall = None
-        if metric == STEADY_DEVICE:
-            blocks = ratios.keys() if pairs.blocks == len(ratios) else ratios.keys() & alike
-            walls = self._log_ratios(wall_of(key))
-            wall = confirm(
-                [walls[each] for each in walls if each in blocks], STEADY_WALL.min_effect
-            )
-        has_wall = wall is not None and wall.blocks == pairs.blocks
-        return Remeasured(confirmation=pairs, of_two=of_two, wall=wall if has_wall else None)
-
-    def _judge_words(
-        self, candidate: Candidate, of_two: tuple[Change, ...] | None, *, is_cut: bool
-    ) -> Remeasured:
-        """The software is the cause where trials of the last good one are as they were."""
-        key, before = candidate.key, str(candidate.screening.before)
-        words = [_usual(word, candidate) for word in self._words(key)]
-        good = {_usual(word, candidate) for word in self._words(key, of_last_good=True)}
-        judged = confirm_words(words, before)
-        if key.metric == MISSING.name and not words:
-            judged = Confirmation(state="confirmed")
-        if is_cut and key.metric != SIGN.name and len(words) < min(LOOKS):
-            judged = replace(judged, state="undecided")
-        is_software = judged.state == "confirmed" and good == {before}
-        return Remeasured(confirmation=judged, of_two=of_two if is_software else None)
-
-    def _log_ratios(self, key: SeriesKey) -> dict[int, float]:
-        """log(current / last good) of each block that has both."""
-        metric = METRIC_OF[key.metric]
-        assert isinstance(metric, Amount)
-        rows = [row for row in self.pairs if row["metric"] == key.metric and _is_of(row, key)]
-        now, good = (metric.logs([row[of] for row in rows]) for of in ("candidate", "baseline"))
-        ratios: list[float] = (now - good).tolist()
-        return dict(zip((row["block"] for row in rows), ratios, strict=True))
-
-    def _alike(self, key: SeriesKey) -> set[int]:
-        """Blocks in which the processes of both softwares took the same kernels."""
-        rows = [row for row in self.processes if _is_of(row, key) and row[ENGINE.name] is not None]
-        good = {row["block"]: row[ENGINE.name] for row in rows if row["software"] is not None}
-        own = {row["block"]: row[ENGINE.name] for row in rows if row["software"] is None}
-        return {block for block, kernels in own.items() if good.get(block) == kernels}
-
-    def _words(self, key: SeriesKey, *, of_last_good: bool = False) -> list[str]:
-        """One word per process; for the metric `sign` one for all processes."""
-        rows = [row for row in self.processes if (row["software"] is not None) == of_last_good]
-        if key.metric == MISSING.name:
-            return ["present" for row in rows if row["cell_id"] == key.cell_id]
-        if key.metric == SIGN.name:
-            hashes, name = {row["software_hash"] for row in rows}, (key.cell_id, key.settings)
-            signs = [row for row in self.signs if row["software_hash"] in hashes]
-            words = [row["word"] for row in signs if (row["cell_id"], row["settings"]) == name]
-            return [word for word in words if word != SIGN.no_answer]
-        words = [row[key.metric] for row in rows if _is_of(row, key)]
-        return [word for word in words if word is not None]
-
-
-def _is_of(row: Row, key: SeriesKey) -> bool:
-    config = config_name(texts_in(row["settings"]))
-    return (row["cell_id"], config) == (key.cell_id, key.settings)
-
-
-def _usual(word: str, candidate: Candidate) -> str:
-    """One of the words that were usual before stands for them all."""
-    before = [point.value for point in candidate.series.points[: candidate.since]]
-    is_usual = before.count(word) >= SELDOM * len(before) > 0
-    return str(candidate.screening.before) if is_usual else word
-
-
-def read_fresh(
-    store: Store, launch: str, confirm_id: str, contrasts: Sequence[Contrast]
-) -> FreshTrials:
-    nights_until = {"launch": launch, "until": str(date_of(confirm_id))}
-    with open_database(store, confirm_id) as database:
-        softwares = database.query(SOFTWARES, {"sweep_id": confirm_id}).to_pylist()
-        return FreshTrials(
-            processes=database.query(
-                PROCESSES, nights_until | {"sweep_id": confirm_id}
-            ).to_pylist(),
-            signs=sign_rows(database, nights_until, contrasts),
-            pairs=query(database, "software_pairs", {}),
-            softwares={row["software"]: row for row in softwares},
-        )
-
-
-# --- Findings ---
 
 
 def settle_all(
@@ -224,7 +49,7 @@ def settle_all(
     ]
     changed = {each.key for each in findings if each is not None and each.state == "confirmed"}
     return [
-        replace(each, **NO_WALL) if wall_of(each.key) in changed else each
+        replace(each, **NO_WALL) if each.key.of_wall in changed else each
         for each in findings
         if each is not None
     ]
@@ -345,10 +170,6 @@ def _cause(
 # --- Wall time, where device time changed ---
 
 
-def wall_of(key: SeriesKey) -> SeriesKey:
-    return replace(key, metric=STEADY_WALL.name)
-
-
 def _walls(
     candidate: Candidate,
     judged: Confirmation,
@@ -358,7 +179,7 @@ def _walls(
     is_of_pairs: bool = False,
 ) -> dict[str, Any]:
     """For a device time: the ratio of wall times from the same pairs or nights, where the loop waits for the CPU."""
-    device, key = candidate.series, wall_of(candidate.key)
+    device, key = candidate.series, candidate.key.of_wall
     wall = next((one for one in history.series if one.key == key), None)
     if device.key.metric != STEADY_DEVICE.name or wall is None or judged.ratio is None:
         return {}

@@ -11,10 +11,10 @@ from statistics import median
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.confirm import RECENT
-from cudnn_sweep.analysis.nightly.memory import FINE_NIGHTS
+from cudnn_sweep.analysis.nightly.detect import RECENT
 from cudnn_sweep.analysis.nightly.outcome import Finding
 from cudnn_sweep.analysis.nightly.series import (
+    FINE_NIGHTS,
     METRIC_OF,
     Amount,
     Array,

@@ -15,8 +15,15 @@ from typing import TypeAlias
 from rich.console import Console
 
 from cudnn_sweep.analysis.asking.settings import config_name
-from cudnn_sweep.analysis.nightly.confirm import LOOKS
-from cudnn_sweep.analysis.nightly.detect import FEWEST_NIGHTS, Candidate, Screened, screen_all
+from cudnn_sweep.analysis.nightly.candidates import (
+    Candidate,
+    FreshTrials,
+    Remeasured,
+    Screened,
+    read_fresh,
+    screen_all,
+)
+from cudnn_sweep.analysis.nightly.detect import FEWEST_NIGHTS, LOOKS
 from cudnn_sweep.analysis.nightly.history import (
     SOFTWARE_AND_COMMIT,
     History,
@@ -34,7 +41,7 @@ from cudnn_sweep.analysis.nightly.series import (
     Series,
     SeriesKey,
 )
-from cudnn_sweep.analysis.nightly.settle import FreshTrials, Remeasured, read_fresh, settle_all
+from cudnn_sweep.analysis.nightly.settle import settle_all
 from cudnn_sweep.analysis.nightly.shared import share
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.nightly.confirm import (
+from cudnn_sweep.analysis.nightly.detect import (
     LOOKS,
     MOST_NIGHTS,
     confirm,
@@ -10,10 +10,8 @@ from cudnn_sweep.analysis.nightly.confirm import (
     confirm_words,
     judge_nights,
     smallest_step,
-    t_above,
-    t_quantile,
 )
-from cudnn_sweep.analysis.nightly.series import PEAK_MEMORY, STEADY_WALL
+from cudnn_sweep.analysis.nightly.series import PEAK_MEMORY, STEADY_WALL, t_above, t_quantile
 
 STEP = np.log(1.05)
 

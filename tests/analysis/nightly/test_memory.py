@@ -8,7 +8,7 @@ from itertools import zip_longest
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.nightly.detect import screen_all
+from cudnn_sweep.analysis.nightly.candidates import screen_all
 from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.memory import FindingState, remembered
 from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutcome

@@ -76,9 +76,7 @@ def test_no_flipped_bit_and_no_cut_changes_an_answer_without_a_word(
 
 
 @pytest.mark.parametrize("name", READS)
-def test_an_edited_file_is_read_where_it_says_so(
-    kept: Diary, tmp_path: Path, name: str
-) -> None:
+def test_an_edited_file_is_read_where_it_says_so(kept: Diary, tmp_path: Path, name: str) -> None:
     file = tmp_path / "nightly" / "lab" / name
     answer, found = READS[name](kept), json.loads(file.read_text())
     file.write_text(json.dumps(found, indent=4))

@@ -19,7 +19,7 @@ import pytest
 from ray._private import worker
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.confirm import LOOKS
+from cudnn_sweep.analysis.nightly.detect import LOOKS
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json, to_json
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
