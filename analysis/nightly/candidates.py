@@ -130,8 +130,8 @@ def _screened(
     """And the series with whether it was judged, and what it could show."""
     metric, numbers, step = METRIC_OF[series.key.metric], series.numbers, None
     if isinstance(metric, Amount):
-        screening = screen(numbers, metric, left_out=left_out, is_pinned=is_pinned)
-        step = smallest_step(numbers, metric, left_out=left_out, is_pinned=is_pinned)
+        screening = screen(numbers, metric, left_out, is_pinned=is_pinned)
+        step = smallest_step(numbers, metric, left_out, is_pinned=is_pinned)
         could_show = step is not None and step <= metric.min_effect
     else:
         screening = screen_words(series.words, metric, left_out=left_out)

@@ -56,7 +56,7 @@ SELDOM = 0.1  # cuDNN's searches choose among a few kernels, each time anew
 OFTEN = 0.5  # a failure is news for as long as most nights had none
 
 
-# --- The screen of many series ---
+# --- Screen ---
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,9 +117,7 @@ def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
 
 
 def _candidate_since(beyond: Mask) -> Places:
-    """They reach back from tonight over single nights that are not beyond the line, and leave the first ones
-    to be compared with.
-    """
+    """Back from tonight over single nights within the line; the first nights stay to be compared with."""
     is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
     since = np.full(len(beyond), NO_CANDIDATE)
     nights_off = np.where(is_candidate, 0, 2)
@@ -129,9 +127,6 @@ def _candidate_since(beyond: Mask) -> Places:
         if (nights_off >= 2).all():
             break
     return since
-
-
-# --- The screen of one series ---
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,14 +153,13 @@ class Screening:
 def screen(
     values: Sequence[float | None],
     metric: Amount,
-    *,
     left_out: Collection[int] = (),
+    *,
     is_pinned: bool = False,
 ) -> Screening:
-    """Judge the last of `values`: one a night, oldest first, None where a night has none.
+    """Judge the last of `values`: one a night of one env_hash, oldest first, None where a night has none.
 
-    Only nights of one env_hash, from the baseline's first on, belong here. Of those `left_out` holds
-    the places that nothing is compared with.
+    `left_out`: the places that nothing is compared with.
     """
     measured = {place: value for place, value in enumerate(values) if value is not None}
     if len(measured) < FEWEST_NIGHTS or values[-1] is None:
@@ -308,9 +302,8 @@ def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) 
     blocks = ratios.shape[-1]
     least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
     se = np.maximum(ratios.std(axis=-1, ddof=1), LEAST_DEVIATION) / np.sqrt(blocks)
-    level = LOOKS[
-        max((look for look in LOOKS if look <= (looked_at or blocks)), default=min(LOOKS))
-    ]
+    looks = [look for look in LOOKS if look <= (looked_at or blocks)]
+    level = LOOKS[max(looks, default=min(LOOKS))]
     return Judged(
         is_confirmed=mean - t_quantile(level, blocks - 1) * se > least,
         is_refuted=mean + t_quantile(WRONGLY_REFUTED, blocks - 1) * se < least,
@@ -323,8 +316,8 @@ def confirm_by_waiting(
     values: Sequence[float | None],
     first_bad_night_index: int,
     metric: Amount,
-    *,
     left_out: Collection[int] = (),
+    *,
     is_pinned: bool = False,
 ) -> Confirmation:
     """Judge the nights from the first bad one on by those before it; look again each night.
@@ -370,18 +363,15 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = WAIT
 
 
 def smallest_step(
-    values: Sequence[float | None],
-    metric: Amount,
-    *,
-    left_out: Collection[int] = (),
-    is_pinned: bool = False,
+    values: Sequence[float | None], metric: Amount, left_out: Collection[int], *, is_pinned: bool
 ) -> float | None:
     """As a share: the step that these nights would confirm in MOST_NIGHTS more, one time in two.
 
     WAITING_Z standard errors, and no less than the least effect. None of fewer than two nights.
     """
     measured = [place for place, value in enumerate(values) if value is not None][:-RECENT]
-    before = _month(metric.of_nights(values[: max(measured, default=0) + 1], left_out), is_pinned)
+    earlier = metric.of_nights(values[: max(measured, default=0) + 1], left_out)
+    before = _month(earlier, is_pinned)
     nights = nights_in(before)
     if nights < 2:
         return None

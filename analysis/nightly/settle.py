@@ -98,9 +98,7 @@ def _by_waiting(candidate: Candidate, is_pinned: bool) -> Confirmation:
     level = typical(before)  # None with a baseline that was pinned since then
     if candidate.direction == "better" and level is not None:  # as much worse as it is better
         numbers = [number and level * level / number for number in numbers]
-    return confirm_by_waiting(
-        numbers, since, metric, left_out=candidate.left_out, is_pinned=is_pinned
-    )
+    return confirm_by_waiting(numbers, since, metric, candidate.left_out, is_pinned=is_pinned)
 
 
 def _finding(
@@ -194,7 +192,7 @@ def _walls(
             [None if other is None else one for one, other in pairs],
             candidate.since,
             STEADY_WALL,
-            left_out=candidate.left_out,
+            candidate.left_out,
             is_pinned=history.is_pinned,
         )
     if of_wall is None or of_wall.low is None:

@@ -86,8 +86,8 @@ def compare(
         history = _read(night, first, skipped) or history
         screened = screen_all(history, memory)
     findings = settle_all(suspected, screened, fresh, history, night.again)
-    shared = share(findings, screened.series, night.again(), memory.alerted)
-    is_alert = any(finding.is_alert for finding in shared.findings)
+    told, members = share(findings, screened.series, night.again(), memory.alerted)
+    is_alert = any(finding.is_alert for finding in told)
     reasons = () if is_alert else _reasons(history, screened)
     nights, unchanged = len(history.comparable(history.longest)), screened.unchanged
     state: NightState = "regression" if is_alert else "could_not_tell" if reasons else "fine"
@@ -102,8 +102,8 @@ def compare(
         fine_series=sum(series.could_show for series in unchanged),
         blunt_series=sum(not series.could_show for series in unchanged),
         insufficient_series=sum(not series.is_judged for series in screened.series),
-        findings=tuple(sorted(shared.findings, key=lambda finding: not finding.is_alert)),
-        members=shared.members,
+        findings=tuple(sorted(told, key=lambda finding: not finding.is_alert)),
+        members=members,
         changes=history.changes(),
         new_baseline=history.new_baseline(),
         versions=history.versions(),

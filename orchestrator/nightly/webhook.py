@@ -5,11 +5,9 @@ The URL is a secret. Only its scheme and host stand in what is raised, logged or
 
 import json
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from itertools import accumulate, islice
 from pathlib import Path
 from threading import Thread
 from typing import Literal, TypeAlias
@@ -25,13 +23,7 @@ from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
 
 Json: TypeAlias = "None | bool | float | str | Sequence[Json] | Mapping[str, Json]"
 
-# For one text that is longer, or for more blocks, Slack refuses the whole message.
-HEADER_CHARACTERS = 150
-SECTION_CHARACTERS = 3000
-SECTIONS = 49  # 50 blocks, one of them the header
-# Of all blocks. That limit is not documented: 9,597 were taken, 11,341 refused
-# (github.com/slackapi/bolt-js/issues/2867).
-ALL_CHARACTERS = 8000
+MOST_CHARACTERS = 38_000  # Slack takes 40,000 of one text
 ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
@@ -50,31 +42,8 @@ def json_body(news: News) -> Mapping[str, Json]:
 
 
 def slack_body(news: News) -> Mapping[str, Json]:
-    """`text` is what notifications show, `blocks` are the message."""
-    header = {"type": "plain_text", "text": _cut(news.headline, HEADER_CHARACTERS)}
-    sections = [{"type": "mrkdwn", "text": text} for text in _sections(news.findings)]
-    return {
-        "text": news.headline.translate(ESCAPES),
-        "blocks": [
-            {"type": "header", "text": header},
-            *({"type": "section", "text": text} for text in sections),
-        ],
-    }
-
-
-def _sections(findings: Sequence[str]) -> list[str]:
-    texts = [_cut(finding.translate(ESCAPES), SECTION_CHARACTERS) for finding in findings]
-    ends = accumulate(map(len, texts))
-    fitting = sum(end <= ALL_CHARACTERS for end in islice(ends, SECTIONS - 1))
-    left_out = len(texts) - fitting
-    return [*texts[:fitting], *([f"and {left_out} more"] if left_out else [])]
-
-
-def _cut(text: str, characters: int) -> str:
-    """An escape that is cut in two goes as a whole."""
-    if len(text) <= characters:
-        return text
-    return re.sub(r"&[a-z]*$", "", text[: characters - 1]) + "…"
+    text = "\n\n".join([f"*{news.headline}*", *news.findings]).translate(ESCAPES)
+    return {"text": text[:MOST_CHARACTERS]}
 
 
 KEY = "metadata.sweep.nightly.webhook"

@@ -108,14 +108,6 @@ class OneChange:
     def new_of(self, fresh: Collection[Finding]) -> list[FindingText]:
         return [each for each in self.findings if each.finding in fresh]
 
-    def echoes(self, other: "OneChange") -> bool:
-        """Whether it shows in no other cell than `other`, the same way, or came with the same change."""
-        mine = {each.finding.key.cell_id for each in self.findings}
-        its = {each.finding.key.cell_id for each in other.findings}
-        moved = self.first.moved
-        is_of_one = mine <= its or (moved and moved == other.first.moved)
-        return bool(is_of_one) and _kind(self.first) == _kind(other.first)
-
     @property
     def _metrics(self) -> set[str]:
         return {each.finding.key.metric for each in self.findings}
@@ -133,7 +125,7 @@ def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
     changes = one_by_one(finding_texts(outcome))
     alerts = [change for change in changes if change.group == "alert"]
     alerts.sort(key=lambda change: not change.new_of(fresh))
-    said = counted_changes([change for change in changes if change not in alerts[:1]], alerts)
+    said = _counted([change for change in changes if change not in alerts[:1]])
     if outcome.state in WHY:
         said = [WHY[outcome.state].lower(), *said]
     elif alerts:
@@ -179,13 +171,8 @@ def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
     )
 
 
-def counted_changes(changes: Sequence[OneChange], alerts: Sequence[OneChange]) -> list[str]:
-    """How many changes there are of each kind; what waits beside an alert of the same is none of its own."""
-    counts = Counter(
-        change.group
-        for change in changes
-        if change.group != "waiting" or not any(change.echoes(alert) for alert in alerts)
-    )
+def _counted(changes: Sequence[OneChange]) -> list[str]:
+    counts = Counter(change.group for change in changes)
     said = [counted(counts["alert"], "other confirmed change")] if counts["alert"] else []
     return said + [
         f"{counts[each]:,} {each}" for each in TITLES if counts[each] and each != "alert"

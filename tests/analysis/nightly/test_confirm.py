@@ -134,7 +134,10 @@ def test_the_smallest_step_is_found_one_time_in_two(
     nights = noise * generator.standard_normal((1000, 30 + MOST_NIGHTS))
     before, since = nights[:, :30], nights[:, 30:]
     recent = [2.0] * 3  # those that are judged are no part of it
-    steps = [smallest_step([*2.0 * np.exp(each), *recent], STEADY_WALL) for each in before[:200]]
+    steps = [
+        smallest_step([*2.0 * np.exp(each), *recent], STEADY_WALL, (), is_pinned=False)
+        for each in before[:200]
+    ]
     step = float(np.median([each for each in steps if each is not None]))
     assert 4.5 * 0.35 * noise < np.log1p(step) < 4.5 * 0.4 * noise
     found = judge_nights(before, since + np.log1p(step), STEADY_WALL.min_effect).is_confirmed
@@ -142,5 +145,7 @@ def test_the_smallest_step_is_found_one_time_in_two(
 
 
 def test_a_quiet_series_could_show_the_least_effect() -> None:
-    assert smallest_step([1e9] * 10, PEAK_MEMORY) == PEAK_MEMORY.min_effect
-    assert smallest_step([1e9] * 4, PEAK_MEMORY) is None, "one night beside those that are judged"
+    assert smallest_step([1e9] * 10, PEAK_MEMORY, (), is_pinned=False) == PEAK_MEMORY.min_effect
+    assert smallest_step([1e9] * 4, PEAK_MEMORY, (), is_pinned=False) is None, (
+        "one night beside those that are judged"
+    )
