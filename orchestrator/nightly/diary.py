@@ -1,9 +1,9 @@
-"""What nights leave beside the results for later ones: outcomes, what was told, the pinned baseline.
+"""Diary: what nights leave beside the results for later ones.
 
     nightly/NAME/night-2026-11-21-NAME.json    a night's outcome, as `night.json` of its reports
-    nightly/NAME/told.json                     the alerts that were told, so that they are told once
-    nightly/NAME/baseline.json                 the night from which on nights are compared
-    nightly/NAME/accepted.json                 changes that somebody accepted, oldest first
+    nightly/NAME/told.json                     alerts that were posted, so that each is posted once
+    nightly/NAME/baseline.json                 the pinned night
+    nightly/NAME/accepted.json                 accepted changes, oldest first
 
 NAME is the launch file's. A night that is compared again overwrites its outcome; nothing is removed.
 Each file is `{"crc32": ..., "content": ...}`, and is not believed where its checksum does not fit. Whoever

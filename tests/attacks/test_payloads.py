@@ -22,8 +22,7 @@ from ruamel.yaml import YAML
 
 from cudnn_sweep.analysis.nightly.reports.report import write_reports
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.nightly.night import WhereToLook, news_of, show
-from cudnn_sweep.orchestrator.nightly.webhook import slack_body
+from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, show, slack_body
 from tests.orchestrator.typed import invoke
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly import night as news_room
 from cudnn_sweep.orchestrator.nightly.diary import accept_change
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine, FakeScript
-from cudnn_sweep.orchestrator.nightly.night import WhereToLook, news_of
-from cudnn_sweep.orchestrator.nightly.webhook import News
+from cudnn_sweep.orchestrator.nightly.news import News, WhereToLook, news_of
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.schedule.schedule import check
@@ -130,7 +129,7 @@ def test_what_had_no_turn_when_the_time_was_up_is_not_confirmed(
 ) -> None:
     lost = "{where: {problem: tutorials/rgb224}, from: 2026-11-02, lost: true}"
     (here / "script.yaml").write_text(f"noise: {{night: 0.001, process: 0.001}}\neffects: [{lost}]")
-    monkeypatch.setattr("cudnn_sweep.orchestrator.nightly.compare.TIME_SHARE", 0.0)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.nightly.request.TIME_SHARE", 0.0)
     for day, state in ((1, []), (2, ["waiting"]), (3, ["waiting"]), (4, ["confirmed"])):
         play(day)
         assert [each.state for each in outcome(here, day).findings] == state

@@ -20,8 +20,8 @@ from cudnn_sweep.analysis.nightly.reports.as_json import from_json
 from cudnn_sweep.analysis.nightly.series import SeriesKey
 from cudnn_sweep.orchestrator.nightly import night as news_room
 from cudnn_sweep.orchestrator.nightly.diary import accept_change
+from cudnn_sweep.orchestrator.nightly.news import News
 from cudnn_sweep.orchestrator.nightly.night import run_night
-from cudnn_sweep.orchestrator.nightly.webhook import News
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # the first test waits for all nights

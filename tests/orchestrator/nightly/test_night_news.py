@@ -8,8 +8,7 @@ import pytest
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
-from cudnn_sweep.orchestrator.nightly.night import WhereToLook, news_of, show
-from cudnn_sweep.orchestrator.nightly.webhook import json_body, slack_body
+from cudnn_sweep.orchestrator.nightly.news import WhereToLook, json_body, news_of, show, slack_body
 from tests.made_up_night import Night, hidden_from_wall
 
 REPORTS = [Path("r/junit.xml"), Path("r/night.md")]

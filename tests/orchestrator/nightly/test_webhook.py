@@ -18,7 +18,7 @@ import pytest
 
 from cudnn_sweep.cluster.keys import WebhookKeys
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
-from cudnn_sweep.orchestrator.nightly.webhook import (
+from cudnn_sweep.orchestrator.nightly.news import (
     News,
     Patience,
     Webhook,
@@ -39,7 +39,7 @@ Answer = bytes | Callable[[socket.socket], None]
 
 def status(code: int, **headers: str) -> bytes:
     named = "".join(f"{name.replace('_', '-')}: {text}\r\n" for name, text in headers.items())
-    return f"HTTP/1.1 {code} x\r\n{named}Content-Length: 0\r\n\r\n".encode()
+    return f"HTTP/1.1 {code} x\r\n{named}Content-Length: 0\r\nConnection: close\r\n\r\n".encode()
 
 
 def dripping(data: bytes, more: bytes = b"x") -> Answer:

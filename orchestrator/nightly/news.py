@@ -1,11 +1,12 @@
-"""Tells a URL what a night found: as JSON, or as a message in Slack.
+"""What a night tells: in the terminal, and to a URL as JSON or as a message in Slack.
 
 The URL is a secret. Only its scheme and host stand in what is raised, logged or shown.
 """
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -14,17 +15,41 @@ from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from rich.console import Console
 from urllib3 import PoolManager, ProxyManager, Retry, Timeout, make_headers
 from urllib3.exceptions import HTTPError
 from urllib3.util import parse_url
 
+from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
+from cudnn_sweep.analysis.nightly.reports.as_json import to_json
+from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, headline, one_by_one
+from cudnn_sweep.analysis.nightly.reports.sections import details, sections
+from cudnn_sweep.analysis.nightly.reports.words import (
+    Group,
+    finding_texts,
+    notes,
+)
+from cudnn_sweep.analysis.words import one_line
 from cudnn_sweep.cluster.keys import WebhookKeys
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
+from cudnn_sweep.orchestrator.showing.say import say
 
+STYLES: dict[Group | None, str] = {
+    "alert": "bold red",
+    "waiting": "yellow",
+    "better": "green",
+    "refuted": "dim",
+}
+STATE_STYLES = {
+    "fine": "bold green",
+    "learning": "bold cyan",
+    "regression": "bold red",
+    "could_not_tell": "bold yellow",
+}
 Json: TypeAlias = "None | bool | float | str | Sequence[Json] | Mapping[str, Json]"
-
 MOST_CHARACTERS = 38_000  # Slack takes 40,000 of one text
 ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+KEY = "metadata.sweep.nightly.webhook"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +71,6 @@ def slack_body(news: News) -> Mapping[str, Json]:
     return {"text": text[:MOST_CHARACTERS]}
 
 
-KEY = "metadata.sweep.nightly.webhook"
 BODIES = {"json": json_body, "slack": slack_body}
 
 
@@ -172,3 +196,64 @@ def _failure(error: Exception) -> str:
     if isinstance(system, OSError) and system.strerror:
         text = f"{text}, {system.strerror}"
     return text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WhereToLook:
+    """What the commands and the link of a message need."""
+
+    folder: Path
+    """Where the commands are to be typed."""
+    program: str
+    results: str
+    page: str
+    """URL or path of the night's page."""
+
+
+def show(
+    outcome: NightOutcome,
+    reports: Sequence[Path],
+    form: Literal["text", "json"],
+    console: Console,
+    results: str | None = None,
+) -> None:
+    """`results` are those that the command line named."""
+    if form == "json":
+        print(to_json(outcome), end="")
+        return
+    say(console, headline(outcome), STATE_STYLES[outcome.state])
+    for section in sections(outcome, results=results):
+        say(console, f"\n{section.title}", STYLES.get(section.group, "bold"))
+        changes = [[each.told, *details(each)] for each in section.changes]
+        for lines in (*([each] for each in section.reasons), *changes):
+            say(console, "\n    ".join(map(one_line, lines)))
+        for words in section.notes:
+            say(console, one_line(" ".join(words)))
+        for name, *values in section.rows:
+            say(console, one_line(f"{name}: {' → '.join(values)}"))
+    say(console, f"\nReports: {', '.join(map(str, reports))}")
+
+
+def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLook) -> News:
+    """`fresh`: the findings that were not sent before."""
+    new = [each for each in finding_texts(outcome) if each.finding in fresh]
+    as_before = [f"{outcome.fine_series:,} series are as they were."] if new else []
+    return News(
+        headline=headline(outcome, fresh),
+        findings=(
+            *(_lines(change, where) for change in one_by_one(new)),
+            *outcome.reasons,
+            *notes(outcome),
+            "\n".join([*as_before, f"Page: {where.page}"]),
+        ),
+        result=json.loads(to_json(outcome)),
+    )
+
+
+def _lines(change: OneChange, where: WhereToLook) -> str:
+    there = f"cd {shlex.quote(str(where.folder))} && "
+    lines = [change.told, *change.details]
+    if change.versions is not None:
+        words = [where.program, "compare", *change.versions, "--results", where.results]
+        lines.append(f"Which version: {there}{shlex.join(words)}")
+    return "\n".join(map(one_line, [*lines, f"Measure again: {there}{change.command}"]))
