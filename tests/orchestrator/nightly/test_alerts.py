@@ -147,7 +147,7 @@ def test_an_accepted_change_is_no_alert_any_more_and_every_report_says_why(
     assert [each.key for each in outcome(here, 3).alerts] == [other.key]
     accept_change(options, other.key.cell_id, "2026-11-02", "as the other")
     printed = io.StringIO()
-    assert play(4, Console(file=printed, width=300), pages=True) == 0, "too few nights, no alert"
+    assert play(4, Console(file=printed, width=300)) == 0, "too few nights, no alert"
     assert {each.reason for each in outcome(here, 4).accepted} == {"never <worked>", "as the other"}
     assert "as the other" in printed.getvalue()
     folder = here / "results" / "nightly" / "lab" / "reports" / "latest"
