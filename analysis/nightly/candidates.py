@@ -25,7 +25,6 @@ from cudnn_sweep.analysis.nightly.history import (
     Row,
     date_of,
     differences,
-    query,
     sign_rows,
 )
 from cudnn_sweep.analysis.nightly.memory import FindingState, Memory, stays
@@ -317,14 +316,16 @@ def _usual(word: str, candidate: Candidate) -> str:
 def read_fresh(
     store: Store, launch: str, confirm_id: str, contrasts: Sequence[Contrast]
 ) -> FreshTrials:
-    nights_until = {"launch": launch, "until": str(date_of(confirm_id))}
+    until = str(date_of(confirm_id))
     with open_database(store, confirm_id) as database:
-        softwares = database.query(SOFTWARES, {"sweep_id": confirm_id}).to_pylist()
+
+        def rows(sql: str, **values: str) -> list[Row]:
+            found: list[Row] = database.query(sql, {"sweep_id": confirm_id, **values}).to_pylist()
+            return found
+
         return FreshTrials(
-            processes=database.query(
-                PROCESSES, nights_until | {"sweep_id": confirm_id}
-            ).to_pylist(),
-            signs=sign_rows(database, nights_until, contrasts),
-            pairs=query(database, "software_pairs", {}),
-            softwares={row["software"]: row for row in softwares},
+            processes=rows(PROCESSES, launch=launch, until=until),
+            signs=sign_rows(database, contrasts, launch=launch, until=until),
+            pairs=database.ask("software_pairs").to_pylist(),
+            softwares={row["software"]: row for row in rows(SOFTWARES)},
         )

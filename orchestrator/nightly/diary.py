@@ -15,10 +15,10 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutcome
@@ -38,27 +38,19 @@ from cudnn_sweep.orchestrator.planning.spec import (
 )
 
 MOST_NAMED = 10  # of what could have been meant
-
-
-class SentAlert(BaseModel):
-    """An alert that was posted."""
-
-    series_id: str
-    since: date
-
-
 T = TypeVar("T")
 SHOWN = 200  # characters of a file that is not what it should be
 BY_HAND = "edited"
 SENT = "told.json"
 AGAIN = "restore it, or compare that night again: --night DATE --no-measure"
 DATE = TypeAdapter(date)
+SentAlert: TypeAlias = tuple[str, date]  # its series_id, and since when
 SENT_ALERTS = TypeAdapter(list[SentAlert])
 ACCEPTED = TypeAdapter(list[Acceptance])
 
 
 def as_sent_alert(finding: Finding) -> SentAlert:
-    return SentAlert(series_id=finding.key.series_id, since=finding.since)
+    return finding.key.series_id, finding.since
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
