@@ -1,14 +1,20 @@
-"""What becomes of tonight's candidates: findings, from fresh trials where there are any, else from the nights that follow."""
+"""A night compared: what becomes of its candidates, by fresh trials or by the nights that follow, and its outcome."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
-from cudnn_sweep.analysis.nightly.candidates import Candidate, Remeasured, Screened
-from cudnn_sweep.analysis.nightly.detect import Confirmation, confirm_by_waiting, confirm_words
+from cudnn_sweep.analysis.nightly.candidates import Candidate, Remeasured, Screened, screen_all
+from cudnn_sweep.analysis.nightly.detect import (
+    FEWEST_NIGHTS,
+    Confirmation,
+    confirm_by_waiting,
+    confirm_words,
+)
 from cudnn_sweep.analysis.nightly.history import MACHINE, PHYSICAL, SOFTWARE, WORKLOAD, History
-from cudnn_sweep.analysis.nightly.memory import FindingState, settled
-from cudnn_sweep.analysis.nightly.outcome import Cause, Finding
+from cudnn_sweep.analysis.nightly.memory import FindingState, Memory, settled
+from cudnn_sweep.analysis.nightly.outcome import Cause, Finding, NightOutcome, NightState
 from cudnn_sweep.analysis.nightly.series import (
     FAILURE,
     METRIC_OF,
@@ -16,13 +22,82 @@ from cudnn_sweep.analysis.nightly.series import (
     STEADY_WALL,
     Amount,
     Change,
+    Series,
     SeriesKey,
     typical,
 )
+from cudnn_sweep.analysis.nightly.shared import share
 
+JUDGED_SHARE = 0.9  # of the series: with fewer a night without alerts is no good news
 ENOUGH_NIGHTS = 3  # that show a word, where no fresh trial does
 LAUNCH_BOUND = 1.1  # wall time over device time, as in records
 NO_WALL: dict[str, Any] = dict.fromkeys(("wall_ratio", "wall_ratio_low", "wall_ratio_high"))
+
+
+def compare_night(
+    night: NightOutcome,
+    history: History,
+    memory: Memory,
+    measure: Callable[[Sequence[Candidate]], tuple[Mapping[SeriesKey, Remeasured], History]],
+    again: Callable[[str | None], str],
+) -> tuple[NightOutcome, Sequence[Series]]:
+    """The outcome of `night`, which nothing is known of yet, and its series.
+
+    `measure` measures new candidates again, and reads the history that the fresh trials have joined;
+    `again` is the command that measures a cell, or all, again.
+    """
+    suspected = screened = screen_all(history, memory)
+    fresh: Mapping[SeriesKey, Remeasured] = {}
+    if new := [each for each in suspected.candidates if each.is_new]:
+        fresh, history = measure(new)
+        screened = screen_all(history, memory)
+    findings = settle_all(suspected, screened, fresh, history, again)
+    shared = share(findings, screened.series, again(None), memory.alerted)
+    is_alert = any(finding.is_alert for finding in shared.findings)
+    reasons = () if is_alert else _reasons(history, screened)
+    nights, unchanged = len(history.comparable(history.longest)), screened.unchanged
+    state: NightState = "regression" if is_alert else "could_not_tell" if reasons else "fine"
+    if reasons and nights < FEWEST_NIGHTS:
+        state = "learning"
+    outcome = replace(
+        night,
+        ended_at=datetime.now(UTC),
+        planned_trials=history.tonight.planned,
+        recorded_trials=history.tonight.recorded,
+        state=state,
+        reasons=reasons,
+        nights=nights - 1,
+        fine_series=sum(series.could_show for series in unchanged),
+        blunt_series=sum(not series.could_show for series in unchanged),
+        insufficient_series=sum(not series.is_judged for series in screened.series),
+        findings=tuple(sorted(shared.findings, key=lambda finding: not finding.is_alert)),
+        members=shared.members,
+        changes=history.changes(),
+        new_baseline=history.new_baseline(),
+        versions=history.versions(),
+        left_out=memory.after(findings, screened.series),
+        accepted=memory.accepted,
+        machines=history.machines,
+    )
+    return outcome, screened.series
+
+
+def _reasons(history: History, screened: Screened) -> tuple[str, ...]:
+    series = [one for one in screened.series if one.key.metric != "sign"]
+    if sum(one.is_judged for one in series) >= JUDGED_SHARE * len(series):
+        return ()
+    nights, tonight = len(history.comparable(history.longest)), history.tonight
+    if nights < FEWEST_NIGHTS:
+        needed = f"{nights} of the {FEWEST_NIGHTS} nights that a comparison needs"
+        return (f"too few nights: {needed}, tonight among them; the next nights bring more",)
+    absent = sum(one.points[-1].value is None for one in series)
+    reasons = [f"{len(series)} series, {absent} without a value tonight"]
+    if tonight.is_cut:
+        reasons.append(
+            f"the time was up after {tonight.reached} of {tonight.planned} trials: "
+            "raise budget_minutes, or take a smaller suite"
+        )
+    return tuple(reasons)
 
 
 def settle_all(
@@ -30,20 +105,20 @@ def settle_all(
     screened: Screened,
     fresh: Mapping[SeriesKey, Remeasured],
     history: History,
-    command: Callable[[str], str],
+    again: Callable[[str], str],
 ) -> list[Finding]:
     """`screened` is what `suspected` became with tonight's fresh trials, by which those in `fresh` were judged;
-    `command` measures a cell again.
+    `again` is the command that measures a cell again.
     """
     shown = {candidate.key for candidate in screened.candidates}
     gone = [each for each in suspected.candidates if each.key not in shown]
     findings = [
-        settle(each, fresh.get(each.key), history, command(each.key.cell_id))
+        settle(each, fresh.get(each.key), history, again(each.key.cell_id))
         for each in (*screened.candidates, *(each for each in gone if each.key in fresh))
     ]
     refuted = Confirmation(state="refuted")
     findings += [
-        _finding(each, refuted, None, history, command(each.key.cell_id))
+        _finding(each, refuted, None, history, again(each.key.cell_id))
         for each in gone
         if each.is_new and each.key not in fresh
     ]

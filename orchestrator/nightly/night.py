@@ -11,22 +11,22 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nightly.candidates import (
-    Screened,
+    Candidate,
+    Remeasured,
     screen_all,
 )
-from cudnn_sweep.analysis.nightly.detect import FEWEST_NIGHTS
 from cudnn_sweep.analysis.nightly.history import (
     History,
     read_history,
 )
 from cudnn_sweep.analysis.nightly.memory import remembered
-from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES, NightOutcome, NightState
+from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.report import write_reports
 from cudnn_sweep.analysis.nightly.series import (
     Series,
+    SeriesKey,
 )
-from cudnn_sweep.analysis.nightly.settle import settle_all
-from cudnn_sweep.analysis.nightly.shared import share
+from cudnn_sweep.analysis.nightly.settle import compare_night
 from cudnn_sweep.analysis.storing.progress import sweep_states
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError, WebhookError
@@ -42,7 +42,6 @@ from cudnn_sweep.orchestrator.running.run_sweep import DONE, NightPlace, plan_sw
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import without_missing
 
-JUDGED_SHARE = 0.9  # of the series: with fewer a night without alerts is no good news
 Compared: TypeAlias = tuple[NightOutcome, Sequence[Series]]
 RUN_ERRORS = (OrchestratorError, ClusterError, AnalysisError)  # not the user's input
 COMPARED_WITH = timedelta(days=100)  # nights that a job takes along, where none is pinned
@@ -223,40 +222,13 @@ def compare(
     if history is None:
         return not_measured(night, began, ("no trial was recorded tonight",))
     memory = remembered(diary.before(night.name), diary.accepted(), history)
-    suspected = screened = screen_all(history, memory)
-    fresh = measure_again(night, suspected.candidates, console)
-    if any(candidate.is_new for candidate in suspected.candidates):
-        # fresh trials may have joined tonight's values
-        history = _read(night, first, skipped) or history
-        screened = screen_all(history, memory)
-    findings = settle_all(suspected, screened, fresh, history, night.again)
-    told, members = share(findings, screened.series, night.again(), memory.alerted)
-    is_alert = any(finding.is_alert for finding in told)
-    reasons = () if is_alert else _reasons(history, screened)
-    nights, unchanged = len(history.comparable(history.longest)), screened.unchanged
-    state: NightState = "regression" if is_alert else "could_not_tell" if reasons else "fine"
-    if reasons and nights < FEWEST_NIGHTS:
-        state = "learning"
-    outcome = replace(
-        not_measured(night, began, reasons)[0],
-        planned_trials=history.tonight.planned,
-        recorded_trials=history.tonight.recorded,
-        state=state,
-        nights=nights - 1,
-        fine_series=sum(series.could_show for series in unchanged),
-        blunt_series=sum(not series.could_show for series in unchanged),
-        insufficient_series=sum(not series.is_judged for series in screened.series),
-        findings=tuple(sorted(told, key=lambda finding: not finding.is_alert)),
-        members=members,
-        changes=history.changes(),
-        new_baseline=history.new_baseline(),
-        versions=history.versions(),
-        left_out=memory.after(findings, screened.series),
-        accepted=memory.accepted,
-        machines=history.machines,
-        skipped=skipped,
-    )
-    return outcome, screened.series
+
+    def measure(candidates: Sequence[Candidate]) -> tuple[dict[SeriesKey, Remeasured], History]:
+        fresh = measure_again(night, candidates, console)
+        return fresh, _read(night, first, skipped) or history
+
+    blank = replace(not_measured(night, began, ())[0], skipped=skipped)
+    return compare_night(blank, history, memory, measure, night.again)
 
 
 def series_of(night: NightRequest, skipped: dict[str, str]) -> Sequence[Series]:
@@ -299,21 +271,3 @@ def not_measured(night: NightRequest, began: datetime, reasons: Sequence[str]) -
         host=night.host,
     )
     return outcome, ()
-
-
-def _reasons(history: History, screened: Screened) -> tuple[str, ...]:
-    series = [one for one in screened.series if one.key.metric != "sign"]
-    if sum(one.is_judged for one in series) >= JUDGED_SHARE * len(series):
-        return ()
-    nights, tonight = len(history.comparable(history.longest)), history.tonight
-    if nights < FEWEST_NIGHTS:
-        needed = f"{nights} of the {FEWEST_NIGHTS} nights that a comparison needs"
-        return (f"too few nights: {needed}, tonight among them; the next nights bring more",)
-    absent = sum(one.points[-1].value is None for one in series)
-    reasons = [f"{len(series)} series, {absent} without a value tonight"]
-    if tonight.is_cut:
-        reasons.append(
-            f"the time was up after {tonight.reached} of {tonight.planned} trials: "
-            "raise budget_minutes, or take a smaller suite"
-        )
-    return tuple(reasons)

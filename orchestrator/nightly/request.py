@@ -189,20 +189,17 @@ def _webhook(keys: NightlyKeys, environment: Mapping[str, str]) -> Webhook | Spe
 def measure_again(
     night: NightRequest, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """The judgement, by fresh trials, of those candidates that are new tonight.
+    """The judgement of new candidates by fresh trials.
 
     None of an amount where there is no last good software: its trials join the night's value. Where
     nothing is to be measured: by trials that an earlier start of this night measured.
     """
-    new = [candidate for candidate in candidates if candidate.is_new]
-    if not new:
-        return {}
     place = night.place
     if not night.options.measure or place is None:
         fresh = _fresh_trials(night)
-        return fresh.judge_all(new, fresh.differences(), is_cut=True)
+        return fresh.judge_all(candidates, fresh.differences(), is_cut=True)
     try:
-        return _measure(night, place, new, console)
+        return _measure(night, place, candidates, console)
     except (OrchestratorError, ClusterError) as error:
         warn(console, f"warning: nothing could be measured again: {error}")
         return {}
