@@ -179,6 +179,25 @@ def kernel_changes(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RankPrediction:
+    """What so many ranks would do under one config, predicted from single processes; see sql/choice_stability.sql."""
+
+    benchmark: bool
+    errata: str | None
+    processes: int
+    rank_agreement: float
+    rank_agreement_low: float
+    rank_agreement_high: float
+    rank_bits_agreement: float | None
+    straggler_cost: float | None
+    search_stalls: float | None
+
+
+def rank_predictions(store: Store, sweep_id: str, ranks: int) -> list[RankPrediction]:
+    return answer(RankPrediction, store, sweep_id, "choice_stability", {"ranks": ranks})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class StoredCell:
     """A cell that a sweep measured, by what its id cannot be reckoned without."""
 

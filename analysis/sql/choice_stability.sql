@@ -1,13 +1,19 @@
 -- Do processes agree on the kernels they choose, and what does it cost where they do not?
+-- $ranks BIGINT = 8: processes of a job that wait for one another in each step
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- terminal: cell, config, processes, distinct_choices, choice_share, entropy_bits,
---     slowest_choice_ratio
+-- terminal: cell, config, processes, distinct_choices, slowest_choice_ratio, rank_agreement,
+--     rank_agreement_high, rank_bits_agreement, straggler_cost, search_stalls
 -- none: no process told its kernels: they are known of ok trials on a GPU
 --
 -- A row a cell and config. A choice is what the convolutions of one step launch: kernels, their
 -- order and grids; every process draws its own. The modal choice is the most common one. Entropy is
 -- 0 where all processes agree, and log2(n) where n choices are equally common; from few processes
 -- it comes out too small.
+--
+-- What it would do to so many ranks is a prediction: each rank is taken for one more process like
+-- those measured, on a GPU like theirs. Few processes do not show rare choices: the interval of
+-- `rank_agreement` has that in it (Clopper and Pearson's, of the modal choice), the other columns
+-- do not.
 --
 -- processes: processes whose kernels are known
 -- distinct_choices: different choices among them
@@ -24,6 +30,14 @@
 -- layout_conversions: layout conversions that a step with the modal choice launches
 -- layout_conversion_ms: device time that a step would save without them, median
 -- layout_conversion_share: of device time, median; null where shapes vary
+-- rank_agreement: chance that all ranks choose the same
+-- rank_agreement_low: lower end of its 95% interval
+-- rank_agreement_high: upper end
+-- rank_bits_agreement: chance that all ranks compute the same bits from the same input
+-- straggler_cost: what a step loses that waits for the slowest rank: mean device time of the
+--     slowest of so many processes / mean of one, less 1
+-- search_stalls: steps that wait for somebody's search, where each rank draws sizes for itself and
+--     all are equally likely; null where nothing is searched, or sizes never come back
 -- logs_taken: processes whose choice is known from a log of cuDNN too
 -- logs_that_agree: those whose logging process launched the same kernels
 -- logged_engines: engines of the modal choice, from such a log
@@ -38,7 +52,9 @@ with drawn as (
         kernels_source,
         kernels_hash,
         any_value(config) as config,
+        any_value(if(enabled and benchmark, regime_shapes, null)) as searched_shapes,
         count(*) as processes,
+        list(fingerprint) filter (where fingerprint is not null) as fingerprints,
         min(struct_pack(sweep_id := sweep_id, trial_id := trial_id)) as trial,
         median(steady_device_ms) as choice_device_ms,
         list(steady_device_ms) filter (where steady_device_ms is not null) as device_ms,
@@ -63,16 +79,23 @@ ranked as (
             partition by cell_id, env_hash, software_hash, workload_hash, settings, kernels_source
             order by processes desc, kernels_hash asc
         ) = 1 as is_modal,
+        sum(processes) over (
+            partition by cell_id, env_hash, software_hash, workload_hash, settings, kernels_source
+        ) as of_config,
         count(distinct kernels_hash) over (
             partition by cell_id, env_hash, software_hash, workload_hash, kernels_source
         ) as cell_choices
     from drawn
 ),
 
-found as (
+config_choices as (
     select -- noqa: ST06
         any_value(config) as config,
         sum(processes)::bigint as processes,
+        max(processes) as modal_processes,
+        sum((processes / of_config) ** $ranks) as rank_agreement,
+        map_values(list_histogram(flatten(list(fingerprints)))) as of_same_bits,
+        any_value(searched_shapes) as searched_shapes,
         any_value(cell_choices) as cell_choices,
         count(*) as distinct_choices,
         any_value(kernels_hash) filter (where is_modal) as choice,
@@ -81,7 +104,7 @@ found as (
         greatest(raw_entropy, 0) as entropy_bits, -- rounding may leave it below 0
         any_value(trial) filter (where is_modal) as trial,
         any_value(choice_device_ms) filter (where is_modal) as choice_device_ms,
-        flatten(list(device_ms)) as every_device_ms,
+        list_sort(flatten(list(device_ms))) as every_device_ms,
         max(choice_device_ms) / min(choice_device_ms) as slowest_choice_ratio,
         any_value(layout_conversions) filter (where is_modal) as layout_conversions,
         list_median(flatten(list(conversion_ms))) as layout_conversion_ms,
@@ -99,49 +122,117 @@ found as (
     group by cell_id, env_hash, software_hash, workload_hash, settings, kernels_source
 ),
 
-asked as ( -- noqa: ST03
-    select trial
-    from found
-    union all
-    select log_trial as trial
-    from found
+predicted as (
+    select
+        *,
+        len(every_device_ms) as timed,
+        list_sum(list_transform(
+            of_same_bits, lambda n: (n / list_sum(of_same_bits)) ** $ranks
+        )) as rank_bits_agreement,
+        -- how probable it is that each is the slowest
+        list_sum(list_transform(
+            range(1, timed + 1),
+            lambda n: every_device_ms[n] * ((n / timed) ** $ranks - ((n - 1) / timed) ** $ranks)
+        )) / list_avg(every_device_ms) - 1 as straggler_cost,
+        list_sum(list_transform(
+            range(40 * searched_shapes),
+            lambda step: 1 - (1 - (1 - 1 / searched_shapes) ** step) ** $ranks
+        )) as search_stalls
+    from config_choices
 ),
 
-told as (
-    select * from choices_of('asked')
+shown_trials as ( -- noqa: ST03
+    select trial
+    from config_choices
+    union all
+    select log_trial as trial
+    from config_choices
+),
+
+shown_choices as (
+    select * from choices_of('shown_trials')
+),
+
+-- of the modal choice's share: how often it was drawn, of how many
+counts as (
+    select distinct
+        modal_processes,
+        processes
+    from config_choices
+),
+
+ends as ( -- noqa: ST03
+    select
+        0.025 as p,
+        modal_processes as a,
+        processes - modal_processes + 1 as b
+    from counts
+    union
+    select
+        0.975 as p,
+        modal_processes + 1 as a,
+        processes - modal_processes as b
+    from counts
+    where modal_processes < processes
+),
+
+modal_shares as (
+    select
+        p,
+        a,
+        b,
+        -- no choice is more common than the modal one
+        quantile ** if(p < 0.5, $ranks, $ranks - 1) as agreement
+    from beta_quantiles('ends')
 )
 
 select -- noqa: ST06
     labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
-    unnest(found.config), -- noqa: AL03
-    found.processes,
-    found.cell_choices,
-    found.distinct_choices,
-    found.choice,
-    found.choice_share,
-    found.entropy_bits,
-    told.kernels,
-    found.choice_device_ms,
-    list_median(found.every_device_ms) as device_ms,
-    list_min(found.every_device_ms) as device_ms_min,
-    list_max(found.every_device_ms) as device_ms_max,
-    found.slowest_choice_ratio,
-    found.layout_conversions,
-    found.layout_conversion_ms,
-    found.layout_conversion_share,
-    found.logs_taken,
-    found.logs_that_agree,
+    unnest(predicted.config), -- noqa: AL03
+    predicted.processes,
+    predicted.cell_choices,
+    predicted.distinct_choices,
+    predicted.choice,
+    predicted.choice_share,
+    predicted.entropy_bits,
+    shown_choices.kernels,
+    predicted.choice_device_ms,
+    list_median(predicted.every_device_ms) as device_ms,
+    list_min(predicted.every_device_ms) as device_ms_min,
+    list_max(predicted.every_device_ms) as device_ms_max,
+    predicted.slowest_choice_ratio,
+    predicted.rank_agreement,
+    low.agreement as rank_agreement_low,
+    coalesce(high.agreement, 1) as rank_agreement_high,
+    predicted.rank_bits_agreement,
+    predicted.straggler_cost,
+    predicted.search_stalls,
+    predicted.layout_conversions,
+    predicted.layout_conversion_ms,
+    predicted.layout_conversion_share,
+    predicted.logs_taken,
+    predicted.logs_that_agree,
     from_log.engines as logged_engines,
-    found.logged_workspace_bytes,
-    found.kernels_source,
-    found.cell_id,
-    found.env_hash,
-    found.software_hash,
-    found.workload_hash
-from found
-inner join cell_labels() as labels on found.cell_id = labels.cell_id
-left join told on found.trial = told.trial
-left join told as from_log on found.log_trial = from_log.trial
+    predicted.logged_workspace_bytes,
+    predicted.kernels_source,
+    predicted.cell_id,
+    predicted.env_hash,
+    predicted.software_hash,
+    predicted.workload_hash
+from predicted
+inner join cell_labels() as labels on predicted.cell_id = labels.cell_id
+inner join modal_shares as low
+    on
+        low.p = 0.025
+        and predicted.modal_processes = low.a
+        and predicted.processes - predicted.modal_processes + 1 = low.b
+left join modal_shares as high
+    on
+        high.p = 0.975
+        and predicted.modal_processes + 1 = high.a
+        and predicted.processes - predicted.modal_processes = high.b
+left join shown_choices on predicted.trial = shown_choices.trial
+left join shown_choices as from_log on predicted.log_trial = from_log.trial
 order by
-    labels.cell_order, found.software_hash, found.config, found.kernels_source, found.cell_id,
-    found.env_hash, found.workload_hash
+    labels.cell_order, predicted.software_hash, predicted.config, predicted.kernels_source,
+    predicted.cell_id, predicted.env_hash, predicted.workload_hash

@@ -18,6 +18,7 @@ from cudnn_sweep.analysis.answering.advice import (
     advices,
     alternatives,
     kernel_changes,
+    rank_predictions,
     stored_cells,
 )
 from cudnn_sweep.analysis.answering.freezes import freezes
@@ -224,6 +225,7 @@ def answered_of(
         ),
         limit=_limit(store, else_sweep_id, options.job) if else_sweep_id else None,
         kernels=kernels,
+        ranks=rank_predictions(store, sweep_id, options.ranks) if options.ranks else [],
         times_ms=[row["steady_wall_ms"] for row in trials if row["steady_wall_ms"] is not None],
         messages=[row["message"] for row in trials if row["message"]],
     )
@@ -282,6 +284,7 @@ def as_json(answered: Answered) -> dict[str, object]:
         "limit": None if answered.limit is None else asdict(answered.limit),
         "alternatives": [asdict(each) for each in answered.alternatives],
         "kernels": [asdict(each) for each in answered.kernels],
+        "ranks": [asdict(each) for each in answered.ranks],
         "step_times_ms": answered.times_ms,
         "messages": sorted(set(answered.messages)),
         "again": answered.again,

@@ -130,6 +130,10 @@ class _Job(_Model):
         int,
         typer.Option(min=1, help="The interval holds the mean of so many runs with each setting."),
     ] = 1
+    ranks: Annotated[
+        int | None,
+        typer.Option(min=2, help="Also say what so many ranks would do that wait for one another."),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

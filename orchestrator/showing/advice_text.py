@@ -17,6 +17,7 @@ from cudnn_sweep.analysis.answering.advice import (
     Advice,
     Alternative,
     KernelChange,
+    RankPrediction,
 )
 from cudnn_sweep.analysis.answering.advice_words import (
     advice_facts,
@@ -24,7 +25,7 @@ from cudnn_sweep.analysis.answering.advice_words import (
     minutes_needed,
 )
 from cudnn_sweep.analysis.asking.formats import escaped
-from cudnn_sweep.analysis.words import counted, interval, milliseconds, ratio
+from cudnn_sweep.analysis.words import counted, interval, milliseconds, percent, ratio
 from cudnn_sweep.orchestrator.showing.kept_text import Kept, aligned, kept_facts, three_ways
 
 WIDTH = 80
@@ -52,6 +53,8 @@ class Answered:
     limit: Advice | None = None
     """Of benchmark_limit, both with benchmark on: whether a lower one pays in the job. None: not measured."""
     kernels: Sequence[KernelChange] = ()
+    ranks: Sequence[RankPrediction] = ()
+    """Off, on and frozen, where a number of ranks was asked for."""
     kept: Kept | None = None
     """None: no kept choice was compared."""
     times_ms: Sequence[float] = ()
@@ -197,6 +200,8 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
     yield from advice_facts(advice, other, answered.kernels, answered.alternatives)
     if answered.limit is not None:
         yield "A limit", _limit(answered.limit)
+    for row in answered.ranks:
+        yield f"Ranks, {_way(row)}", _ranks(row)
 
 
 def _limit(row: Advice) -> str:
@@ -206,6 +211,22 @@ def _limit(row: Advice) -> str:
         f"with benchmark_limit {limit} instead of {usual} your job takes {ratio(row.ratio)} of the time"
         f"{interval(row.ratio_low, row.ratio_high)}, by {counted(row.blocks, 'block')}: {row.why}"
     )
+
+
+def _way(row: RankPrediction) -> str:
+    return FROZEN if row.errata is not None else "on" if row.benchmark else "off"
+
+
+def _ranks(row: RankPrediction) -> str:
+    ends = interval(row.rank_agreement_low, row.rank_agreement_high, percent)
+    told = [f"all choose the same kernels: {percent(row.rank_agreement)}{ends}"]
+    if row.rank_bits_agreement is not None:
+        told.append(f"compute the same bits: {percent(row.rank_bits_agreement)}")
+    if row.straggler_cost is not None:
+        told.append(f"waiting for the slowest costs {percent(row.straggler_cost, 1)} of a step")
+    if row.search_stalls is not None:
+        told.append(f"{counted(round(row.search_stalls), 'step')} wait for a search")
+    return f"{'; '.join(told)} (predicted from {counted(row.processes, 'trial')})"
 
 
 def _next_lines(answered: Answered) -> Iterator[str]:

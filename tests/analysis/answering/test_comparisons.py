@@ -1,13 +1,15 @@
-"""Between cells: `axis_effect`."""
+"""Between cells: `axis_effect`, and `transfers`."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import RunRecord
-from tests.analysis.conftest import Ask, make_record
+from tests.analysis.conftest import Ask, make_pair, make_record
 
 Times = list[float]
 
@@ -114,3 +116,39 @@ def test_identical_times_are_equivalent(ask: Ask, cell: Cell) -> None:
         "axis_effect", [*cell("a", same, precision="fp32"), *cell("b", same, precision="bf16")]
     )
     assert (row["ratio"], row["ratio_high"], row["wall_verdict"]) == (1.0, 1.0, "equivalent")
+
+
+def test_what_carries_over_between_gpus_is_counted_and_what_does_not_is_told(ask: Ask) -> None:
+    ratios = {"helps": (0.8, 0.8), "turns": (0.8, 1.0), "open": (0.8, None), "hurts": (1.2, 1.3)}
+    trials = [
+        replace(record, kernels_hash=kernels)
+        for problem, of_gpus in ratios.items()
+        for gpu, ratio in zip("AB", of_gpus, strict=True)
+        for block in range(4)
+        for record in make_pair(
+            block,
+            10 + block / 1000,
+            10 * (ratio or 0.5 + block / 3) + block / 2000,
+            problem=problem,
+            gpu=gpu,
+            cell_id=f"{problem}-{gpu}",
+            sweep_id=f"{problem}-{gpu}",
+            env_hash=gpu,
+            launch_bound=False,
+        )
+        for kernels in ("other" if record.benchmark and (problem, gpu) == ("turns", "B") else "k",)
+    ]
+    rows = ask("transfers", trials)
+    shares = {row["what"]: (row["carried"], row["cells"]) for row in rows if row["a"] is None}
+    assert shares["verdict"] == (2, 3)
+    assert shares["baseline choice"] == (4, 4)
+    assert shares["candidate choice"] == (3, 4)
+    assert "baseline bits" not in shares, "each model has inputs of its own"
+    (row,) = (row for row in rows if row["what"] == "verdict" and row["a"] is None)
+    ends = stats.binomtest(2, 3).proportion_ci(method="exact")
+    assert (row["share_low"], row["share_high"]) == pytest.approx((ends.low, ends.high), rel=2e-3)
+    (turned,) = (row for row in rows if row["a"] is not None)
+    assert (turned["cell_id"], turned["why"]) == ("turns-A", "kernels")
+    assert (turned["a"], turned["b"]) == ("helps (0.800)", "equivalent (1.000)")
+    with pytest.raises(QueryError, match="between host is none of gpu"):
+        ask("transfers", [], between="host")

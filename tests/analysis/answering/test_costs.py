@@ -1,8 +1,13 @@
-"""What a setting costs: the question `cold_cost`, and memory and reproducibility in `helps_or_hurts`."""
+"""What a setting costs: the question `cold_cost`, memory and reproducibility in `helps_or_hurts`, ranks in
+`choice_stability`.
+"""
 
+import itertools
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
+import scipy.stats
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from tests.analysis.conftest import Ask, make_pair
@@ -100,3 +105,34 @@ def _deterministic(
     default, other = pair
     other = replace(other, benchmark=False, deterministic=True, fingerprint=candidate_bits)
     return [replace(default, fingerprint=baseline_bits), other]
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_what_ranks_would_do_is_what_drawing_processes_gives(ask: Ask, ranks: int) -> None:
+    """By drawing every possible set of ranks from the processes that there are."""
+    times, kernels, bits = [10.0, 11.0, 10.5, 14.0], "aaba", "xyyy"
+    trials = [
+        replace(record, kernels_hash=kernel, fingerprint=bit, regime_shapes=shapes)
+        for shapes in (1, 3)
+        for block, (ms, kernel, bit) in enumerate(zip(times, kernels, bits, strict=True))
+        for record in make_pair(block, ms, ms, sweep_id=f"s{shapes}", cell_id=f"c{shapes}")
+    ]
+    rows = ask("choice_stability", trials, ranks=ranks)
+    one, three = (
+        {row["benchmark"]: row for row in rows if row["cell_id"] == cell} for cell in ("c1", "c3")
+    )
+    draws = list(itertools.product(range(4), repeat=ranks))
+    alike = [len({kernels[each] for each in draw}) == 1 for draw in draws]
+    same_bits = [len({bits[each] for each in draw}) == 1 for draw in draws]
+    slowest = fmean(max(times[each] for each in draw) for draw in draws)
+    row = one[True]
+    assert row["rank_agreement"] == pytest.approx(fmean(alike))
+    assert row["rank_bits_agreement"] == pytest.approx(fmean(same_bits))
+    assert row["straggler_cost"] == pytest.approx(slowest / fmean(times) - 1)
+    of_modal = scipy.stats.binomtest(3, 4).proportion_ci(method="exact")
+    assert row["rank_agreement_low"] == pytest.approx(of_modal.low**ranks, rel=2e-3)
+    assert row["rank_agreement_high"] == pytest.approx(of_modal.high ** (ranks - 1), rel=2e-3)
+    assert (row["search_stalls"], one[False]["search_stalls"]) == (1, None)
+    # the first step, and those after it in which a rank meets a size for the first time
+    waits = [(1 - (2 / 3) ** (1 + step)) ** ranks for step in range(200)]
+    assert three[True]["search_stalls"] == pytest.approx(1 + sum(1 - each for each in waits))

@@ -117,6 +117,17 @@ def test_a_clear_case_is_decided_after_few_blocks_in_both_states(stored: Path) -
     assert min(row.start_blocks for row in rows) >= 1, "both states of the compute cache were met"
 
 
+@pytest.mark.usefixtures("stored")
+def test_ranks_are_predicted_for_off_and_on() -> None:
+    told = json.loads(_said(_options(format="json", ranks=4, from_store=True), CLEAR)[1])["ranks"]
+    assert [row["benchmark"] for row in told] == [False, True]
+    _, text = _said(_options(ranks=4, from_store=True), CLEAR)
+    for row, way in zip(told, ("off", "on"), strict=True):
+        assert row["processes"] > 0
+        share = f"all choose the same kernels: {row['rank_agreement']:.0%}"
+        assert f"Ranks, {way} {share}" in " ".join(text.split())
+
+
 @pytest.mark.slow
 def test_few_steps_do_not_pay_for_a_search(tmp_path: Path) -> None:
     slow_start = FakeEffect(where={"benchmark": "true"}, cold=SEARCH_COLD)

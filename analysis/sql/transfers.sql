@@ -1,0 +1,207 @@
+-- What carries over from one GPU model, or version, to another: verdicts, choices, bits?
+-- $between TEXT = 'gpu': what differs: gpu, driver, cudnn or torch
+-- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
+-- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
+-- $candidate TEXT = 'true': its value in the candidate
+-- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
+-- terminal: what, cells, carried, share[share_low share_high], cell, of_a, a, of_b, b, why
+-- none: no cell was measured on two of them
+--
+-- First a row for each two of them and each thing that may carry over: of how many cells both sides
+-- tell it, in how many they tell the same, and that share with its 95% interval (Clopper and
+-- Pearson's). Cells of one list are not drawn at random: the interval is for cells like these. Then
+-- a row for each cell whose verdict does not carry over.
+--
+-- A verdict carries over where both sides decided alike: helps, hurts or equivalent. A direction
+-- (faster, slower) is told where the interval excludes 1. Choices are the most common kernels and
+-- grids of a config's processes, bits those of one step's outputs and gradients: of versions alone,
+-- since each GPU model draws inputs of its own.
+--
+-- of_a: model or version
+-- of_b: another
+-- what: verdict (of wall time), device verdict, direction, or choice and bits of either config
+-- cells: those of which both tell it
+-- carried: those of which both tell the same
+-- share: carried / cells
+-- cell_id: one whose verdict does not carry over
+-- a: its verdict and ratio of the first
+-- b: those of the second
+-- why: kernels, where a config's choice differs; cpu, where the loop waits for the CPU on one side
+--     alone; else speed: another clock or bandwidth
+with places as ( -- noqa: disable=RF02,RF04,ST03,AM07
+    select
+        cell_id,
+        env_hash,
+        software_hash,
+        settings,
+        any_value(
+            case $between
+                when 'gpu' then gpu
+                when 'driver' then driver
+                when 'cudnn' then cudnn::text
+                when 'torch' then torch
+                else error('between ' || $between || ' is none of gpu, driver, cudnn, torch')
+            end
+        ) as place,
+        mode(kernels_hash order by kernels_hash) as choice,
+        mode(fingerprint order by fingerprint) as bits
+    from configured(null, $sweep_id)
+    where status = 'ok' and twin = 0
+    group by cell_id, env_hash, software_hash, settings
+),
+
+verdicts as (
+    select *
+    from contrast_verdicts($field, $baseline, $candidate, $min_effect, 1000, 'warm', $sweep_id, 0)
+),
+
+sides as (
+    select
+        verdicts.*,
+        tasks.task,
+        b.place,
+        b.choice as baseline_choice,
+        b.bits as baseline_bits,
+        c.choice as candidate_choice,
+        c.bits as candidate_bits
+    from verdicts
+    inner join cell_tasks(null) as tasks on verdicts.cell_id = tasks.cell_id
+    inner join places as b
+        on
+            verdicts.cell_id = b.cell_id
+            and verdicts.env_hash = b.env_hash
+            and verdicts.software_hash = b.software_hash
+            and verdicts.baseline_settings = b.settings
+    inner join places as c
+        on
+            verdicts.cell_id = c.cell_id
+            and verdicts.env_hash = c.env_hash
+            and verdicts.software_hash = c.software_hash
+            and verdicts.candidate_settings = c.settings
+    qualify row_number() over (
+        partition by tasks.task, verdicts.other_settings, b.place
+        order by
+            verdicts.blocks desc, verdicts.cell_id asc, verdicts.env_hash asc,
+            verdicts.software_hash asc
+    ) = 1
+),
+
+compared as (
+    select
+        one.place as of_a,
+        other.place as of_b,
+        one.cell_id,
+        case
+            when
+                one.baseline_choice <> other.baseline_choice
+                or one.candidate_choice <> other.candidate_choice
+                then 'kernels'
+            when one.launch_bound <> other.launch_bound then 'cpu'
+            else 'speed'
+        end as why,
+        format('{} ({:.3f})', one.wall_verdict, one.ratio) as in_a,
+        format('{} ({:.3f})', other.wall_verdict, other.ratio) as in_b,
+        unnest([ -- noqa: AL03
+            struct_pack(what := 'verdict', a := one.wall_verdict, b := other.wall_verdict),
+            struct_pack(
+                what := 'device verdict', a := one.device_verdict, b := other.device_verdict
+            ),
+            struct_pack(what := 'direction', a := one.surely, b := other.surely),
+            struct_pack(
+                what := 'baseline choice', a := one.baseline_choice, b := other.baseline_choice
+            ),
+            struct_pack(
+                what := 'candidate choice', a := one.candidate_choice, b := other.candidate_choice
+            ),
+            -- a cell draws its inputs by its id, which a GPU model is part of
+            struct_pack(
+                what := 'baseline bits',
+                a := if(one.cell_id = other.cell_id, one.baseline_bits, null),
+                b := other.baseline_bits
+            ),
+            struct_pack(
+                what := 'candidate bits',
+                a := if(one.cell_id = other.cell_id, one.candidate_bits, null),
+                b := other.candidate_bits
+            )
+        ], recursive := true)
+    from sides as one
+    inner join sides as other
+        on
+            one.task = other.task
+            and one.other_settings = other.other_settings
+            and one.in_turns = other.in_turns
+            and one.place < other.place
+),
+
+decided as (
+    select
+        *,
+        a = b as carries
+    from compared
+    where
+        a is not null and b is not null
+        and (
+            not suffix(what, 'verdict')
+            or list_has_all(['helps', 'hurts', 'equivalent', 'fails'], [a, b])
+        )
+),
+
+counts as (
+    select
+        of_a,
+        of_b,
+        what,
+        count(*) as cells,
+        count(*) filter (where carries) as carried
+    from decided
+    group by of_a, of_b, what
+),
+
+ends as (
+    select
+        0.025 as p,
+        carried as a,
+        cells - carried + 1 as b
+    from counts
+    where carried > 0
+    union
+    select
+        0.975 as p,
+        carried + 1 as a,
+        cells - carried as b
+    from counts
+    where carried < cells
+),
+
+quantiles as (
+    select * from beta_quantiles('ends')
+)
+
+select
+    counts.*,
+    counts.carried / counts.cells as share,
+    coalesce(low.quantile, 0) as share_low,
+    coalesce(high.quantile, 1) as share_high,
+    null as cell_id,
+    null as a,
+    null as b,
+    null as why
+from counts
+left join quantiles as low
+    on low.p = 0.025 and counts.carried = low.a and counts.cells - counts.carried + 1 = low.b
+left join quantiles as high
+    on high.p = 0.975 and counts.carried + 1 = high.a and counts.cells - counts.carried = high.b
+union all by name
+select
+    of_a,
+    of_b,
+    what,
+    cell_id,
+    in_a as a,
+    in_b as b,
+    why
+from decided
+where what = 'verdict' and not carries
+order by of_a asc, of_b asc, cell_id asc nulls first, what asc
