@@ -45,6 +45,37 @@ LEAST_SPAN = 0.1  # of the largest value: the noise of a series that never moves
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Frame:
+    """Where a night and a height lie in a drawing."""
+
+    first: date
+    last: date
+    low: float
+    high: float
+
+    def x(self, night: date) -> str:
+        days = max((self.last - self.first).days, 1)
+        return f"{LEFT + (WIDTH - LEFT - EDGE) * (night - self.first).days / days:.1f}"
+
+    def y(self, height: float) -> str:
+        inner = min(max(height, self.low), self.high)
+        share = (inner - self.low) / (self.high - self.low or 1.0)
+        return f"{HEIGHT - 2 * EDGE - (HEIGHT - 3 * EDGE) * share:.1f}"
+
+    def level(self, start: date, end: date, height: float) -> str:
+        across = f'x1="{self.x(start)}" x2="{self.x(end)}"'
+        return f'<line {across} y1="{self.y(height)}" y2="{self.y(height)}" stroke-width="3"/>'
+
+    def dashed(self, night: date) -> str:
+        x = self.x(night)
+        return f'<line x1="{x}" x2="{x}" y1="0" y2="{HEIGHT - EDGE}" stroke-dasharray="3"/>'
+
+    def dot(self, night: date, height: float, role: str, title: str) -> str:
+        place = f'cx="{self.x(night)}" cy="{self.y(height)}" r="4" fill="var(--{role})"'
+        return f"<circle {place}><title>{_inline(title)}</title></circle>"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Histories:
     """The drawings of a night's series."""
 
@@ -57,50 +88,33 @@ class Histories:
     ) -> str:
         one = self.series.get(key)
         drawing = self._figure(one, finding) if one is not None else ""
-        summary = f"<summary>{_inline(said)}</summary>"
-        return f"<details{' open' * is_open}>{summary}{drawing}</details>"
+        return f"<details{' open' * is_open}><summary>{_inline(said)}</summary>{drawing}</details>"
 
     def _figure(self, one: Series, finding: Finding | None) -> str:
-        heights, ticks = _scale(one, finding)
-        low, high = min(ticks), max(ticks)
-        first, last = one.points[0].date, one.points[-1].date
-        days = max((last - first).days, 1)
-
-        def x(night: date) -> str:
-            return f"{LEFT + (WIDTH - LEFT - EDGE) * (night - first).days / days:.1f}"
-
-        def y(height: float) -> str:
-            share = (min(max(height, low), high) - low) / (high - low or 1.0)
-            return f"{HEIGHT - 2 * EDGE - (HEIGHT - 3 * EDGE) * share:.1f}"
-
+        points, (heights, ticks) = one.points, _scale(one, finding)
+        first, last = points[0].date, points[-1].date
+        frame = Frame(first=first, last=last, low=min(ticks), high=max(ticks))
+        software = [b.date for a, b in pairwise(points) if a.software_hash != b.software_hash]
+        told = [f"{point.date}: {_shown(one, point.value)}" for point in points]
+        since = date.max if finding is None else finding.since
         drawn = [
-            f'<text x="0" y="{y(height)}">{_inline(text[:WORD])}</text>'
-            for height, text in ticks.items()
+            *(
+                f'<text x="0" y="{frame.y(at)}">{_inline(text[:WORD])}</text>'
+                for at, text in ticks.items()
+            ),
+            f'<text x="{frame.x(first)}" y="{HEIGHT}">{first:%m-%d}</text>',
+            f'<text x="{frame.x(last)}" y="{HEIGHT}" text-anchor="end">{last:%m-%d}</text>',
+            *map(frame.dashed, software),
+            *(frame.level(*level) for level in _levels(one, finding)),
+            *(
+                frame.dot(point.date, height, "c1" if point.date < since else "c2", title)
+                for point, height, title in zip(points, heights, told, strict=True)
+                if height is not None
+            ),
         ]
-        drawn += [
-            f'<text x="{x(night)}" y="{HEIGHT}" text-anchor="{anchor}">{night:%m-%d}</text>'
-            for night, anchor in {first: "start", last: "end"}.items()
-        ]
-        notes = (
-            [f"the smallest step that it could show: {step}"]
-            if (step := smallest_step(one))
-            else []
-        )
-        for before, point in pairwise(one.points):
-            if before.software_hash != point.software_hash:
-                version = f"{point.date}: {self.versions.get(point.date, 'other software')}"
-                across = f'x1="{x(point.date)}" x2="{x(point.date)}" y1="0" y2="{HEIGHT - EDGE}"'
-                drawn.append(f'<line {across} stroke-dasharray="3"/>')
-                notes.append(version)
-        for start, end, level in _levels(one, finding):
-            across = f'x1="{x(start)}" x2="{x(end)}" y1="{y(level)}" y2="{y(level)}"'
-            drawn.append(f'<line {across} stroke-width="3"/>')
-        told = [f"{point.date}: {_shown(one, point.value)}" for point in one.points]
-        for point, height, text in zip(one.points, heights, told, strict=True):
-            if height is not None:
-                role = "c1" if finding is None or point.date < finding.since else "c2"
-                place = f'cx="{x(point.date)}" cy="{y(height)}" r="4" fill="var(--{role})"'
-                drawn.append(f"<circle {place}><title>{_inline(text)}</title></circle>")
+        step = smallest_step(one)
+        notes = [f"the smallest step that it could show: {step}"] if step else []
+        notes += [f"{night}: {self.versions.get(night, 'other software')}" for night in software]
         spoken = _inline("; ".join(told))
         svg = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{spoken}">{"".join(drawn)}</svg>'
         return f'<figure class="dots">{svg}<figcaption>{_inline("; ".join(notes))}</figcaption></figure>'
@@ -115,7 +129,8 @@ def _levels(one: Series, finding: Finding | None) -> list[tuple[date, date, floa
     numbers = [each for each in one.numbers if each is not None and isfinite(each)]
     first, last = one.points[0].date, one.points[-1].date
     if finding is not None and isinstance(finding.before, float) and isinstance(finding.now, float):
-        return [(first, finding.since, finding.before), (finding.since, last, finding.now)]
+        since = max(finding.since, first)
+        return [(first, since, finding.before), (since, last, finding.now)]
     return [(first, last, median(numbers))] if numbers else []
 
 
@@ -134,7 +149,7 @@ def _scale(one: Series, finding: Finding | None) -> tuple[list[float | None], di
     ]
     low, high = min([*levels, *near], default=0.0), max([*levels, *near], default=1.0)
     wanting = max(LEAST_SPAN * abs(high) - (high - low), 0.0) / 2
-    ends = (low - wanting, high + wanting)
+    ends = (max(low - wanting, 0.0), high + wanting)
     finite = [each if each is not None and isfinite(each) else None for each in one.numbers]
     return finite, {end: _shown(one, end) for end in ends}
 
