@@ -15,8 +15,8 @@ from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.user_folders import config_home, state_home
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of
+from cudnn_sweep.orchestrator.nightly.news import find_webhook
 from cudnn_sweep.orchestrator.nightly.request import check_python
-from cudnn_sweep.orchestrator.nightly.webhook import find_webhook
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec

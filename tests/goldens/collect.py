@@ -31,7 +31,6 @@ from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.formats import to_json
 from cudnn_sweep.analysis.asking.queries import load_query, part_names, query_names
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.nightly.reports import as_json, markdown
 from cudnn_sweep.analysis.nightly.reports.report import night_reports
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.stored import open_stored
@@ -86,7 +85,6 @@ PLANTED_NIGHTS = [
     date(2026, 11, day) for day in range(16, 22)
 ]  # of which the last four have faults
 FAKE_NIGHTS = [date(2026, 11, day) for day in range(1, 16)]
-REPORTS = [as_json.REPORT, markdown.REPORT]  # pages for a browser take half of a night
 
 
 OF_THE_COMPARISON = re.compile(
@@ -225,12 +223,7 @@ class Goldens:
 
     @contextmanager
     def _nights(self) -> Iterator[Path]:
-        reports = "cudnn_sweep.analysis.nightly.reports.report.night_reports"
-        with (
-            TemporaryDirectory(dir=self._folder) as here,
-            chdir(here),
-            patch(reports, lambda: REPORTS),
-        ):
+        with TemporaryDirectory(dir=self._folder) as here, chdir(here):
             yield Path(here)
 
     def _doctor(self) -> dict[str, list[dict[str, str]]]:
@@ -303,13 +296,11 @@ class Goldens:
 
 
 def reports_of_nights() -> dict[str, dict[str, Any]]:
-    """Of made-up nights, by the file: of a page for a browser the data, without the drawings."""
+    """Of made-up nights, by the file."""
     found: dict[str, dict[str, Any]] = {}
     for name, night in nights_like_it().items():
         texts = {report.file: report.render(*night) for report in night_reports()}
-        (data,) = re.findall('id="report">(.*?)</script>', texts["night.html"])
-        page = json.loads(data)
-        del page["drawings"]
+        page = texts["night.html"].partition("<body>")[2]
         found[name] = texts | {"night.json": json.loads(texts["night.json"]), "night.html": page}
     return found
 

@@ -16,12 +16,9 @@ URL = ":/?#=&%+,;@"  # what an address may hold as it is
 
 
 def as_html(shown: Shown) -> str:
-    """One file that needs no network and runs no script."""
     sections = [_section(shown, group) for group, count in shown.counts().items() if count]
-    looks = "\n".join(_file(name) for name in ("report/report.css", "report/pages/page.css"))
-    return Template(_file("report/pages/page.html")).substitute(
+    return document(
         title=escape(shown.page.title),
-        style=css_of_both() + looks,
         measured=escape("; ".join(shown.measured)),
         headline=escape(shown.headline()),
         about=escape(shown.page.about),
@@ -29,6 +26,12 @@ def as_html(shown: Shown) -> str:
         sections="\n".join(sections),
         location=escape(shown.location),
     )
+
+
+def document(**parts: str) -> str:
+    """One file that needs no network and runs no script; `parts` are markup."""
+    looks = "\n".join(_file(name) for name in ("report/report.css", "report/pages/page.css"))
+    return Template(_file("report/pages/page.html")).substitute(parts, style=css_of_both() + looks)
 
 
 def _file(name: str) -> str:

@@ -1,38 +1,55 @@
-"""Tells a URL what a night found: as JSON, or as a message in Slack.
+"""What a night tells: in the terminal, and to a URL as JSON or as a message in Slack.
 
 The URL is a secret. Only its scheme and host stand in what is raised, logged or shown.
 """
 
 import json
 import logging
-import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from itertools import accumulate, islice
 from pathlib import Path
 from threading import Thread
-from typing import Any, Literal, Self, TypeAlias
+from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from rich.console import Console
 from urllib3 import PoolManager, ProxyManager, Retry, Timeout, make_headers
-from urllib3.exceptions import HTTPError, InvalidHeader, MaxRetryError
+from urllib3.exceptions import HTTPError
 from urllib3.util import parse_url
 
+from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
+from cudnn_sweep.analysis.nightly.reports.as_json import to_json
+from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, headline, one_by_one
+from cudnn_sweep.analysis.nightly.reports.sections import details, sections
+from cudnn_sweep.analysis.nightly.reports.words import (
+    Group,
+    finding_texts,
+    notes,
+)
+from cudnn_sweep.analysis.words import one_line
 from cudnn_sweep.cluster.keys import WebhookKeys
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
+from cudnn_sweep.orchestrator.showing.say import say
 
+STYLES: dict[Group | None, str] = {
+    "alert": "bold red",
+    "waiting": "yellow",
+    "better": "green",
+    "refuted": "dim",
+}
+STATE_STYLES = {
+    "fine": "bold green",
+    "learning": "bold cyan",
+    "regression": "bold red",
+    "could_not_tell": "bold yellow",
+}
 Json: TypeAlias = "None | bool | float | str | Sequence[Json] | Mapping[str, Json]"
-
-# For one text that is longer, or for more blocks, Slack refuses the whole message.
-HEADER_CHARACTERS = 150
-SECTION_CHARACTERS = 3000
-SECTIONS = 49  # 50 blocks, one of them the header
-# Of all blocks. That limit is not documented: 9,597 were taken, 11,341 refused
-# (github.com/slackapi/bolt-js/issues/2867).
-ALL_CHARACTERS = 8000
+MOST_CHARACTERS = 38_000  # Slack takes 40,000 of one text
 ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+KEY = "metadata.sweep.nightly.webhook"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,36 +67,11 @@ def json_body(news: News) -> Mapping[str, Json]:
 
 
 def slack_body(news: News) -> Mapping[str, Json]:
-    """`text` is what notifications show, `blocks` are the message."""
-    header = {"type": "plain_text", "text": _cut(news.headline, HEADER_CHARACTERS)}
-    sections = [{"type": "mrkdwn", "text": text} for text in _sections(news.findings)]
-    return {
-        "text": news.headline.translate(ESCAPES),
-        "blocks": [
-            {"type": "header", "text": header},
-            *({"type": "section", "text": text} for text in sections),
-        ],
-    }
+    text = "\n\n".join([f"*{news.headline}*", *news.findings]).translate(ESCAPES)
+    return {"text": text[:MOST_CHARACTERS]}
 
 
-def _sections(findings: Sequence[str]) -> list[str]:
-    texts = [_cut(finding.translate(ESCAPES), SECTION_CHARACTERS) for finding in findings]
-    ends = accumulate(map(len, texts))
-    fitting = sum(end <= ALL_CHARACTERS for end in islice(ends, SECTIONS - 1))
-    left_out = len(texts) - fitting
-    return [*texts[:fitting], *([f"and {left_out} more"] if left_out else [])]
-
-
-def _cut(text: str, characters: int) -> str:
-    """An escape that is cut in two goes as a whole."""
-    if len(text) <= characters:
-        return text
-    return re.sub(r"&[a-z]*$", "", text[: characters - 1]) + "…"
-
-
-KEY = "metadata.sweep.nightly.webhook"
 BODIES = {"json": json_body, "slack": slack_body}
-LIMIT_S = 120.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +92,7 @@ class Patience:
     """The second try comes at once, the third after twice this; then the pause doubles."""
     try_limit_s: float = 10.0
     """Of silence in a try."""
-    limit_s: float = LIMIT_S
+    limit_s: float = 120.0
     """Of all tries and pauses together, however an answer comes."""
 
 
@@ -155,7 +147,7 @@ def tell(webhook: Webhook, news: News, patience: Patience | None = None) -> None
 def _post(webhook: Webhook, body: bytes, patience: Patience) -> str:
     """What went wrong, or nothing."""
     logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # its messages have the URL's path
-    retries = _Tries(
+    retries = Retry(
         patience.tries - 1,
         allowed_methods=None,
         status_forcelist={HTTPStatus.TOO_MANY_REQUESTS, *range(500, 1000)},
@@ -178,26 +170,10 @@ def _post(webhook: Webhook, body: bytes, patience: Patience) -> str:
             ) as response,
         ):
             status = response.status
-    except (HTTPError, OSError) as error:
+    except (HTTPError, OSError, OverflowError) as error:  # the last of a pause of many years
         return _failure(error)
     phrases = {each.value: each.phrase for each in HTTPStatus}
     return "" if 200 <= status < 300 else f"answered {status} {phrases.get(status, '')}".rstrip()
-
-
-class _Tries(Retry):
-    """Waits as long as Retry-After asks, unless it cannot be read, and gives up if that is too long."""
-
-    def parse_retry_after(self, retry_after: str) -> float:
-        try:
-            return super().parse_retry_after(retry_after)
-        except (InvalidHeader, ValueError, OverflowError):
-            return 0.0
-
-    def increment(self, *given: Any, **named: Any) -> Self:
-        response = named.get("response")
-        if response is not None and (self.get_retry_after(response) or 0.0) > LIMIT_S:
-            raise MaxRetryError(named["_pool"], "")  # so the response is returned
-        return super().increment(*given, **named)
 
 
 def _pool(url: str) -> PoolManager:
@@ -220,3 +196,64 @@ def _failure(error: Exception) -> str:
     if isinstance(system, OSError) and system.strerror:
         text = f"{text}, {system.strerror}"
     return text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WhereToLook:
+    """What the commands and the link of a message need."""
+
+    folder: Path
+    """Where the commands are to be typed."""
+    program: str
+    results: str
+    page: str
+    """URL or path of the night's page."""
+
+
+def show(
+    outcome: NightOutcome,
+    reports: Sequence[Path],
+    form: Literal["text", "json"],
+    console: Console,
+    results: str | None = None,
+) -> None:
+    """`results` are those that the command line named."""
+    if form == "json":
+        print(to_json(outcome), end="")
+        return
+    say(console, headline(outcome), STATE_STYLES[outcome.state])
+    for section in sections(outcome, results=results):
+        say(console, f"\n{section.title}", STYLES.get(section.group, "bold"))
+        changes = [[each.told, *details(each)] for each in section.changes]
+        for lines in (*([each] for each in section.reasons), *changes):
+            say(console, "\n    ".join(map(one_line, lines)))
+        for words in section.notes:
+            say(console, one_line(" ".join(words)))
+        for name, *values in section.rows:
+            say(console, one_line(f"{name}: {' → '.join(values)}"))
+    say(console, f"\nReports: {', '.join(map(str, reports))}")
+
+
+def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLook) -> News:
+    """`fresh`: the findings that were not sent before."""
+    new = [each for each in finding_texts(outcome) if each.finding in fresh]
+    as_before = [f"{outcome.fine_series:,} series are as they were."] if new else []
+    return News(
+        headline=headline(outcome, fresh),
+        findings=(
+            *(_lines(change, where) for change in one_by_one(new)),
+            *outcome.reasons,
+            *notes(outcome),
+            "\n".join([*as_before, f"Page: {where.page}"]),
+        ),
+        result=json.loads(to_json(outcome)),
+    )
+
+
+def _lines(change: OneChange, where: WhereToLook) -> str:
+    there = f"cd {shlex.quote(str(where.folder))} && "
+    lines = [change.told, *change.details]
+    if change.versions is not None:
+        words = [where.program, "compare", *change.versions, "--results", where.results]
+        lines.append(f"Which version: {there}{shlex.join(words)}")
+    return "\n".join(map(one_line, [*lines, f"Measure again: {there}{change.command}"]))
