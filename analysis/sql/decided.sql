@@ -2,6 +2,7 @@
 -- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
+-- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $of_cells BIGINT = 0: cells of the plan, if more than have rows: none is decided by their absence
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, state, blocks, blocks_needed, ratio[ratio_low ratio_high], block_s
@@ -22,7 +23,7 @@
 -- block_s: how long one of its blocks takes, seconds
 with found as (
     select * from contrast_verdicts(
-        $field, $baseline, $candidate, 0.03, 1000, 'warm', $sweep_id, $of_cells, is_over := false
+        $field, $baseline, $candidate, $min_effect, 1000, 'warm', $sweep_id, $of_cells, is_over := false
     )
 )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from cudnn_sweep.analysis.answering.advice import advices
-from cudnn_sweep.analysis.answering.contrast import Contrast, contrasts_among
+from cudnn_sweep.analysis.answering.contrast import MIN_EFFECT, Contrast, contrasts_among
 from cudnn_sweep.analysis.answering.verdicts import (
     BreakEven,
     ContrastState,
@@ -95,7 +95,12 @@ def standings(store: Store, session: Session) -> dict[str, Standing]:
     if session.job is not None:
         return _advised(store, session.sweep_id, session.contrasts, session.job)
     return _standings(
-        store, session.sweep_id, session.contrasts, session.plan.configs(), session.of_cells
+        store,
+        session.sweep_id,
+        session.contrasts,
+        session.plan.configs(),
+        session.of_cells,
+        session.min_effect,
     )
 
 
@@ -118,12 +123,13 @@ def _standings(
     contrasts: Iterable[Contrast],
     configs: Sequence[CudnnConfig],
     of_cells: int,
+    min_effect: float = MIN_EFFECT,
 ) -> dict[str, Standing]:
     found: dict[tuple[str, str, str], ContrastState] = {}
     texts = [settings_of(config) for config in configs]
     for contrast in contrasts:
         pairs = sum(text[contrast.field] == contrast.baseline for text in texts)
-        values = {**contrast.values(), "of_cells": of_cells * pairs}
+        values = {**contrast.values(), "of_cells": of_cells * pairs, "min_effect": min_effect}
         for state in contrast_states(store, sweep_id, **values):
             # of a cell's rows (in turns, and not) the first has most blocks
             found.setdefault((state.cell_id, state.contrast, state.other_settings), state)
