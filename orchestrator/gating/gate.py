@@ -158,7 +158,7 @@ class Gate:
         if self.state == "broken":
             return f"Broken: {self.workload} does not run at {self.head}."
         if row is None or row.ratio is None:
-            return f"Cannot tell yet: no block of {self.workload} has both sides."
+            return f"Cannot tell yet: {self.workload} has too few blocks with both sides."
         change = f"{ratio(row.ratio)} of the time{interval(row.ratio_low, row.ratio_high)}"
         words = {
             "slower": f"Slower, by more than {percent(self.threshold)}",
