@@ -7,7 +7,7 @@
 create or replace macro no_effect_reason(
     flag, device, benchmark, convolutions, convolved, others, searched
 ) as case
-    when flag = 'twin' then null
+    when flag in ('twin', 'code') then null
     when device = 'cpu' then 'no_cuda'
     -- whatever is compiled at run time, or has a backward pass, in cuDNN or not
     when flag in ('compute_cache_disabled', 'backward_in_caller', 'environment') then null

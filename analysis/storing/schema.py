@@ -250,6 +250,11 @@ class RunRecord:
         "further environment variables in the process",
         Setting(usual={}),
     ]
+    code: Annotated[
+        str | None,
+        "which side of `sweep gate` ran; null: the code of the launch's folder",
+        Setting(usual=None, since=8),
+    ]
 
     # outcome
     status: Annotated[str, "ok, error, out_of_memory, crash (signal), killed (SIGKILL) or timeout"]

@@ -13,6 +13,7 @@ from cudnn_sweep.analysis.answering.verdicts import (
     contrast_states,
     verdicts,
 )
+from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.asking.settings import texts_of
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.planning.job import Job
@@ -95,7 +96,13 @@ def standings(store: Store, session: Session) -> dict[str, Standing]:
     if session.job is not None:
         return _advised(store, session.sweep_id, session.contrasts, session.job)
     return _standings(
-        store, session.sweep_id, session.contrasts, session.plan.configs(), session.of_cells
+        store,
+        session.sweep_id,
+        session.contrasts,
+        session.plan.configs(),
+        session.of_cells,
+        min_effect=session.min_effect,
+        gives_up=not session.codes,  # a gate asks about one cell: it takes the time it has
     )
 
 
@@ -118,13 +125,14 @@ def _standings(
     contrasts: Iterable[Contrast],
     configs: Sequence[CudnnConfig],
     of_cells: int,
+    **values: Value,
 ) -> dict[str, Standing]:
     found: dict[tuple[str, str, str], ContrastState] = {}
     texts = [settings_of(config) for config in configs]
     for contrast in contrasts:
         pairs = sum(text[contrast.field] == contrast.baseline for text in texts)
-        values = {**contrast.values(), "of_cells": of_cells * pairs}
-        for state in contrast_states(store, sweep_id, **values):
+        asked = {**contrast.values(), **values, "of_cells": of_cells * pairs}
+        for state in contrast_states(store, sweep_id, **asked):
             # of a cell's rows (in turns, and not) the first has most blocks
             found.setdefault((state.cell_id, state.contrast, state.other_settings), state)
     return _by_cell(found.values())

@@ -138,7 +138,9 @@ def run_sweep(
     with sweep_lock(store.location, choose().lock_name):
         choice = choose()  # again, under the lock: another launch may just have ended
         session = session_for(choice, whole, planned.chosen, planned.preload, machine.gpu_uuids)
-        session = replace(session, job=request.job)
+        session = replace(
+            session, job=request.job, codes=request.codes, min_effect=request.min_effect
+        )
         place.announce(session, choice.reason, console)
         session = _limited(session, request, len(machine.gpus), console)
         ran = partial(Ran, store=store, choice=choice, session=session)

@@ -13,7 +13,7 @@ from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of, read_cores, show_cpus
 from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Trial
-from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.planning.session import Code, Session
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import (
     LogJob,
@@ -22,6 +22,7 @@ from cudnn_sweep.orchestrator.process.protocol import (
 )
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.slots.block import BeginTrial, Block, Running
+from cudnn_sweep.workloads.cells.config import CODE
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.hashes import content_hash
@@ -196,11 +197,12 @@ def _open(
     beside: Environment | None = None,
 ) -> DeviceServer:
     """The software's fork server, and what it finds: the device that is found `beside` it, where given."""
+    code = _code(session, dict(variables).get(CODE))
     server = ForkServer(
-        python=_python(session, software),
-        folder=session.folder,
+        python=code.python or _python(session, software),
+        folder=code.folder,
         preload=session.preload,
-        variables=dict(variables),
+        variables={**code.variables, **dict(variables)},
     )
     try:
         found = survey(server, []).environment
@@ -228,6 +230,14 @@ def _check_same_device(software: str, own: Environment, found: Environment) -> N
             f"{software}: finds {found.gpu} {found.gpu_uuid or ''} where this one's own software finds "
             f"{own.gpu} {own.gpu_uuid or ''}: only one device's trials can be compared"
         )
+
+
+def _code(session: Session, code: str | None) -> Code:
+    if code is None:
+        return Code(folder=session.folder)
+    if code not in session.codes:
+        raise ServerError(f"code: found {code!r}, allowed: null; `sweep gate` names two sides")
+    return session.codes[code]
 
 
 def _python(session: Session, software: str) -> Path | None:

@@ -19,6 +19,7 @@ from cudnn_sweep.workloads.errors import WorkloadError
 HEURISTIC_MODE_B = "TORCH_CUDNN_USE_HEURISTIC_MODE_B"
 PLAN_CACHE_LIMIT = "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT"
 COMPUTE_CACHE_DISABLED = "CUDA_CACHE_DISABLE"
+CODE = "SWEEP_CODE"
 # Variables that are somebody else's: not for `environment`.
 OWNERS = {
     HEURISTIC_MODE_B: "the setting heuristic_mode_b",
@@ -102,10 +103,14 @@ class CudnnConfig:
     """Further environment variables of the process, but those that belong to another setting. They are stored
     with the results: no secrets."""
 
+    code: str | None = None
+    """Which side of `sweep gate` runs: not for suites. null: the code of the folder that a launch was typed in."""
+
     @property
     def at_import(self) -> dict[str, str]:
-        """Variables that torch reads when it is imported."""
-        return {name: self.environment[name] for name in ALLOCATORS if name in self.environment}
+        """Variables that torch reads when it is imported, and what says which code a process runs."""
+        read = {name: self.environment[name] for name in ALLOCATORS if name in self.environment}
+        return read if self.code is None else read | {CODE: self.code}
 
     @property
     def variables(self) -> dict[str, str]:
@@ -154,6 +159,7 @@ def read_back(environment: Mapping[str, str], variables: Iterable[str] = ()) -> 
         errata=errata_in_force(),
         environment={name: environment[name] for name in variables if name in environment},
         compute_cache_disabled=environment.get(COMPUTE_CACHE_DISABLED) == "1",
+        code=environment.get(CODE),
     )
 
 
