@@ -101,6 +101,7 @@ def _pod(keys: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 Name = Annotated[str, AfterValidator(_name)]
+Image = Annotated[str, AfterValidator(_image)]
 
 
 class KubernetesKeys(BaseModel, frozen=True, extra="forbid"):
@@ -108,7 +109,7 @@ class KubernetesKeys(BaseModel, frozen=True, extra="forbid"):
 
     namespace: Name
     """Namespace of the RayJob."""
-    image: Annotated[str, AfterValidator(_image)]
+    image: Image
     """Image of all pods, with this version of our package, the Ray version that is installed here,
     and torch."""
     workers: PositiveInt
@@ -130,4 +131,6 @@ class KubernetesKeys(BaseModel, frozen=True, extra="forbid"):
     gpu_resource: str = "nvidia.com/gpu"
     """What a GPU is called there, as `nvidia.com/mig-1g.10gb`."""
     labels: dict[str, str] = {}
-    """Labels of the RayJob or RayCronJob, as Kueue's `kueue.x-k8s.io/queue-name`."""
+    """Labels of the RayJob, as Kueue's `kueue.x-k8s.io/queue-name`."""
+    kubectl_image: Image | None = None
+    """An image with `kubectl` and `sh`, for nights."""

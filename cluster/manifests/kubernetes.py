@@ -18,6 +18,7 @@ RESULTS_FOLDER = "/sweep-results"  # where the head finds the claim for results
 MOST_BYTES = 900_000  # Kubernetes takes 1 MiB, keys and base64 included
 LONGEST_NAME = 31  # KubeRay takes 47 for a RayJob: what is added has 16
 LONGEST_NIGHT_S = 20 * 3600  # one that waits for GPUs all day is given up before the next
+SUBMITS = ("serviceAccountName", "automountServiceAccountToken")  # of the pod that submits nights
 
 
 def kubernetes_manifest(
@@ -29,11 +30,16 @@ def kubernetes_manifest(
     ray_version: str,
     nightly_at: time | None = None,
 ) -> str:
-    """YAML for `kubectl apply`: a job of its own each time, or a RayCronJob that makes one each night.
+    """YAML for `kubectl apply`: a job of its own each time, or a CronJob that submits one each night.
 
     `script` runs in the folder of `files`, which are named by their path there. `nightly_at` is UTC. Raises
-    ClusterError for more files than a ConfigMap holds.
+    ClusterError for more files than a ConfigMap holds, and for nights without an image that has kubectl.
     """
+    if nightly_at is not None and keys.kubectl_image is None:
+        raise ClusterError(
+            "metadata.sweep.kubernetes.kubectl_image: is missing: the CronJob submits with an image that "
+            "has `kubectl` and `sh`"
+        )
     instance = _name_of(cluster_name)
     suffix = f"{datetime.now(UTC):%Y%m%d-%H%M%S}" if nightly_at is None else "nightly"
     files = {**files, "run.sh": f'cd "$(dirname "$0")" && {script}\n'.encode()}
@@ -56,9 +62,12 @@ def kubernetes_manifest(
     _merge_keys(job, keys, parts)
     if nightly_at is None:
         return _yaml(config_map, job)
-    night = {**parts["night"], "metadata": job["metadata"]}
-    night["spec"]["jobTemplate"] = {**job["spec"], "activeDeadlineSeconds": LONGEST_NIGHT_S}
-    return _yaml(config_map, night)
+    job["spec"]["activeDeadlineSeconds"] = LONGEST_NIGHT_S
+    submit, *_, cron_job = parts["nights"]
+    submit["data"]["rayjob.yaml"] = _yaml(job)
+    theirs = {key: each for key, each in keys.pod.items() if key not in (*SUBMITS, "containers")}
+    _merge(cron_job["spec"]["jobTemplate"]["spec"]["template"], theirs)
+    return _yaml(config_map, *parts["nights"])
 
 
 def _name_of(cluster_name: str) -> str:

@@ -87,7 +87,7 @@ class LaunchOptions:
         str | None,
         typer.Option(
             metavar="HH:MM",
-            help="With --manifest: print a RayCronJob that runs every night at this time (UTC).",
+            help="With --manifest: print a CronJob that runs every night at this time (UTC).",
         ),
     ] = None
     results_asked: str | None = None

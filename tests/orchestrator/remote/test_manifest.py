@@ -56,6 +56,11 @@ cells:
     regime: [{listed: {file: sizes/shapes.csv}}, code/rules.py:Buckets]
     model: {inputs: code/batches.py:make, loss: code/losses.py:dice}
 """
+FAKE_KUBECTL = """#!/bin/sh
+echo "$@" >> {log}
+[ "$1" != get ] || printf %s "{answer}"
+"""
+
 FOLDER = "/etc/cudnn-sweep"  # where a pod finds its files
 NIGHT = time(2, 30)
 
@@ -80,20 +85,20 @@ def printed(file: Path, nightly_at: time | None = None, **options: Any) -> Resou
         for each in found
     }
     assert len(kinds) == len(found)
-    for each in kinds.values():
-        if each["kind"] == "ConfigMap":
+    for kind, each in kinds.items():
+        if kind != "RayJob":
             kubernetes_validate.validate(each, KUBERNETES, strict=True)
     check_job(job_of(kinds))
     return kinds
 
 
 def job_of(resources: Resources) -> dict[str, Any]:
-    """The one that is applied, or that KubeRay makes each night."""
+    """The one that is applied, or that a night submits."""
     if "RayJob" in resources:
         return resources["RayJob"]
-    night = resources["RayCronJob"]
-    assert night["spec"]["schedule"] == "30 2 * * *"
-    return {**night, "kind": "RayJob", "spec": night["spec"]["jobTemplate"]}
+    submits = resources["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    job: dict[str, Any] = yaml.safe_load(files_of(resources, submits["volumes"][0])["rayjob.yaml"])
+    return job
 
 
 def files_of(resources: Resources, volume: dict[str, Any]) -> dict[str, str]:
@@ -127,15 +132,16 @@ def check_job(job: dict[str, Any]) -> None:
 def test_pods_have_what_the_launch_file_says_of_them(mine: Path) -> None:
     (page,) = re.findall(r"(?<=    kubernetes:\n)(?:.+\n)+", sample("docs/places.md", "gpu_pod:"))
     keys = yaml.safe_load(textwrap.dedent(page))
-    kubernetes = keys | {"namespace": "sweeps", "image": "registry/sweep:1"}
+    kubernetes = keys | {"namespace": "sweeps", "image": "registry/sweep:1", "kubectl_image": "k:1"}
     kubernetes |= {"workers": 1, "gpus": 2, "results_claim": "kept"}
     mine.write_text(MINE.replace(re.findall("kubernetes: (.*)", MINE)[0], json.dumps(kubernetes)))
     for nightly_at in (None, NIGHT):
         resources = printed(mine, nightly_at)
         job = job_of(resources)
         if nightly_at:
-            there = files_of_the_head(resources, job)
-            assert shlex.split(there["run.sh"])[-2:] == ["nightly", "cluster.yaml"]
+            cron = resources["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+            assert cron["serviceAccountName"] == "lab-7-a-nightly", "which may submit"
+            assert cron["imagePullSecrets"] == keys["pod"]["imagePullSecrets"]
         assert keys["labels"].items() <= job["metadata"]["labels"].items()
         cluster = job["spec"]["rayClusterSpec"]
         head, worker = (
@@ -156,6 +162,38 @@ def test_pods_have_what_the_launch_file_says_of_them(mine: Path) -> None:
         assert mount["name"] in [volume["name"] for volume in worker["volumes"]]
         assert container["resources"]["limits"][keys["gpu_resource"]] == "2"
         assert "nvidia.com/gpu" not in container["resources"]["limits"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "verbs"),
+    [
+        ("", ["get", "delete", "create"]),
+        ("gpus-nightly=Failed", ["get", "delete", "create"]),
+        ("gpus-nightly=Running", ["get"]),
+        ("gpus-nightly=", ["get"]),  # just made
+    ],
+)
+def test_night_is_submitted_unless_the_last_one_runs(
+    tmp_path: Path, answer: str, verbs: list[str]
+) -> None:
+    resources = printed(EXAMPLE, NIGHT)
+    pod = resources["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    for path, text in files_of(resources, pod["volumes"][0]).items():
+        (tmp_path / path).write_text(text)
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(FAKE_KUBECTL.format(log=tmp_path / "log", answer=answer))
+    kubectl.chmod(0o755)
+    done = subprocess.run(
+        [word.replace(FOLDER, str(tmp_path)) for word in pod["containers"][0]["command"]],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    calls = (tmp_path / "log").read_text().splitlines()
+    assert [call.split()[0] for call in calls] == verbs
+    assert (done.returncode == 0) == ("create" in verbs)
+    assert ("has not ended" in done.stderr) == ("create" not in verbs)
 
 
 def test_launch_file_in_the_pod_reads_as_the_users(mine: Path, tmp_path: Path) -> None:
