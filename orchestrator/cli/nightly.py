@@ -1,10 +1,9 @@
 """`sweep nightly`, and `sweep schedule`: a launch file's night every day, by systemd or cron."""
 
-import json as json_format
 import os
 import sys
 import traceback
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -103,23 +102,12 @@ def install(
 
 @schedule.command(cls=Command)
 @spelled
-def show(
-    file: File = Path("cluster.yaml"),
-    json: Annotated[bool, "Print the schedule as JSON."] = False,
-) -> None:
+def show(file: File = Path("cluster.yaml")) -> None:
     """Show when FILE's next night starts, and the entry that starts it."""
     from cudnn_sweep.orchestrator.schedule.schedule import absolute, find, log_of
 
     launch_file = absolute(file)
     found, log = find(launch_file), log_of(launch_file)
-    if json:
-        content = {
-            "file": str(launch_file),
-            "log": str(log),
-            "schedules": [asdict(each) for each in found],
-        }
-        typer.echo(json_format.dumps(content, indent=2))
-        return
     if not found:
         typer.echo(f"Nothing is scheduled for {launch_file}.")
     for scheduled in found:

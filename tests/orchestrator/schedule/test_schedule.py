@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -21,7 +20,6 @@ from cudnn_sweep.orchestrator.schedule import schedule
 from cudnn_sweep.orchestrator.schedule.schedule import (
     CRON,
     Entry,
-    Scheduled,
     absolute,
     key_of,
     next_time_of,
@@ -195,12 +193,3 @@ def test_crontab_that_cannot_be_read_is_not_overwritten(
     with pytest.raises(SpecError, match="`crontab -l`: disk error"):
         schedule.install(entry, CRON)
     assert not kept.exists()
-
-
-def test_what_is_scheduled_is_told_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = Scheduled(by="cron", next_time="2026-11-23 02:30", text="30 2 * * * sweep nightly")
-    monkeypatch.setattr(schedule, "find", lambda file: [entry])
-    told = invoke(["schedule", "show", str(tmp_path / "lab.yaml"), "--json"])
-    found = json.loads(told.stdout)
-    assert found["file"] == str(tmp_path / "lab.yaml")
-    assert [Scheduled(**each) for each in found["schedules"]] == [entry]
