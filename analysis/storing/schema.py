@@ -21,7 +21,7 @@ from typing import (
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
 Part: TypeAlias = Literal["cell", "hardware", "software"]
@@ -253,7 +253,7 @@ class RunRecord:
     code: Annotated[
         str | None,
         "which side of `sweep gate` ran; null: the code of the launch's folder",
-        Setting(usual=None, since=8),
+        Setting(usual=None),
     ]
 
     # outcome

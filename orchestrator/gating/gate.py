@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.answers import typed
 from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import Value
@@ -217,7 +216,7 @@ class Gate:
 
     def json(self) -> str:
         answer = {"state": self.state, "headline": self.headline, **asdict(self)}
-        return json.dumps(answer, indent=2)
+        return json.dumps(answer, indent=2, default=vars)
 
 
 def gate(options: GateOptions, console: Console, place: Place, out: Console) -> int:
@@ -312,8 +311,8 @@ def gate_of(
         threshold=options.threshold,
         state=_state(row, one.get("message"), other.get("message")),
         row=row,
-        control=next((typed(Control, each) for each in controls), None),
-        kernels=[typed(Kernel, each) for each in kernels],
+        control=next((Control(**each) for each in controls), None),
+        kernels=[Kernel(**each) for each in kernels],
         different={
             name: (str(one[name]), str(other[name]))
             for name in SETTINGS_APART

@@ -79,7 +79,7 @@ def test_a_change_is_told_with_its_size_and_what_the_gate_could_have_found(
     assert row["ratio"] == pytest.approx(time, rel=0.01)
     assert control["ratio"] == pytest.approx(1, abs=0.01)
     assert control["false_alarms"] < 0.025, "an equal change would have to look 1% slower as well"
-    assert 0.01 < control["least_found"] < 0.05
+    assert control["least_found"] > 0.01
     assert answer["headline"] in (here / "gate.md").read_text()
     suite = ElementTree.parse(here / "gate.xml").getroot()
     assert suite.get("failures") == str(int(code == SLOWER))
