@@ -14,7 +14,7 @@ def number(value: float | None, missing: str = "") -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if not value or not math.isfinite(value):
-        return f"{value:g}"
+        return f"{value + 0.0:g}"  # no -0
     rounded = float(f"{value:.3g}")
     if abs(rounded) < 1e-4:
         return f"{rounded:.3g}"

@@ -2,11 +2,10 @@
 WorkloadError, ClusterError and AnalysisError of the other folders.
 
 OrchestratorError
-├── SpecError          what was asked for cannot be planned
+├── SpecError          what was asked for cannot be planned or scheduled
 ├── SweepBusyError     another launch is running this sweep
 ├── ServerError        a fork server would not start or died
 ├── UnfinishedError    what the launch needs to go on is gone
-├── ScheduleError      this machine does not take a schedule
 ├── WebhookError       news could not be delivered
 ├── ReproError         torch alone cannot reproduce a case or a trial
 └── OutputError        a file that the user named cannot be written
@@ -31,10 +30,6 @@ class ServerError(OrchestratorError):
 
 class UnfinishedError(OrchestratorError):
     """Something that the launch needs is gone."""
-
-
-class ScheduleError(OrchestratorError):
-    """Says which command refused, in its own words."""
 
 
 class WebhookError(OrchestratorError):

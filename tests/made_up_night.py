@@ -5,12 +5,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from cudnn_sweep.analysis.nightly.history import (
-    HARDWARE,
-    MACHINE,
-    SOFTWARE_AND_COMMIT,
-    History,
-)
+from cudnn_sweep.analysis.nightly.history import HARDWARE, MACHINE, SOFTWARE_AND_COMMIT, History
 from cudnn_sweep.analysis.nightly.history import Night as NightInHistory
 from cudnn_sweep.analysis.nightly.outcome import Finding, Machine, NightOutcome, Version
 from cudnn_sweep.analysis.nightly.series import Change, NightPoint, Series, SeriesKey

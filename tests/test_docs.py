@@ -64,10 +64,10 @@ def test_what_is_only_asked_imports_neither_torch_nor_ray() -> None:
     code = (
         "import sys\n"
         "from cudnn_sweep.orchestrator.cli import app\n"
-        "from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine\n"
+        "from cudnn_sweep.orchestrator.doctor.examine import examine\n"
         "for words in (['--help'], ['query', '--list'], ['query', 'sweeps', '--reference']):\n"
         "    app(words, standalone_mode=False)\n"
-        "list(examine(DoctorOptions(results='.', self_test_s=0.0, quick=True)))\n"
+        "list(examine('.', 0.0, quick=True))\n"
         "sys.exit('torch' in sys.modules or 'ray' in sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -1,6 +1,8 @@
 """A timed step made of a function of tensors: forward alone, or with its backward pass."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -54,3 +56,18 @@ def differentiable_step(
     for parameter in parameters.values():
         parameter.requires_grad_()
     return TimedStep(prepare=prepare, run=run_both, examine=examine_both)
+
+
+@contextmanager
+def around_autograd(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+    """Both ways into autograd, wrapped.
+
+    `Tensor.backward` calls `torch.autograd.backward`, and a user's code either that or
+    `torch.autograd.grad`; both are functions of Python.
+    """
+    backward, grad = torch.autograd.backward, torch.autograd.grad
+    torch.autograd.backward, torch.autograd.grad = wrap(backward), wrap(grad)
+    try:
+        yield
+    finally:
+        torch.autograd.backward, torch.autograd.grad = backward, grad

@@ -8,7 +8,7 @@ from pkgutil import iter_modules
 from cudnn_sweep.workloads import regimes
 from cudnn_sweep.workloads.errors import WorkloadError, unknown
 from cudnn_sweep.workloads.parameters import make_from_parameters
-from cudnn_sweep.workloads.regime import VARIES, ShapeRegime, SpatialRegime
+from cudnn_sweep.workloads.regime import BUNDLED, VARIES, ShapeRegime, SpatialRegime
 from cudnn_sweep.workloads.user_code import import_named
 
 
@@ -17,8 +17,8 @@ def regime_types() -> dict[str, type[ShapeRegime]]:
     for module in iter_modules(regimes.__path__):
         import_module(f"{regimes.__name__}.{module.name}")
     rules = [*ShapeRegime.__subclasses__(), *SpatialRegime.__subclasses__()]
-    ours = f"{regimes.__name__}."  # a user's own is known by its place
-    return {rule.name: rule for rule in rules if rule.__module__.startswith(ours)}
+    ours = (rule for rule in rules if rule.__module__.startswith(f"{BUNDLED}."))
+    return {rule.name: rule for rule in ours}  # a user's own is known by its place
 
 
 def make_regime(name: str, parameters: dict[str, float]) -> ShapeRegime:

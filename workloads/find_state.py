@@ -5,7 +5,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from cudnn_sweep.workloads import states
-from cudnn_sweep.workloads.errors import WorkloadError, unknown
+from cudnn_sweep.workloads.errors import unknown
 from cudnn_sweep.workloads.parameters import make_from_parameters
 from cudnn_sweep.workloads.workload import State
 
@@ -20,13 +20,9 @@ def state_type(name: str) -> type[State]:
     """Raises WorkloadError for an unknown one. No other state is imported: most need torch."""
     if name not in _names():
         raise unknown("state", name, _names())
-    import_module(f"{states.__name__}.{name}")
-    found = next((each for each in State.__subclasses__() if each.name == name), None)
-    if found is None:
-        raise WorkloadError(
-            f"state {name}: workloads/states/{name}.py has no State with name = {name!r}"
-        )
-    return found
+    place = f"{states.__name__}.{name}"
+    import_module(place)
+    return next(each for each in State.__subclasses__() if each.__module__ == place)
 
 
 def make_state(name: str, parameters: dict[str, float]) -> State:

@@ -1,8 +1,9 @@
 """What is written as a name with numbers: a regime, a state."""
 
 import math
+import operator
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import field, fields
 from typing import Any, TypeVar, cast, get_type_hints
 
 from cudnn_sweep.workloads.errors import WorkloadError, unknown
@@ -10,6 +11,27 @@ from cudnn_sweep.workloads.errors import WorkloadError, unknown
 T = TypeVar("T")
 
 NamedChoice = str | dict[str, dict[str, float]]
+
+LIMITS = {
+    "least": ("at least", operator.ge),
+    "most": ("at most", operator.le),
+    "above": ("above", operator.gt),
+    "below": ("below", operator.lt),
+}
+
+
+def number(default: float, **limits: float) -> Any:
+    """A parameter with this default, and the LIMITS of its values."""
+    return field(default=default, metadata=limits)
+
+
+def check_limits(what: str, made: Any) -> None:
+    """Raises WorkloadError for a parameter of the dataclass that is beyond its limits."""
+    for each in fields(made):
+        value = getattr(made, each.name)
+        if not all(LIMITS[kind][1](value, limit) for kind, limit in each.metadata.items()):
+            allowed = " and ".join(f"{LIMITS[kind][0]} {n}" for kind, n in each.metadata.items())
+            raise WorkloadError(f"{what}: {each.name} must be {allowed}, found {value}")
 
 
 def name_and_numbers(kind: str, choice: NamedChoice) -> tuple[str, dict[str, float]]:

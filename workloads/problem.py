@@ -1,6 +1,7 @@
 """ConvProblem: the sizes of one convolution, and the files that name them."""
 
 import csv
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -14,6 +15,7 @@ YES_OR_NO = {"yes": True, "no": False}
 Shape = tuple[int, ...]
 
 MOST_SIZES = 5  # that have names
+SPATIAL = ("kernel_size", "stride", "padding", "dilation", "output_padding")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,17 +33,18 @@ class ConvProblem:
     bias: bool
     transposed: bool = False
     output_padding: Shape = ()
-    """What a transposed convolution adds to one side of its output, one number a spatial size; else 0."""
+    """What a transposed convolution adds to one side of its output; else 0."""
     occurrences: int = 1
     """How often the network that it is from has it."""
 
     def __post_init__(self) -> None:
         spatial = len(self.input_shape) - 2
-        if not self.output_padding:
-            object.__setattr__(self, "output_padding", (0,) * spatial)
+        for what in SPATIAL:  # a single size applies to each
+            sizes = getattr(self, what) or (0,)
+            object.__setattr__(self, what, sizes * spatial if len(sizes) == 1 else sizes)
         if any(self.output_padding) and not self.transposed:
             raise WorkloadError(f"problem {self.name}: only a transposed one has output padding")
-        for what in ("kernel_size", "stride", "padding", "dilation", "output_padding"):
+        for what in SPATIAL:
             if len(getattr(self, what)) != spatial:
                 raise WorkloadError(
                     f"problem {self.name}: {what} {getattr(self, what)} has not one number "
@@ -97,7 +100,7 @@ def load_problems() -> dict[str, ConvProblem]:
         lines = [line for line in table.read_text().splitlines() if not line.startswith("#")]
         for row in csv.DictReader(lines):
             name = f"{table.name.removesuffix('.csv')}/{row['name']}"
-            found[name] = _problem(name, row)
+            found[name] = problem_of(name, row)
     return found
 
 
@@ -107,7 +110,8 @@ def find_problem(name: str) -> ConvProblem:
     return load_problems()[name]
 
 
-def _problem(name: str, row: dict[str, str]) -> ConvProblem:
+def problem_of(name: str, row: Mapping[str, str]) -> ConvProblem:
+    """From texts by column; a size that is left out is 0."""
     return ConvProblem(
         name=name,
         input_shape=parse_sizes(row["input"]),
@@ -119,7 +123,7 @@ def _problem(name: str, row: dict[str, str]) -> ConvProblem:
         groups=int(row["groups"]),
         bias=YES_OR_NO[row["bias"]],
         transposed=YES_OR_NO[row.get("transposed") or "no"],
-        output_padding=parse_sizes(row["output_padding"]) if row.get("output_padding") else (),
+        output_padding=parse_sizes(row.get("output_padding") or "0"),
         occurrences=int(row.get("occurrences") or 1),
     )
 

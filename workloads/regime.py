@@ -8,9 +8,11 @@ from math import ceil
 from typing import ClassVar, Literal, get_args
 
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.parameters import check_limits, number
 from cudnn_sweep.workloads.problem import Shape
 
 Varies = Literal["nothing", "batch", "space", "batch and space"]
+BUNDLED = f"{__package__}.regimes"
 VARIES: tuple[Varies, ...] = get_args(Varies)
 
 
@@ -19,12 +21,16 @@ class ShapeRegime(ABC):
     """A rule; its dataclass fields are its parameters, all of them numbers."""
 
     name: ClassVar[str] = ""
-    """What a cell's `regime` calls it; a rule of the user's own without one has its class's name."""
+    """What a cell's `regime` calls it: its file's name; a rule of the user's own without one has its class's."""
     varies: ClassVar[Varies]
     """What of the input changes."""
 
     def __init_subclass__(cls) -> None:
-        cls.name = cls.name or cls.__name__
+        folder, _, file = cls.__module__.rpartition(".")
+        cls.name = vars(cls).get("name") or (file if folder == BUNDLED else cls.__name__)
+
+    def __post_init__(self) -> None:
+        check_limits(f"regime {self.name}", self)
 
     @abstractmethod
     def period(self, base: Shape) -> tuple[Shape, ...] | None:
@@ -53,12 +59,9 @@ class SpatialRegime(ShapeRegime):
 
     varies = "space"
 
-    multiple: int = 1
+    multiple: int = number(1, least=1)
     """Every size is a multiple of this. Networks that halve their sizes need it: 32 if they halve
     them five times."""
-
-    def __post_init__(self) -> None:
-        at_least(self.name, "multiple", self.multiple, 1)
 
     def of_multiple(self) -> str:
         """What messages say of `multiple`; nothing where it is 1."""
@@ -80,18 +83,6 @@ class SpatialRegime(ShapeRegime):
     def rounded(self, size: float) -> int:
         """The largest multiple that is no larger; at least one."""
         return max(1, int(size) // self.multiple) * self.multiple
-
-
-def at_least(regime: str, parameter: str, value: float, least: float) -> None:
-    if value < least:
-        raise WorkloadError(f"regime {regime}: {parameter} must be at least {least}, found {value}")
-
-
-def inside(regime: str, parameter: str, share: float) -> None:
-    if not 0 < share < 1:
-        raise WorkloadError(
-            f"regime {regime}: {parameter} must be above 0 and below 1, found {share}"
-        )
 
 
 def resized(base: Shape, space: Shape) -> Shape:

@@ -4,7 +4,7 @@ from dataclasses import MISSING, dataclass, fields
 
 import pynvml
 
-from cudnn_sweep.workloads.cells.expand import RegimeParameter, WorkloadFacts
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_regime import own_regime_type
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
@@ -52,7 +52,7 @@ def _facts_or_fault(name: str) -> WorkloadFacts:
     try:
         return _facts(name)
     except WorkloadError as error:
-        return WorkloadFacts(directions=(), varies=(), input_shape=None, fault=str(error))
+        return WorkloadFacts(fault=str(error))
 
 
 def _facts(name: str) -> WorkloadFacts:
@@ -64,13 +64,10 @@ def _facts(name: str) -> WorkloadFacts:
     workload = find_workload(name)
     if not workload.directions:
         raise WorkloadError(f"workload {name} names no direction")
-    return WorkloadFacts(
-        directions=workload.directions,
-        varies=workload.varies,
-        input_shape=workload.input_shape,
-        recomputes=workload.recomputes,
-        is_model=workload.is_model,
-    )
+    shared = {each.name for each in fields(WorkloadFacts)} & {
+        each.name for each in fields(workload)
+    }
+    return WorkloadFacts(**{name: getattr(workload, name) for name in shared})
 
 
 def regime_facts(name: str, found: type[ShapeRegime]) -> WorkloadFacts:
@@ -83,16 +80,11 @@ def regime_facts(name: str, found: type[ShapeRegime]) -> WorkloadFacts:
                 f"regime {name}: {parameter} is annotated {kind}; allowed: int or float"
             )
     parameters = {
-        field.name: RegimeParameter(
-            is_whole=types[field.name] is int,
-            default=None if field.default is MISSING else float(field.default),
-        )
+        field.name: None if field.default is MISSING else types[field.name](field.default)
         for field in fields(rule)
     }
     varies = tuple(part for part in ("batch", "space") if part in rule.varies)
-    return WorkloadFacts(
-        directions=(), varies=varies, input_shape=None, regime_parameters=parameters
-    )
+    return WorkloadFacts(varies=varies, regime_parameters=parameters)
 
 
 def why_no_cuda() -> str:

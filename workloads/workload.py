@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from cudnn_sweep.workloads.layout import memory_format
+from cudnn_sweep.workloads.parameters import check_limits
 from cudnn_sweep.workloads.precision import Precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.training.choice import ModelChoice
@@ -140,13 +141,19 @@ class State(ABC):
     """
 
     name: ClassVar[str]
-    """What a cell's `state` calls it."""
+    """What a cell's `state` calls it: its file's name."""
     recomputes: ClassVar[bool] = False
     """A step's forward pass keeps no activations and runs again in the backward pass; only for what has
     one and runs it through `Setting.forward`."""
 
     alone: ClassVar[bool] = False
     """A step must have no other process beside it on the device."""
+
+    def __init_subclass__(cls) -> None:
+        cls.name = cls.__module__.rpartition(".")[2]
+
+    def __post_init__(self) -> None:
+        check_limits(f"state {self.name}", self)
 
     @abstractmethod
     def surround(self, step: TimedStep, setting: Setting) -> TimedStep:

@@ -1,30 +1,29 @@
-"""A question's answer as typed rows, for whoever displays it."""
-
-from __future__ import annotations
+"""A question's answer as rows, for whoever displays it."""
 
 from collections.abc import Hashable, Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import SimpleNamespace
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing.stored import Stored
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-    Row = TypeVar("Row", bound=DataclassInstance)
-
-
 KEPT = 8  # answers a store: a launch asks the same at its end and for its summary
+
+
+class AnswerRow(SimpleNamespace):
+    """A row of a question's answer: each of its columns is an attribute; the question's SQL says what it means."""
+
+
+Row = TypeVar("Row", bound=AnswerRow)
 _answers: WeakKeyDictionary[Stored, dict[Hashable, list[Any]]] = WeakKeyDictionary()
 
 
 def answer(
     row_type: type[Row], store: Stored, sweep_id: str | None, name: str, values: Mapping[str, Value]
 ) -> list[Row]:
-    """The columns that `row_type` has of a question's answer, over one sweep or all.
+    """The rows of a question's answer, over one sweep or all.
 
     Asked again before a file came or went, it is not worked out again: files are written once.
     """
@@ -45,11 +44,4 @@ def answer_of(
     row_type: type[Row], database: Database, name: str, values: Mapping[str, Value]
 ) -> list[Row]:
     """The same over rows that are open already."""
-    columns = [field.name for field in fields(row_type)]
-    table = database.ask(name, **values).select(columns)
-    return [typed(row_type, row) for row in table.to_pylist()]
-
-
-def typed(row_type: type[Row], row: Mapping[str, Any]) -> Row:
-    """A row by the columns that `row_type` has of it."""
-    return row_type(**{field.name: row[field.name] for field in fields(row_type)})
+    return [row_type(**row) for row in database.ask(name, **values).to_pylist()]

@@ -1,4 +1,4 @@
-"""What each cell and contrast shows, and what a sweep's GPUs and its time do: rows of questions, typed, and verdicts in
+"""What each cell and contrast shows, and what a sweep's GPUs and its time do: rows of questions, and verdicts in
 words, for whoever displays them.
 
 The arithmetic is in the questions' SQL, and so are the columns' meanings.
@@ -6,10 +6,9 @@ The arithmetic is in the questions' SQL, and so are the columns' meanings.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
-from cudnn_sweep.analysis.answering.answers import answer
+from cudnn_sweep.analysis.answering.answers import AnswerRow, answer
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.asking.settings import shortened
 from cudnn_sweep.analysis.storing.store import Store
@@ -24,150 +23,46 @@ CellKey: TypeAlias = tuple[str, str, str, str | None]
 """Cell, hardware, software, and the hash of a user's code: what trials have to share to be one cell's."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OfCell:
-    cell_id: str
-    env_hash: str
-    software_hash: str
-    workload_hash: str | None
-
+class OfCell(AnswerRow):
     @property
     def key(self) -> CellKey:
         return self.cell_id, self.env_hash, self.software_hash, self.workload_hash
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class OfContrast(OfCell):
-    workload: str
-    problem: str | None
-    direction: str
-    input_shape: str
-    regime: str
-    precision: str
-    layout: str
-    gpu: str
-    contrast: str
-    other_settings: str
-    loop_kind: str | None
-    in_turns: bool
-
     @property
     def identity(self) -> tuple[str | bool | None, ...]:
         """What the answers about one cell and contrast have in common."""
         return *self.key, self.contrast, self.other_settings, self.loop_kind, self.in_turns
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict(OfContrast):
     """One cell and contrast; `no_effect` is shown where the setting cannot have mattered, `fails` where the
     candidate failed in more blocks than its baseline, by Fisher's exact test.
     """
 
-    blocks: int
-    split_blocks: int
-    doubtful_blocks: int
-    unpaired_blocks: int
-    baseline_failed: int
-    candidate_failed: int
-    baseline_ms: float | None
-    candidate_ms: float | None
-    ratio: float | None
-    ratio_low: float | None
-    ratio_high: float | None
-    wall_verdict: str
-    wall_in_words: str
-    surely: str | None
-    headline: str | None
-    by_choice: str | None
-    blocks_needed: int | None
-    block_s: float
-    typical_ratio: float | None
-    typical_ratio_low: float | None
-    typical_ratio_high: float | None
-    baseline_fastest_ms: float | None
-    baseline_slowest_ms: float | None
-    candidate_fastest_ms: float | None
-    candidate_slowest_ms: float | None
-    baseline_device_ms: float | None
-    candidate_device_ms: float | None
-    device_ratio: float | None
-    device_ratio_low: float | None
-    device_ratio_high: float | None
-    device_verdict: str | None
-    net_ratio: float | None
-    net_verdict: str | None
-    no_effect_reason: str | None
-    launch_bound: bool | None
-    warnings: list[str]
-    wall_statistical_verdict: str
-    device_statistical_verdict: str | None
-    baseline_peak_reserved_bytes: int | None
-    candidate_peak_reserved_bytes: int | None
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class BreakEven(OfContrast):
     """When one cell's extra cold cost has paid for itself, for one state of the compute cache."""
 
-    shape: str | None
-    compute_cache: str
     outcome: str
-    break_even_iterations: float | None
-    break_even_low: float | None
-    break_even_high: float | None
-    tuning_blocks: int
-    tuning_ms: float | None
-    gain_blocks: int
-    gain_ms: float | None
-    gain_ms_low: float | None
-    gain_ms_high: float | None
-    no_effect_reason: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ContrastState:
-    """Whether one cell and contrast is decided, as `decided` tells it."""
+class ContrastState(AnswerRow):
+    """Whether one cell and contrast is decided."""
 
-    cell_id: str
-    contrast: str
-    other_settings: str
-    state: str
     recorded_blocks: int
     at_most: int | None
     blocks_needed: int | None
     block_s: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GpuSpeed:
-    """One GPU and measure; the columns' meanings are in sql/slow_gpus.sql."""
-
-    gpu: str
-    host: str
-    gpu_uuid: str
-    measure: str
-    finding: str
-    """slow, fast, differs, alike or alone."""
-    ratio: float | None
-    speed: float
-    speed_unit: str
-    peers: int
+class GpuSpeed(AnswerRow):
+    """One GPU and measure; `finding` is slow, fast, differs, alike or alone."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TimeShare:
+class TimeShare(AnswerRow):
     """One part of the trials' time; the shares of a sweep add up to 1."""
-
-    sweep_id: str
-    part: str
-    """start, one_time, build, cold, calibration, steady, checks, exit, other, log or gap."""
-    measuring: bool
-    trials: int
-    median_s: float | None
-    total_s: float
-    overlapped_s: float
-    """One-time costs that `total_s` leaves out: others of the block paid theirs meanwhile. Else 0."""
-    share: float
 
 
 def verdicts(store: Store, sweep_id: str | None = None, **values: Value) -> list[Verdict]:
@@ -226,6 +121,17 @@ def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) 
     parts[0] += f" ({', '.join(known)})" if known else ""
     parts += [text for count, text in others if count]
     return f"{shortened(verdicts[0].contrast)}: {', '.join(parts)}."
+
+
+def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
+    """How many blocks no verdict rests on, and why."""
+    said = {
+        "split_blocks": "split over GPUs or launches, and left out",
+        "doubtful_blocks": "left out because the GPU was throttled or shared",
+        "unpaired_blocks": "left out because one of the two trials failed or is missing",
+    }
+    counts = {name: sum(getattr(each, name) for each in verdicts) for name in said}
+    return [f"{counted(count, 'block')} {said[name]}." for name, count in counts.items() if count]
 
 
 def third_blocks(verdicts: Iterable[Verdict]) -> str | None:

@@ -5,16 +5,14 @@ store's folder is not enough: a COPY inside a `with` is a SELECT to its parser, 
 """
 
 import atexit
-import fcntl
 import os
 import re
 import shutil
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Thread
 from time import monotonic
@@ -51,14 +49,10 @@ LOCKED: dict[str, str | bool] = {
 }
 
 MOST_BYTES = 2_500_000_000  # that DuckDB holds: with it a million trials are asked in under 4 GB
-FEW_ROWS = 500  # copied in 0.05 s, before the first question
-MANY_ROWS = (
-    3000  # copied before the second: each question saves a third of the second that it takes
-)
+FEW_ROWS = 3000  # copied in 0.05 to 0.3 s: each question about a contrast saves as much
 INTERRUPT_S = 5.0  # in which a question ends that is asked to
 INTERRUPT_EVERY_S = 0.05  # for it may be between two statements
 SPILLS = "sweep-query-"  # a folder of this user alone, for a question that lacks memory
-ABANDONED_S = 60.0  # by then whoever made a folder has locked it
 # Questions with macros take long to plan and have few rows. DuckDB 2 plans what `sql` is given twice;
 # of what `execute` is given it copies the rows, and warns.
 warnings.filterwarnings(
@@ -79,7 +73,6 @@ class Database:
         self._sweep_id = sweep_id
         self._snapshot = snapshot
         self._is_shown = False
-        self._is_copied = False
 
     @property
     def torn_files(self) -> tuple[str, ...]:
@@ -109,7 +102,7 @@ class Database:
 
         def make() -> None:
             self._show_records()
-            if not self._is_copied:
+            if not _is_small(self._snapshot):
                 self._copy_records()
             self._instance.make({**each_macro(), **question_macros()})
 
@@ -124,7 +117,7 @@ class Database:
             if not self._store.has_lost(self._snapshot) and not self._finds_damage(failure):
                 break
             self._snapshot = self._store.snapshot(self._sweep_id)
-            self._is_shown = self._is_copied = False
+            self._is_shown = False
         raise QueryError(_told(str(failure))) from failure
 
     def _answer(self, sql: str, values: dict[str, Value | list[Any]]) -> pa.Table:
@@ -169,8 +162,6 @@ class Database:
         place where it names `records`, and is planned for longer than it is answered.
         """
         if self._is_shown:
-            if not self._is_copied and self._snapshot.rows <= MANY_ROWS:
-                self._copy_records()
             return
         self._connection.register("loose_rows", self._snapshot.loose.combine_chunks())
         self._connection.register("part_rows", self._snapshot.parts)
@@ -187,7 +178,6 @@ class Database:
     def _copy_records(self) -> None:
         self._connection.execute("create or replace table copied_records as from records")
         self._connection.execute("create or replace view records as from copied_records")
-        self._is_copied = True
 
     def _rows(self) -> str:
         """A select of what is stored. A kind of file that is not there stays out of it: to plan a
@@ -212,7 +202,7 @@ class Database:
 
 
 def _told(failure: str) -> str:
-    """With what to write instead, where that is known."""
+    """The failure, with a hint for known mistakes."""
     table = re.search(r"Table (?:Function )?with name (\w+) does not exist", failure)
     if table and table[1] in question_macros():
         return f"{table[1]} is a macro: write `from {table[1]}()`"
@@ -260,7 +250,7 @@ _idle: list[_Instance] = []  # for small stores: to make the macros takes half a
 
 @atexit.register
 def close_idle() -> None:
-    """By whoever ends without Python's own end."""
+    """At exit; called by commands that end by os._exit."""
     while _idle:
         _idle.pop().close()
 
@@ -319,32 +309,12 @@ def spill_folder() -> Iterator[str]:
 
     DuckDB may always write there, whatever else is locked, and so may a user's SQL: nothing else lies there.
     """
-    _remove_abandoned(Path(tempfile.gettempdir()))
     try:
-        folder = tempfile.TemporaryDirectory(prefix=SPILLS, ignore_cleanup_errors=True)
+        folder = tempfile.mkdtemp(prefix=SPILLS)
     except OSError:
         yield ""
         return
-    with folder as name, _locked(Path(name)):
-        yield name
-
-
-def _remove_abandoned(parent: Path) -> None:
-    """What a question left that was killed."""
-    for folder in parent.glob(f"{SPILLS}*"):
-        with suppress(OSError):  # somebody's, or removed meanwhile
-            found = folder.lstat()
-            if found.st_uid == os.getuid() and time.time() - found.st_mtime > ABANDONED_S:
-                with _locked(folder):
-                    shutil.rmtree(folder)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Until the end of the block or of this process. Raises OSError where another holds it."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        yield folder
     finally:
-        os.close(opened)
+        shutil.rmtree(folder, ignore_errors=True)

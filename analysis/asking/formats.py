@@ -11,9 +11,9 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.storing import parquet
 from cudnn_sweep.analysis.words import number, printable
 
 FORMULA = re.compile(r"\s*[=+\-@\t\r]")
@@ -42,7 +42,9 @@ def to_markdown(table: pa.Table) -> str:
 
 
 def to_parquet(table: pa.Table) -> bytes:
-    content: bytes = parquet.encode(table).to_pybytes()
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    content: bytes = sink.getvalue().to_pybytes()
     return content
 
 

@@ -104,12 +104,13 @@ def _quoted(text: str) -> str:
 
 
 def with_config(rows: str) -> str:
-    """A select of `rows` in which axes and settings that old rows lack have the value that was in force,
+    """A select of `rows` in which axes and settings that rows from before them lack have the usual value,
     and `config` is a struct of all settings.
     """
     marks: dict[str, Axis | Setting] = {**axes(), **settings()}
-    marks = {name: mark for name, mark in marks.items() if mark.since > 1 or name in settings()}
-    filled = ",\n    ".join(f"{_filled(name, mark)} as {name}" for name, mark in marks.items())
+    filled = ",\n    ".join(
+        f"{_filled(name, mark)} as {name}" for name, mark in marks.items() if mark.usual is not None
+    )
     listed = ", ".join(f"{name} := {name}" for name in settings())
     return (
         f"select *, struct_pack({listed}) as config from (\n"
@@ -142,13 +143,11 @@ def _usual(name: str, mark: Axis | Setting) -> str:
 
 
 def _filled(name: str, mark: Axis | Setting) -> str:
-    """The stored value, the entries of a map in order; in rows from before the column was there, the
-    usual one.
-    """
+    """The stored value, the entries of a map in order; where a column that is never null is, the usual one."""
     is_map = pa.types.is_map(_type_of(name))
     value = f"map_from_entries(list_sort(map_entries({name})))" if is_map else name
-    is_older = f"coalesce(schema_version, 0) < {mark.since}"
-    return f"if({name} is null and {is_older}, {_usual(name, mark)}, {value})"
+    is_nullable = arrow_schema().field(name).nullable
+    return value if is_nullable else f"coalesce({value}, {_usual(name, mark)})"
 
 
 def text_of(value: str, kind: pa.DataType) -> str:

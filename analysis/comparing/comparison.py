@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
-from packaging.version import InvalidVersion, Version
 
 from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.queries import NamedQuery, literal, parse_query
@@ -14,7 +13,6 @@ from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import arrow_schema, columns_of
 from cudnn_sweep.analysis.words import part_text, some
 
-Software: TypeAlias = Mapping[str, str]  # part to version
 IN_BOTH = """
 select count(*) as trials
 from of_side($a_kind, $a_name)
@@ -50,91 +48,6 @@ Parts: TypeAlias = Mapping[str, tuple[str, ...]]  # of the environment: all valu
 Ask: TypeAlias = Callable[..., pa.Table]  # SQL, and values for it
 
 
-def next_to_try(
-    good: Software, bad: Software, known: Sequence[Software], candidates: Sequence[str]
-) -> str | None:
-    """A line for the user; None where no part of the software differs.
-
-    `known`: softwares that have records. `candidates`: versions that the user can install, of the one
-    part that differs.
-    """
-    parts = [part for part in good if good[part] != bad[part]]
-    if len(parts) > 1:
-        return _part_to_hold(parts, good, bad, known)
-    if not parts:
-        return None
-    (part,) = parts
-    alike = [
-        software[part]
-        for software in known
-        if all(software[other] == good[other] for other in good if other != part)
-    ]
-    return _midpoint(part, good[part], bad[part], alike, candidates)
-
-
-def _part_to_hold(
-    parts: Sequence[str], good: Software, bad: Software, known: Sequence[Software]
-) -> str:
-    """A software between the two that has records already, else half of what differs changed."""
-    told = ", ".join(parts)
-    between = [
-        (abs(2 * changed - len(parts)), software)
-        for software in known
-        if all(software[part] in (good[part], bad[part]) for part in good)
-        if 0 < (changed := sum(software[part] == bad[part] for part in parts)) < len(parts)
-    ]
-    if between:
-        _, nearest = min(between, key=lambda each: each[0])
-        has = ", ".join(f"{part} {nearest[part]}" for part in parts)
-        return f"{told} differ. There are records with {has}: compare each side with those."
-    change, hold = parts[: (len(parts) + 1) // 2], parts[(len(parts) + 1) // 2 :]
-    return (
-        f"{told} differ. Try {_versions(change, bad)} with {_versions(hold, good)} unchanged, to "
-        "see which of them it is."
-    )
-
-
-def _versions(parts: Sequence[str], software: Software) -> str:
-    return ", ".join(f"{part} {software[part]}" for part in parts)
-
-
-def _midpoint(
-    part: str, good: str, bad: str, stored: Sequence[str], candidates: Sequence[str]
-) -> str:
-    low, high = _order(good), _order(bad)
-    step = f"{part} {good} → {bad}"
-    between: dict[Version, str] = {}
-    if low is not None and high is not None:
-        low, high = sorted((low, high))
-        for version in (*candidates, *stored):  # what is stored is written as it was installed
-            order = _order(version)
-            if order is not None and low < order < high:
-                between[order] = version
-    if not between:
-        return f"{step}: no version between them is known; name some by --candidates."
-    ordered = [between[order] for order in sorted(between)]
-    middle = ordered[len(ordered) // 2]
-    there = "its records are here" if middle in stored else "not measured yet"
-    return f"{step}: try {part} {middle} next ({there}), the middle of {', '.join(ordered)}."
-
-
-def read_candidates(text: str) -> list[str]:
-    """Versions with commas between them. Raises QueryError for what is no version."""
-    versions = [version for each in text.split(",") if (version := each.strip())]
-    for version in versions:
-        if _order(version) is None:
-            raise QueryError(f"--candidates: found {version!r}, allowed are versions as 2.10.0")
-    return versions
-
-
-def _order(version: str) -> Version | None:
-    """Without what follows a plus: 2.11.0+cu130 is 2.11.0. None for what is no version, as `none`."""
-    try:
-        return Version(Version(version).public)
-    except InvalidVersion:
-        return None
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Side:
     kind: str
@@ -152,8 +65,6 @@ class Comparison:
     """A cell and config each, the largest ratio first."""
     a_parts: Parts
     b_parts: Parts
-    softwares: tuple[dict[str, str], ...]
-    """Every software among all results, each as its version by part."""
     edited: tuple[str, ...]
     """Workloads of a user's own whose code is not the same on both sides, in a cell of both."""
 
@@ -227,7 +138,6 @@ def compare(
         rows=rows,
         a_parts=_parts(ask, first),
         b_parts=_parts(ask, second),
-        softwares=_softwares(ask),
         edited=tuple(ask(EDITED, asked)["workload"].to_pylist()),
     )
 
@@ -281,19 +191,3 @@ def _parts(ask: Ask, side: Side) -> Parts:
     )
     (row,) = ask(f"select {columns} from of_side($kind, $name)", asdict(side)).to_pylist()
     return {part: tuple(part_text(part, value) for value in row[part]) for part in PARTS}
-
-
-def _softwares(ask: Ask) -> tuple[dict[str, str], ...]:
-    columns = ", ".join(f"{part}::text as {part}" for part in SOFTWARE)
-    rows = ask(f"select distinct {columns} from records").to_pylist()
-    return tuple({part: part_text(part, row[part] or NONE) for part in SOFTWARE} for row in rows)
-
-
-def suggestion(found: Comparison, candidates: list[str]) -> str | None:
-    """Which version to try next; None where nothing got slower, or a side has several versions."""
-    is_slower = "hurts" in found.counts() | found.counts("device_verdict")
-    if not is_slower or found.mixed or not found.differences.keys() & set(SOFTWARE):
-        return None
-    sides = (found.a_parts, found.b_parts)
-    good, bad = ({part: side[part][0] for part in SOFTWARE} for side in sides)
-    return next_to_try(good, bad, found.softwares, candidates)

@@ -85,7 +85,12 @@ create or replace macro block_pairs(
 ) as table
 with trials as (
     select
-        *,
+        -- sides of code have hashes of their own
+        * replace (
+            if(flag = 'code', min(software_hash) over (partition by cell_id), software_hash)
+                as software_hash,
+            if(flag = 'code', null, workload_hash) as workload_hash
+        ),
         setting = from_value as b,
         setting = to_value as c,
         status = 'ok' as ok,

@@ -2,12 +2,12 @@
 
 -- Why a setting cannot have mattered, from what ran; null where it could, or where that is unknown.
 -- `benchmark`: that setting, where it is not the flag. `convolved`: convolutions ran in cuDNN.
--- `others`: something else did. `searched`: with benchmark on, cuDNN's log shows a search. Records
--- of schema 1 know neither of the last two.
+-- `others`: something else did. `searched`: with benchmark on, cuDNN's log shows a search. Either of
+-- the last two may be unknown.
 create or replace macro no_effect_reason(
     flag, device, benchmark, convolutions, convolved, others, searched
 ) as case
-    when flag = 'twin' then null
+    when flag in ('twin', 'code') then null
     when device = 'cpu' then 'no_cuda'
     -- whatever is compiled at run time, or has a backward pass, in cuDNN or not
     when flag in ('compute_cache_disabled', 'backward_in_caller', 'environment') then null
@@ -20,7 +20,7 @@ create or replace macro no_effect_reason(
     when coalesce(convolved, true) then null
     when others then if(flag in ('enabled', 'deterministic'), null, 'flag_not_consulted')
     when not others then 'not_cudnn'
-    -- schema 1 knows the convolutions alone
+    -- only the convolutions are known
     when flag = 'enabled' then null
     when convolutions > 0 then 'not_cudnn'
     when flag in ('benchmark', 'benchmark_limit') then 'flag_not_consulted'

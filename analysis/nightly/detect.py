@@ -1,4 +1,4 @@
-"""The detector of a night: which series are not what they were, and what each finding has become.
+"""The detector of a night, from top to bottom: which series are not what they were, and whether a change is there.
 
 1. **Screen.** A number is a candidate if tonight and one more of the last three nights lie beyond a line around the
    median of the nights before: a control chart with a two-of-three run rule (Western Electric, Statistical Quality
@@ -6,41 +6,46 @@
    screen is to miss little. It may be wrong, as nobody hears of a candidate that is not confirmed.
 2. **Screen words.** A word is a candidate if it is seldom among the nights before. In a search that keeps choosing anew
    it is none: the share of words seen once is about the chance of one never seen (Good 1953).
-3. **Confirm.** Fresh trials, or the nights that follow (confirm.py).
-4. **Settle.** Whether a finding is confirmed, refuted or waits, by the rules of memory.py, and its cause.
+3. **Confirm by fresh pairs** of two softwares, interleaved, so that the night that both share cancels (`confirm`).
+   Their log ratios get one-sided t tests against the least effect, after 6, 12, 24 and 48 pairs. Each look may spend a
+   share of the error, as in group-sequential tests (Lan and DeMets 1983). Pairs whose processes took the same kernels
+   are tested by themselves too: between kernels times differ by more than a change of software does.
+4. **Confirm by the nights that follow** where the software is unchanged (`confirm_by_waiting`): the night itself is in
+   doubt, and no trial of the same night can settle that. Its fresh replicates join the night's value. The mean of the
+   nights since, with odd ones cut off (winsorised, as by Huber 1964), is compared with a robust deviation of those before.
 
-Amounts are in logarithms: a step of 5% is as large at any level. Arrays hold a series a row, its nights along the
-last axis; NaN stands for a night that a series is not compared with.
+settle.py says what a finding then becomes, by the rules of memory.py. Amounts are in logarithms: a step of 5% is as
+large at any level. Arrays hold a series a row, its nights along the last axis; NaN stands for a night that a series is
+not compared with.
 """
 
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from math import log
+from itertools import compress
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.confirm import MONTH, NORMAL, RECENT, smallest_step
-from cudnn_sweep.analysis.nightly.history import SOFTWARE, History, differences
-from cudnn_sweep.analysis.nightly.memory import FINE_NIGHTS, FindingState, Memory, stays
-from cudnn_sweep.analysis.nightly.outcome import Direction, Finding
 from cudnn_sweep.analysis.nightly.series import (
-    METRIC_OF,
+    FINE_NIGHTS,
     Amount,
     Array,
     Category,
     Mask,
     Places,
-    Series,
-    SeriesKey,
+    last_measured,
     medians,
     nights_in,
-    typical,
+    t_quantile,
 )
 
 State: TypeAlias = Literal["fine", "worse", "better", "different", "insufficient_data"]
+Settled: TypeAlias = Literal["confirmed", "refuted", "undecided"]
 
+RECENT = 3  # nights that are screened: tonight and one more of them must be beyond the line
+MONTH = 30  # nights compared with: older ones are another season of the machine
+NORMAL = 1.4826  # the standard deviation of normal noise, in median absolute deviations
 FEWEST_NIGHTS = 7  # RECENT and four before: of fewer, one odd night moves the median
 LATELY = 10  # compared with as well: a month would hide that what was just won is lost again
 LINE_IN_NOISE = 1.2  # standard deviations: at 2% noise, 19 of 20 steps of 5% are then seen
@@ -49,10 +54,9 @@ NO_CANDIDATE = -1
 # Of the nights compared with: a word that is seen as often is no news.
 SELDOM = 0.1  # cuDNN's searches choose among a few kernels, each time anew
 OFTEN = 0.5  # a failure is news for as long as most nights had none
-DIRECTIONS: dict[str, Direction] = {"worse": "worse", "better": "better", "different": "other"}
 
 
-# --- The screen of many series ---
+# --- Screen ---
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,10 +79,16 @@ def compared_with(
 ) -> list[Past]:
     """A month, and where it is longer than that what came lately. Of a pinned baseline, its first month."""
     earlier = (logs if left_out is None else np.where(left_out, np.nan, logs))[..., :-RECENT]
+    is_long = earlier.shape[-1] > LATELY and not is_pinned
+    months = [_month(earlier, is_pinned), *([last_measured(earlier, LATELY)] if is_long else [])]
+    return [_past(month, min_effect) for month in months]
+
+
+def _month(logs: Array, is_pinned: bool) -> Array:
+    """The last month that was measured; of a pinned baseline the first."""
     if is_pinned:
-        return [_past(last_measured(earlier[..., ::-1], MONTH)[..., ::-1], min_effect)]
-    lengths = [MONTH, LATELY] if earlier.shape[-1] > LATELY else [MONTH]
-    return [_past(last_measured(earlier, length), min_effect) for length in lengths]
+        return last_measured(logs[..., ::-1], MONTH)[..., ::-1]
+    return last_measured(logs, MONTH)
 
 
 def _past(logs: Array, min_effect: float) -> Past:
@@ -86,12 +96,6 @@ def _past(logs: Array, min_effect: float) -> Past:
     noise = NORMAL * medians(abs(logs - level[..., None]))
     line = np.maximum(LINE_IN_NOISE * noise, LINE_IN_EFFECT * np.log1p(min_effect))
     return Past(logs=logs, level=level, line=line)
-
-
-def last_measured(logs: Array, length: int) -> Array:
-    """NaN in place of all but so many of the last ones that are no NaN."""
-    from_the_end = np.cumsum(~np.isnan(logs[..., ::-1]), axis=-1)[..., ::-1]
-    return np.where(from_the_end <= length, logs, np.nan)
 
 
 def can_tell(pasts: Sequence[Past]) -> Mask:
@@ -113,9 +117,7 @@ def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
 
 
 def _candidate_since(beyond: Mask) -> Places:
-    """They reach back from tonight over single nights that are not beyond the line, and leave the first ones
-    to be compared with.
-    """
+    """Back from tonight over single nights within the line; the first nights stay to be compared with."""
     is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
     since = np.full(len(beyond), NO_CANDIDATE)
     nights_off = np.where(is_candidate, 0, 2)
@@ -125,9 +127,6 @@ def _candidate_since(beyond: Mask) -> Places:
         if (nights_off >= 2).all():
             break
     return since
-
-
-# --- The screen of one series ---
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,14 +153,13 @@ class Screening:
 def screen(
     values: Sequence[float | None],
     metric: Amount,
-    *,
     left_out: Collection[int] = (),
+    *,
     is_pinned: bool = False,
 ) -> Screening:
-    """Judge the last of `values`: one a night, oldest first, None where a night has none.
+    """Judge the last of `values`: one a night of one env_hash, oldest first, None where a night has none.
 
-    Only nights of one env_hash, from the baseline's first on, belong here. Of those `left_out` holds
-    the places that nothing is compared with.
+    `left_out`: the places that nothing is compared with.
     """
     measured = {place: value for place, value in enumerate(values) if value is not None}
     if len(measured) < FEWEST_NIGHTS or values[-1] is None:
@@ -218,139 +216,184 @@ def screen_words(
     return replace(fine, state=state, first_bad_night_index=lately[0])
 
 
-# --- Candidates: what the screen shows, and what earlier nights left open ---
+# --- Confirmation ---
+
+# The numbers of pairs to look at, and each look's chance of a wrong confirmation at just the least effect,
+# together 0.05: most candidates that are none end at the first, so that there it is hardest.
+LOOKS = {6: 0.002, 12: 0.008, 24: 0.015, 48: 0.025}
+WRONGLY_REFUTED = 0.05  # the same of a refutation, each time
+FEWEST_ALIKE = 5  # pairs of the same kernels that are judged alone: fewer may agree by chance
+LEAST_DEVIATION = 1e-9  # of log ratios: those of memory are all equal
+MOST_NIGHTS = 14  # that a candidate waits
+WAITING_Z = 4.5  # standard errors: at 2% noise a false alert in 300 series of 60 nights, or rarer
+NIGHT_COUNTS = 3  # standard deviations at most, so that one odd night settles nothing
+# Nights since × the least of their excesses, in the oddest night before: two nights of five times that
+# are believed at once, and so are five of twice that. Of few nights before the oddest counts for more.
+OVERWHELMING = 10
+FEW_NIGHTS = 6
+LEAST_NOISE = 0.003  # from night to night: a few nights may agree by chance
+NOISE_IN_DOUBT = 1.5  # nights: of few nights the noise is taken for 1 + this / nights of itself
+MEDIAN_VARIANCE = np.pi / 2  # of normal noise, in those of a mean
+ONE_SIDED = 1.645  # standard errors: one time in twenty
+TWO_SIDED = 1.96
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
-    """A series that is not what it was, or that was so on an earlier night."""
+class Confirmation:
+    """The judgement of a candidate so far."""
 
-    series: Series
-    direction: Direction
-    since: int
-    """The first night that shows it, among the series' points."""
-    screening: Screening
-    """Tonight's, with the value before of the night that showed it."""
-    is_seen: bool
-    """Tonight's screen shows it; else it waits since an earlier night."""
-    earlier: Finding | None
-    """The finding of the night before."""
-    left_out: frozenset[int]
-    """Indices of the series' points that it is not compared with."""
-
-    @property
-    def key(self) -> SeriesKey:
-        return self.series.key
-
-    @property
-    def is_new(self) -> bool:
-        """Worth fresh trials: nothing is settled yet, and it is no gain."""
-        return self.is_seen and self.direction != "better" and self.earlier is None
+    state: Settled
+    ratio: float | None = None
+    """Over 1 is worse."""
+    low: float | None = None
+    """With `high` the ratio's 95% interval; None for fewer than two pairs or nights."""
+    high: float | None = None
+    blocks: int = 0
+    """Pairs behind it; for a candidate that waits, nights since the change."""
+    more_blocks: int = 0
+    """Pairs (or nights) to add before the next look; 0 where it is settled or is given up."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Screened:
-    candidates: tuple[Candidate, ...]
-    series: tuple[Series, ...]
-    """Each with whether it was judged, and what it could show."""
+class Judged:
+    """The judgement of each series; where neither mask is true, more pairs or nights are needed."""
 
-    @property
-    def unchanged(self) -> list[Series]:
-        changed = {candidate.key for candidate in self.candidates}
-        return [each for each in self.series if each.is_judged and each.key not in changed]
+    is_confirmed: Mask
+    is_refuted: Mask
+    ratio_log: Array
+    half_width: Array
+    """Half the width of the 95% interval of `ratio_log`."""
+
+    def one(self, blocks: int, more_blocks: int) -> Confirmation:
+        """The judgement as a Confirmation, where there is only one series."""
+        state: Settled = "refuted" if self.is_refuted else "undecided"
+        ratio, half = float(self.ratio_log), float(self.half_width)
+        return Confirmation(
+            state="confirmed" if self.is_confirmed else state,
+            ratio=float(np.exp(ratio)),
+            low=float(np.exp(ratio - half)),
+            high=float(np.exp(ratio + half)),
+            blocks=blocks,
+            more_blocks=0 if self.is_confirmed or self.is_refuted else more_blocks,
+        )
 
 
-def screen_all(history: History, memory: Memory) -> Screened:
-    """A finding of the night before that was refuted stays so, as long as the software does: it needs
-    no fresh trials every night.
+def confirm(
+    log_ratios: Sequence[float], min_effect: float, are_alike: Sequence[bool] = ()
+) -> Confirmation:
+    """Judge fresh pairs: log(current / last good) of each block that has both.
+
+    Look after 6, 12, 24 and 48 pairs, as `more_blocks` says; who looks more often is wrong more often.
+    `are_alike`: which pairs are of the same kernels. Where they confirm, the ratio is theirs.
     """
-    earlier = {finding.key.series_id: finding for finding in memory.findings}
-    candidates: list[Candidate | None] = []
-    judged: list[Series] = []
-    for series in history.series:
-        left_out, finding = memory.nights_left_out(series), earlier.get(series.key.series_id)
-        if finding and finding.state == "refuted" and _is_other_software(history, finding.key):
-            finding = None
-        screening, seen = _screened(series, left_out, history.is_pinned)
-        judged.append(seen)
-        candidates.append(_candidate(seen, screening, finding, left_out))
-    return Screened(candidates=tuple(filter(None, candidates)), series=tuple(judged))
+    blocks, alike = len(log_ratios), list(compress(log_ratios, are_alike))
+    more = next((look - blocks for look in LOOKS if look > blocks), 0)
+    if blocks < 2:
+        return Confirmation(state="undecided", blocks=blocks, more_blocks=more)
+    if FEWEST_ALIKE <= len(alike) < blocks:
+        of_alike = judge_pairs(np.array(alike), min_effect, looked_at=blocks)
+        if of_alike.is_confirmed:
+            return of_alike.one(len(alike), more)
+    return judge_pairs(np.array(log_ratios), min_effect).one(blocks, more)
 
 
-def _is_other_software(history: History, key: SeriesKey) -> bool:
-    """Than the night before, the user's own code behind the cell included."""
-    if len(history.nights) < 2:
-        return False
-    before, tonight = history.nights[-2:]
-    is_edited = bool(history.edited(key, len(history.comparable(key.env_hash)) - 1))
-    return is_edited or bool(differences(before.parts, tonight.parts, SOFTWARE))
+def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) -> Judged:
+    """The log ratios of pairs, two or more, along the last axis; `looked_at`: of how many they are a part."""
+    blocks = ratios.shape[-1]
+    least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
+    se = np.maximum(ratios.std(axis=-1, ddof=1), LEAST_DEVIATION) / np.sqrt(blocks)
+    looks = [look for look in LOOKS if look <= (looked_at or blocks)]
+    level = LOOKS[max(looks, default=min(LOOKS))]
+    return Judged(
+        is_confirmed=mean - t_quantile(level, blocks - 1) * se > least,
+        is_refuted=mean + t_quantile(WRONGLY_REFUTED, blocks - 1) * se < least,
+        ratio_log=mean,
+        half_width=t_quantile(0.025, blocks - 1) * se,
+    )
 
 
-def _screened(
-    series: Series, left_out: frozenset[int], is_pinned: bool
-) -> tuple[Screening, Series]:
-    """And the series with whether it was judged, and what it could show."""
-    metric, numbers, step = METRIC_OF[series.key.metric], series.numbers, None
-    if isinstance(metric, Amount):
-        screening = screen(numbers, metric, left_out=left_out, is_pinned=is_pinned)
-        step = smallest_step(numbers, metric, left_out=left_out, is_pinned=is_pinned)
-        could_show = step is not None and step <= metric.min_effect
-    else:
-        screening = screen_words(series.words, metric, left_out=left_out)
-        could_show = screening.could_show
-    if screening.state == "insufficient_data":
-        return screening, replace(series, is_judged=False)
-    return screening, replace(series, smallest_step=step, could_show=could_show)
+def confirm_by_waiting(
+    values: Sequence[float | None],
+    first_bad_night_index: int,
+    metric: Amount,
+    left_out: Collection[int] = (),
+    *,
+    is_pinned: bool = False,
+) -> Confirmation:
+    """Judge the nights from the first bad one on by those before it; look again each night.
+
+    `values` and `left_out` are as a screen has them; a night's fresh replicates belong to its value.
+    Keep the index of the first screen that showed it, so that what is compared with stays.
+    """
+    before = _month(metric.of_nights(values[:first_bad_night_index], left_out), is_pinned)
+    since = metric.of_nights(values[first_bad_night_index:])
+    since = since[~np.isnan(since)]
+    more = int(len(since) < MOST_NIGHTS)
+    if nights_in(before) < 2 or len(since) < 2:
+        return Confirmation(state="undecided", blocks=len(since), more_blocks=more)
+    return judge_nights(before, since, metric.min_effect).one(len(since), more)
 
 
-def _candidate(
-    series: Series, screening: Screening, earlier: Finding | None, left_out: frozenset[int]
-) -> Candidate | None:
-    shown = DIRECTIONS.get(screening.state)
-    is_seen = shown is not None
-    if earlier is not None and shown != earlier.direction:
-        is_seen, earlier = (False, earlier) if _stays(earlier, screening) else (is_seen, None)
-    direction = earlier.direction if earlier is not None else shown
-    first = series.place_of(earlier.since) if earlier is not None else None  # as it was compared
-    since = screening.first_bad_night_index if first is None else first
-    if direction is None or since is None:
+def judge_nights(before: Array, since: Array, min_effect: float, z: float = WAITING_Z) -> Judged:
+    """Logarithms of the nights before a change and since, two or more each, along the last axis; of those
+    before NaN counts for none.
+
+    Against zero, not against the least effect: at 2% noise from night to night a step of 5% would
+    else take a month. But the middle night since has to show as much as the least effect.
+    """
+    level = medians(before)[..., None]
+    noise = _noise(before - level)
+    excess = since - level
+    counted = np.clip(excess, -NIGHT_COUNTS * noise, NIGHT_COUNTS * noise).mean(axis=-1)
+    old, new, noise = nights_in(before), since.shape[-1], noise[..., 0]
+    se = noise * np.sqrt(1 / new + MEDIAN_VARIANCE / old)
+    ratio_log = np.median(excess, axis=-1)
+    oddest = np.fmax(np.fmax.reduce(abs(before - level), axis=-1), LEAST_NOISE)
+    oddest = oddest * np.maximum(1.0, FEW_NIGHTS / old) ** 2
+    is_overwhelming = new * excess.min(axis=-1) >= OVERWHELMING * oddest
+    believed = (counted >= z * se) | is_overwhelming
+    least = np.log1p(min_effect)
+    is_confirmed = believed & (ratio_log >= least)
+    return Judged(
+        is_confirmed=is_confirmed,
+        is_refuted=~is_confirmed & (np.maximum(counted, ratio_log) + ONE_SIDED * se < least),
+        ratio_log=ratio_log,
+        half_width=TWO_SIDED * noise * np.sqrt(MEDIAN_VARIANCE * (1 / new + 1 / old)),
+    )
+
+
+def smallest_step(
+    values: Sequence[float | None], metric: Amount, left_out: Collection[int], *, is_pinned: bool
+) -> float | None:
+    """As a share: the step that these nights would confirm in MOST_NIGHTS more, one time in two.
+
+    WAITING_Z standard errors, and no less than the least effect. None of fewer than two nights.
+    """
+    measured = [place for place, value in enumerate(values) if value is not None][:-RECENT]
+    earlier = metric.of_nights(values[: max(measured, default=0) + 1], left_out)
+    before = _month(earlier, is_pinned)
+    nights = nights_in(before)
+    if nights < 2:
         return None
-    if not is_seen and earlier is not None:
-        screening = replace(screening, before=earlier.before, now=series.points[-1].value)
-    is_open = is_seen and (earlier is None or earlier.state == "waiting")
-    if is_open and isinstance(screening.before, float):
-        anew = _with_new_software(series, screening.before, since)
-        earlier, since = (earlier if anew == since else None), anew
-    return Candidate(
-        series=series,
-        direction=direction,
-        since=since,
-        screening=screening,
-        is_seen=is_seen,
-        earlier=earlier,
-        left_out=left_out,
-    )
+    noise = float(_noise(before - medians(before))[0])
+    se = noise * np.sqrt(1 / MOST_NIGHTS + MEDIAN_VARIANCE / nights)
+    return max(float(np.expm1(WAITING_Z * se)), metric.min_effect)
 
 
-def _stays(earlier: Finding, screening: Screening) -> bool:
-    """Though tonight's screen does not show it. What was better does not."""
-    stays_on = stays(
-        FindingState.of(earlier),
-        can_tell=screening.state != "insufficient_data",
-        is_mended=screening.is_mended,
-        is_opposite=screening.state in DIRECTIONS,
-    )
-    return earlier.direction != "better" and bool(stays_on)
+def confirm_words(fresh: Sequence[str], before: str) -> Confirmation:
+    """Judge the words of fresh trials by the one that was usual: most of them have to differ."""
+    different = len(fresh) - Counter(fresh)[before]
+    state: Settled = "undecided" if different or not fresh else "refuted"
+    if 2 * different > len(fresh):
+        state = "confirmed"
+    return Confirmation(state=state, blocks=len(fresh))
 
 
-def _with_new_software(series: Series, before: float, since: int) -> int:
-    """Where a suspicion begins: with new software, where the nights that were suspect before it are nearer
-    to what was usual than to what came with it.
-    """
-    points, numbers = series.points, series.numbers
-    for at in range(since + 1, len(points)):
-        suspect, now = typical(numbers[since:at]), typical(numbers[at:])
-        is_new = points[at].software_hash != points[at - 1].software_hash
-        if is_new and suspect and now and abs(log(suspect / before)) < abs(log(suspect / now)):
-            since = at
-    return since
+def _noise(deviations: Array) -> Array:
+    """From night to night: a standard deviation in which odd nights count little. NaN counts for none."""
+    nights = nights_in(deviations)[..., None]
+    robust = NORMAL * medians(abs(deviations))[..., None]
+    most = np.maximum(3 * robust, LEAST_NOISE)
+    squares = np.clip(deviations, -most, most) ** 2
+    deviation = np.sqrt(np.nansum(squares, axis=-1, keepdims=True) / (nights - 1))
+    return np.asarray(np.maximum(deviation, LEAST_NOISE) * (1 + NOISE_IN_DOUBT / nights))

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from cudnn_sweep.analysis.answering.cell_names import CELLS, whole_names
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.asking.database import Database, open_database
-from cudnn_sweep.analysis.asking.queries import Value, load_query
+from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.asking.settings import besides_usual, config_name, texts_in
 from cudnn_sweep.analysis.nightly.outcome import Machine, Version
 from cudnn_sweep.analysis.nightly.series import Change, NightPoint, Series, SeriesKey
@@ -187,14 +187,14 @@ def read_history(
     """
     nights_until: dict[str, Value] = {"launch": launch, "until": str(date_of(tonight))}
     with open_database(store) as database:
-        machines = query(database, "night_machines", nights_until)
-        nights = _nights(query(database, "nights", nights_until), machines, first)
+        machines = database.ask("night_machines", **nights_until).to_pylist()
+        nights = _nights(database.ask("nights", **nights_until).to_pylist(), machines, first)
         if not nights or nights[-1].sweep_id != tonight:
             return None
         stored = database.query(CELLS).to_pylist()
-        rows = query(database, "night_series", nights_until)
-        signs = sign_rows(database, nights_until, contrasts)
-        failed = query(database, "failures", {"sweep_id": tonight})
+        rows = database.ask("night_series", **nights_until).to_pylist()
+        signs = sign_rows(database, contrasts, **nights_until)
+        failed = database.ask("failures", sweep_id=tonight).to_pylist()
     ids = {night.sweep_id for night in nights}
     measured = [row for row in rows + signs if row["night"] in ids]
     names = whole_names(stored)
@@ -224,21 +224,15 @@ def date_of(sweep_id: str) -> date:
     return date.fromisoformat(sweep_id.partition("-")[2][:10])
 
 
-def query(database: Database, name: str, values: Mapping[str, Value]) -> list[Row]:
-    question = load_query(name)
-    rows: list[Row] = database.query(question.sql, question.values(values)).to_pylist()
-    return rows
-
-
 def sign_rows(
-    database: Database, nights_until: Mapping[str, Value], contrasts: Sequence[Contrast]
+    database: Database, contrasts: Sequence[Contrast], **nights_until: Value
 ) -> list[Row]:
     """Whether each setting helped or hurt, on every night and in every confirmation. A row is named by its contrast,
     and by what else is not as PyTorch has it.
     """
     rows = []
     for contrast in contrasts:
-        for row in query(database, "night_signs", {**nights_until, **contrast.values()}):
+        for row in database.ask("night_signs", **nights_until, **contrast.values()).to_pylist():
             others = besides_usual(texts_in(row["other_settings"])).items()
             settings = " ".join([row["contrast"], *(f"{name}={text}" for name, text in others)])
             rows.append({**row, "metric": "sign", "value": None, "settings": settings})

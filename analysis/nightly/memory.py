@@ -14,13 +14,9 @@ import numpy as np
 
 from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, LeftOut, NightOutcome
-from cudnn_sweep.analysis.nightly.series import METRIC_OF, Mask, Places, Series
+from cudnn_sweep.analysis.nightly.series import FINE_NIGHTS, METRIC_OF, Mask, Places, Series
 
 Flags: TypeAlias = Mask | bool
-
-FINE_NIGHTS = (
-    2  # in a row that end an alert: one alone may be chance, or a fault that comes and goes
-)
 
 
 class FindingState(IntEnum):

@@ -1,9 +1,11 @@
 """What a night is compared by: metrics, each with the least change that counts, and series, with a value a night."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import cache
 from hashlib import sha256
+from math import atan, cos, pi, sin, sqrt
 from statistics import median
 from typing import Literal, TypeAlias
 
@@ -18,6 +20,9 @@ Places: TypeAlias = NDArray[np.int64]
 
 LARGEST = 1e100  # stands for infinity and for NaN: an error of NaN is no small one
 ID_CHARACTERS = 12
+FINE_NIGHTS = (
+    2  # in a row that end an alert: one alone may be chance, or a fault that comes and goes
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +41,12 @@ class Amount:
         finite = np.nan_to_num(values, nan=LARGEST, posinf=LARGEST)
         logs: Array = np.log(np.maximum(finite, self.least))
         return logs
+
+    def of_nights(self, values: Sequence[float | None], left_out: Collection[int] = ()) -> Array:
+        """NaN where a night has no value, or is left out."""
+        logs = self.logs([0.0 if value is None else value for value in values])
+        gaps = [value is None or place in left_out for place, value in enumerate(values)]
+        return np.where(gaps, np.nan, logs)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,6 +128,11 @@ class SeriesKey:
         parts = (self.metric, self.env_hash, self.cell_id, self.settings)
         return sha256("\n".join(parts).encode()).hexdigest()[:ID_CHARACTERS]
 
+    @property
+    def of_wall(self) -> "SeriesKey":
+        """The series of wall time of the same cell and config."""
+        return replace(self, metric=STEADY_WALL.name)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
@@ -188,3 +204,37 @@ def medians(logs: Array) -> Array:
     low, high = np.maximum(nights - 1, 0) // 2, np.minimum(nights // 2, logs.shape[-1] - 1)
     middle = [np.take_along_axis(ordered, place, axis=-1)[..., 0] for place in (low, high)]
     return np.asarray((middle[0] + middle[1]) / 2)
+
+
+def last_measured(logs: Array, length: int) -> Array:
+    """NaN in place of all but so many of the last ones that are no NaN."""
+    from_the_end = np.cumsum(~np.isnan(logs[..., ::-1]), axis=-1)[..., ::-1]
+    return np.where(from_the_end <= length, logs, np.nan)
+
+
+def t_above(t: float, df: int) -> float:
+    """Pr(T > t), by the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    theta = atan(t / sqrt(df))
+    square = cos(theta) ** 2
+    bracket = 1.0
+    for k in reversed(range(2 + df % 2, df, 2)):
+        bracket = 1 + bracket * square * (k - 1) / k
+    if df == 1:
+        within = 2 / pi * theta
+    elif df % 2:
+        within = 2 / pi * (theta + sin(theta) * cos(theta) * bracket)
+    else:
+        within = sin(theta) * bracket
+    return max(0.5 - within / 2, 0.0)
+
+
+@cache
+def t_quantile(above: float, df: int) -> float:
+    """The t that is exceeded with this probability, of at most one half."""
+    low, high = 0.0, 1.0
+    while t_above(high, df) > above:
+        high *= 2
+    while high - low > 1e-10 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if t_above(middle, df) > above else (low, middle)
+    return high

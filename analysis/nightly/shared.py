@@ -8,13 +8,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.confirm import RECENT
-from cudnn_sweep.analysis.nightly.memory import FINE_NIGHTS
+from cudnn_sweep.analysis.nightly.detect import RECENT
 from cudnn_sweep.analysis.nightly.outcome import Finding
 from cudnn_sweep.analysis.nightly.series import (
+    FINE_NIGHTS,
     METRIC_OF,
     Amount,
     Array,
@@ -33,8 +34,7 @@ MOST = 0.5  # of a metric's series there
 NIGHTS_APART = 1  # of what began together; RECENT, by noise, where it was no alert of its own
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SharedFindings:
+class SharedFindings(NamedTuple):
     findings: tuple[Finding, ...]
     """The findings to tell: each stands for itself, or one for many."""
     members: tuple[Finding, ...]
@@ -82,8 +82,8 @@ def share(
                 one = _one(place, alike, _of_metrics(alike, here), command, is_confirmed)
                 told = [one, *(each for each in told if each not in alike)]
                 members += [replace(each, shared=one.key.series_id) for each in alike]
-    alone = [replace(each, shared=None) for each in told]
-    return SharedFindings(findings=tuple(alone), members=tuple(members))
+    alone = tuple(replace(each, shared=None) for each in told)
+    return SharedFindings(alone, tuple(members))
 
 
 def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:

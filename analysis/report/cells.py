@@ -7,42 +7,31 @@ from typing import Any
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.answering.answers import typed
 from cudnn_sweep.analysis.answering.cell_names import ID_CHARACTERS, CellRow, Words, words_apart
 from cudnn_sweep.analysis.answering.verdicts import OfCell
 from cudnn_sweep.analysis.asking.axes import NAMED
 from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import cudnn_version
 
-GROUPED = [
+SHARED = [
     name for name in axes() if name not in ("workload", "problem", "input_shape", "regime", "state")
 ]
 ENVIRONMENT = ("gpu", "torch", "cudnn", "driver", "code")
 OF_CELL = ("cell_id", "env_hash", "software_hash", "workload_hash", *NAMED, *ENVIRONMENT, "trials")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class StoredCell(OfCell):
-    """A row of questions/cells.sql."""
-
-    row: CellRow
-    """OF_CELL: what it is, what measured it (`code` is the beginning of workload_hash), and how many trials it has."""
-
-    @property
-    def gpu(self) -> str:
-        return str(self.row["gpu"])
-
-    @property
-    def trials(self) -> int:
-        return int(self.row["trials"])
+    """A row of questions/cells.sql, OF_CELL: what it is, what measured it (`code` is the beginning of workload_hash),
+    and how many trials it has.
+    """
 
     @property
     def shape(self) -> list[int]:
-        return [int(size) for size in self.row["input_shape"].split("x")]
+        return [int(size) for size in self.input_shape.split("x")]
 
     @property
     def size(self) -> str:
-        return str(self.row["input_shape"].partition("x")[2])
+        return str(self.input_shape.partition("x")[2])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,8 +43,6 @@ class ReportCell:
     row_label: str
     """The label without the regime: cells that differ in the regime alone share it."""
     regime_label: str
-    group_label: str
-    """For more cells than have room: problems of one kind together, whatever their sizes."""
     family: str | None
     """The label without the input's shape, where cells of several shapes share it."""
 
@@ -68,7 +55,7 @@ class ReportCell:
 def named(table: pa.Table) -> list[ReportCell]:
     """What all cells have in common is in no name; `shared` says it."""
     rows = [_with_cudnn(row) for row in table.to_pylist()]
-    cells = [typed(StoredCell, row | {"row": row}) for row in rows]
+    cells = [StoredCell(**row) for row in rows]
     words = words_apart(rows)
     said = {"what", *_telling_apart(words)}
     environment = _environment_said(rows)
@@ -84,15 +71,13 @@ def named(table: pa.Table) -> list[ReportCell]:
             label=label if common[label] == 1 else f"{label} {cell.cell_id[:ID_CHARACTERS]}",
             row_label=row,
             regime_label=each["regime"],
-            group_label=group,
             family=family if members[family] > 1 else None,
         )
-        for cell, each, label, row, group, family in zip(
+        for cell, each, label, row, family in zip(
             cells,
             words,
             labels,
             _joined(words, said - {"regime"}, places),
-            _joined([_of_a_kind(each) for each in words], {"what", *GROUPED} & said),
             families,
             strict=True,
         )
@@ -101,8 +86,8 @@ def named(table: pa.Table) -> list[ReportCell]:
 
 def shared(cells: list[ReportCell]) -> list[str]:
     """What every cell has in common and no name says."""
-    rows = [cell.stored.row for cell in cells]
-    found = [{row[name] for row in rows} for name in (*ENVIRONMENT, *GROUPED)]
+    rows = [vars(cell.stored) for cell in cells]
+    found = [{row[name] for row in rows} for name in (*ENVIRONMENT, *SHARED)]
     return [value for values in found if len(values) == 1 and (value := values.pop()) is not None]
 
 
@@ -139,12 +124,6 @@ def _environment_said(rows: Sequence[CellRow]) -> list[str]:
     return said
 
 
-def _joined(words: list[Words], said: Collection[str], places: Sequence[str] = ()) -> list[str]:
+def _joined(words: list[Words], said: Collection[str], places: Sequence[str]) -> list[str]:
     names = [[word for about, word in each.items() if about in said] for each in words]
-    ends = places or [""] * len(words)
-    return [" ".join([*name, end]).rstrip() for name, end in zip(names, ends, strict=True)]
-
-
-def _of_a_kind(words: Words) -> Words:
-    """Where problems are called KIND/NAME, their kind."""
-    return words | {"what": words["what"].partition("/")[0]}
+    return [" ".join([*name, end]).rstrip() for name, end in zip(names, places, strict=True)]

@@ -1,9 +1,8 @@
 """What a report says, gathered from one snapshot of a store: each table is a question's answer."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from importlib.resources import files
-from math import inf
 
 import pyarrow as pa
 
@@ -12,15 +11,10 @@ from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, TimeShare, Verdict
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value, parse_query
-from cudnn_sweep.analysis.comparing.comparison import compare
 from cudnn_sweep.analysis.report.cells import ReportCell, named
 from cudnn_sweep.analysis.storing.stored import Stored
 
-EXACT_FIRST = ("fp32", "tf32", "fp16", "bf16")
 MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the query
-BLANK = {
-    each.name: each.type() if each.type in (int, float, str) else None for each in fields(Verdict)
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,12 +50,9 @@ class Content:
     sweeps: pa.Table
     failures: pa.Table
     choices: pa.Table
-    precision_costs: pa.Table
     environments: pa.Table
     trials: pa.Table
     """The trials of whole cells, those with the largest effects first, up to MOST_TRIALS."""
-    against: str | None = None
-    """The sweep that is this one's baseline, and what differs; the effect is the only chart then."""
 
     @property
     def numbers(self) -> Mapping[CellKey, int]:
@@ -90,7 +81,6 @@ def gather(
             sweeps=database.ask("sweeps"),
             failures=database.ask("failures"),
             choices=database.ask("choice_stability"),
-            precision_costs=database.ask("axis_effect", baseline=_most_exact(cells)),
             environments=database.ask("environment"),
             trials=_own(database, "trials", cell_ids=",".join(_shown(cells, compared))),
             torn_files=database.torn_files,  # those too that these questions came upon
@@ -110,11 +100,6 @@ def _compared(database: Database, contrast: Contrast, min_effect: float) -> Comp
         break_evens=break_evens,
         cold_costs=None if contrast.is_twins else database.ask("cold_cost", **values),
     )
-
-
-def _most_exact(cells: Sequence[ReportCell]) -> str:
-    stored = {cell.stored.row["precision"] for cell in cells}
-    return next((name for name in EXACT_FIRST if name in stored), EXACT_FIRST[0])
 
 
 def _shown(cells: Sequence[ReportCell], compared: Sequence[Compared]) -> list[str]:
@@ -141,35 +126,3 @@ def effect(ratio: float | None) -> float:
 def _own(database: Database, name: str, **values: Value) -> pa.Table:
     text = files("cudnn_sweep.analysis.report").joinpath("questions", f"{name}.sql").read_text()
     return database.ask(parse_query(name, text), **values)
-
-
-def gather_two(
-    store: Stored, locations: Sequence[str], a: str, b: str | None, min_effect: float
-) -> Content:
-    """`a` is the baseline; the last sweep stands for no `b`. Raises QueryError for one that is not there."""
-    named = b or (store.sweep_ids() or [""])[-1]
-    with open_database(store) as database:
-        found = compare(database, f"sweep={a}", f"sweep={named}", min_effect)
-    differing = ", ".join(found.differences.values()) or "the same software and hardware"
-    contrast = Contrast(field="sweep", baseline=found.a.name, candidate=found.b.name)
-    verdicts = sorted(_verdicts(found.rows, str(contrast)), key=lambda each: each.ratio or inf)
-    one = Compared(contrast=contrast, verdicts=verdicts, break_evens={}, cold_costs=None)
-    content = gather(store, locations, found.b.name, [], min_effect)
-    against = f"{contrast} ({differing})"
-    return replace(content, compared=[one] if verdicts else [], against=against)
-
-
-def _verdicts(rows: pa.Table, contrast: str) -> list[Verdict]:
-    return [
-        Verdict(
-            **BLANK
-            | {name: value for name, value in row.items() if name in BLANK}
-            | {"other_settings": row["settings"], "software_hash": row["b_software_hash"]}
-            | {"baseline_ms": row["a_ms"], "baseline_device_ms": row["a_device_ms"]}
-            | {"candidate_ms": row["b_ms"], "candidate_device_ms": row["b_device_ms"]}
-            | dict.fromkeys(("wall_verdict", "wall_statistical_verdict"), row["verdict"])
-            | {"blocks": min(row["a_processes"], row["b_processes"]), "contrast": contrast}
-            | {"warnings": []}
-        )
-        for row in rows.to_pylist()
-    ]

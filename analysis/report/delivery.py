@@ -9,28 +9,12 @@ import pyarrow as pa
 from cudnn_sweep.analysis.asking.formats import escaped_line, to_markdown
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.report.payload import ComparedWords, Payload
-from cudnn_sweep.analysis.report.sheets import Sheet
+from cudnn_sweep.analysis.report.sheets import SHOWN, Sheet
 
 MISSING_EXTRA = (
     "charts need packages that are not installed; install them by pip install 'cudnn-sweep[report]', "
     "or ask for --format markdown or json without --charts"
 )
-SHOWN = {
-    "label": "cell",
-    "baseline_ms": "baseline ms",
-    "candidate_ms": "candidate ms",
-    "ratio": "ratio",
-    "ratio_low": "low",
-    "ratio_high": "high",
-    "blocks": "blocks",
-    "wall_in_words": "verdict",
-    "device_ratio": "device ratio",
-    "device_verdict": "device verdict",
-    "empty_payback": "break-even, empty cache",
-    "warm_payback": "break-even, warm cache",
-    "memory_ratio": "memory ratio",
-    "blocks_needed": "more blocks to decide",
-}
 FIRST_SENTENCES = 3  # above the table
 PARTS = {"part": "part", "kind": "kind", "total_s": "seconds", "share": "share"}
 

@@ -11,6 +11,7 @@ from cudnn_sweep.analysis.answering.verdicts import (
     BreakEven,
     CellKey,
     Verdict,
+    blocks_left_out,
     headline,
     more_blocks,
     payback,
@@ -73,8 +74,6 @@ class Payload:
     """Lists a cell's trials, once CELL stands for its cell_id."""
     failures_query: str
     tables: Mapping[str, Sheet]
-    charts: tuple[str, ...]
-    """The only ones; all where none is named."""
 
     def as_json(self) -> dict[str, object]:
         """All of it as JSON has it. Not by `asdict`, which copies every number of every table."""
@@ -89,7 +88,7 @@ def payload(content: Content) -> Payload:
     return Payload(
         location=", ".join(content.locations),
         min_effect=content.min_effect,
-        common=[*filter(None, [content.against]), *shared(list(content.cells))],
+        common=shared(list(content.cells)),
         axes=list(axes()),
         nothing=_nothing(content),
         cost=cost(content) if content.cells else "",
@@ -99,7 +98,6 @@ def payload(content: Content) -> Payload:
         trials_query=_command(content, "\"select * from records where cell_id = 'CELL'\""),
         failures_query=_command(content, "failures"),
         tables=sheets(content),
-        charts=("effect",) if content.against else (),
     )
 
 
@@ -120,7 +118,7 @@ def _in_words(content: Content, compared: Compared) -> ComparedWords:
         name=str(compared.contrast),
         headline=headline(compared.verdicts, content.min_effect),
         sentences=sentences(compared, labels, _next_step(content, compared)),
-        left_out=_left_out_of(compared),
+        left_out=blocks_left_out(compared.verdicts),
         counts=dict(Counter(each.wall_verdict for each in compared.verdicts)),
     )
 
@@ -129,18 +127,6 @@ def _next_step(content: Content, compared: Compared) -> str | None:
     said = None if compared.contrast.is_twins else third_blocks(compared.verdicts)
     how = "the same sweep launch again" if _gaps(content) else "replicates: 3"
     return said and f"Next: {how} {said}."
-
-
-def _left_out_of(compared: Compared) -> list[str]:
-    split = sum(verdict.split_blocks for verdict in compared.verdicts)
-    doubtful = sum(verdict.doubtful_blocks for verdict in compared.verdicts)
-    unpaired = sum(verdict.unpaired_blocks for verdict in compared.verdicts)
-    said = [
-        (split, "block", "split over GPUs or launches, and left out"),
-        (doubtful, "block", "left out because the GPU was throttled or shared"),
-        (unpaired, "block", "left out because one of the two trials failed or is missing"),
-    ]
-    return [f"{counted(count, what)} {why}." for count, what, why in said if count]
 
 
 def _left_out(content: Content) -> list[str]:
@@ -231,7 +217,7 @@ def _failing(verdict: Verdict, labels: Mapping[CellKey, str]) -> str:
 
 
 def _searches_on(verdict: Verdict) -> bool:
-    return verdict.loop_kind == "open" and verdict.wall_verdict == "hurts"
+    return bool(verdict.loop_kind == "open" and verdict.wall_verdict == "hurts")
 
 
 def _paid(paybacks: Mapping[str, BreakEven]) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from cudnn_sweep.analysis.report import figures as of_charts
 from cudnn_sweep.analysis.report.figures.figure import LABELLED_ROWS, Chart, Figure
 from cudnn_sweep.analysis.report.figures.palette import LIGHT, PAGE, Palette
 from cudnn_sweep.analysis.report.payload import Payload
-from cudnn_sweep.analysis.report.sheets import Scalar, Sheet
+from cudnn_sweep.analysis.report.sheets import SHOWN, Scalar, Sheet
 from cudnn_sweep.analysis.report.single_file import single_file
 
 WIDTH_PX = 760
@@ -25,7 +25,7 @@ def export(payload: Payload, folder: Path) -> list[Path]:
     """Write what the first contrast has to show; returns the files. OSError where it cannot."""
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    for figure in figures(LIGHT, payload.min_effect, payload.charts):
+    for figure in figures(LIGHT, payload.min_effect):
         rows = drawn_rows(payload, figure)
         if not rows:
             continue
@@ -69,28 +69,25 @@ def _spec(figure: Figure, rows: Rows) -> str:
 
 
 def to_html(payload: Payload) -> str:
-    data = payload.as_json() | {"figures": _drawn(payload.min_effect, payload.charts)}
+    shown = [{"field": field, "title": title} for field, title in SHOWN.items()]
+    data = payload.as_json() | {"shown": shown, "figures": _drawn(payload.min_effect)}
     return single_file("report/template.html", script="report/report.js", data=data)
 
 
 @cache
-def _drawn(min_effect: float, charts: tuple[str, ...]) -> list[Mapping[str, object]]:
+def _drawn(min_effect: float) -> list[Mapping[str, object]]:
     """The same for all reports, and most of the time that one takes."""
-    return [_figure(each) for each in figures(PAGE, min_effect, charts)]
+    return [_figure(each) for each in figures(PAGE, min_effect)]
 
 
 def _figure(figure: Figure) -> Mapping[str, object]:
-    drawings = {layout: drawing.to_dict() for layout, drawing in figure.drawings.items()}
-    shown = ("name", "title", "about", "table", "needs", "compares", "rows", "dense_rows", "half")
-    return {name: getattr(figure, name) for name in shown} | {
-        "only": dict(figure.only),
-        "columns": [asdict(column) for column in figure.columns],
-        "drawings": drawings,
+    drawings = {
+        layout: drawing.to_dict(validate=False) for layout, drawing in figure.drawings.items()
     }
+    values = {field.name: getattr(figure, field.name) for field in fields(figure)}
+    return values | {"only": dict(figure.only), "drawings": drawings}
 
 
-def figures(palette: Palette, min_effect: float, only: tuple[str, ...] = ()) -> list[Figure]:
-    """`only`: by name; all where none is named."""
+def figures(palette: Palette, min_effect: float) -> list[Figure]:
     charts = sorted(declared(of_charts, Chart), key=lambda chart: chart.place)
-    made = [chart.make(palette, min_effect) for chart in charts]
-    return [figure for figure in made if not only or figure.name in only]
+    return [chart.make(palette, min_effect) for chart in charts]

@@ -45,12 +45,19 @@ function shownNumber(value) {
   return small ? value.toExponential(2) : threeDigits.format(value);
 }
 
-function shownValue(value, kind) {
+function shownValue(value, field) {
   if (value === null || value === undefined) return "";
-  if (kind === "verdict") return VERDICTS[value] ?? value;
-  if (kind === "text") return String(value);
-  if (kind === "ratio" && value < 10) return value.toFixed(3); // near 1, where three digits say little
-  return typeof value === "number" ? shownNumber(value) : String(value);
+  if (typeof value !== "number") return VERDICTS[value] ?? String(value);
+  if (/_bytes$/.test(field)) return `${shownNumber(value / 2 ** 30)} GiB`;
+  if (/ratio/.test(field) && value < 10) return value.toFixed(3); // near 1, where three digits say little
+  return shownNumber(value);
+}
+
+const TITLES = { label: "cell", row_label: "workload", regime_label: "regime", family: "workload", steady_wall_ms: "ms", steady_device_ms: "device ms" };
+
+// A column by its field alone has that field's usual title.
+function columnOf(column) {
+  return typeof column === "string" ? { field: column, title: TITLES[column] ?? column.replaceAll("_", " ") } : column;
 }
 
 function folded(summary, children) {
@@ -70,10 +77,11 @@ function selectOf(name, title, options, onChange) {
 
 // --- Tables ---
 
-function tableOf({ caption, columns, rows, firstCell, sorting }) {
+function tableOf({ caption, columns: shownColumns, rows, firstCell, sorting }) {
+  const columns = shownColumns.map(columnOf);
   const shown = rows.slice(0, MOST_ROWS);
   const body = element("tbody", {}, ...shown.map((row) => rowOf(row, columns, firstCell)));
-  const head = element("tr", {}, ...columns.map((column) => headOf(column, sorting)));
+  const head = element("tr", {}, ...columns.map((column) => headOf(column, rows, sorting)));
   const table = element("table", {}, element("caption", {}, caption), element("thead", {}, head), body);
   const region = { class: "scrolls", role: "region", tabindex: "0", "aria-label": caption };
   const parts = [element("div", region, table)];
@@ -92,19 +100,19 @@ function rowOf(row, columns, firstCell) {
   return element(
     "tr",
     {},
-    ...columns.map(({ field, kind }, place) => {
+    ...columns.map(({ field }, place) => {
       const value = row[field];
-      const isInWords = field === "verdict" && row.wall_in_words; // with its blocks, or why there is none
-      const text = isInWords ? `${VERDICTS[value].slice(0, 2)}${row.wall_in_words}` : shownValue(value, kind);
+      const isInWords = field === "wall_in_words" && value; // with its blocks, or why there is none
+      const text = isInWords ? `${VERDICTS[row.verdict].slice(0, 2)}${value}` : shownValue(value, field);
       if (place === 0) return element("th", { scope: "row" }, firstCell ? firstCell(row, text) : text);
-      const looks = kind === "verdict" && value ? `verdict ${value}` : ["number", "ratio"].includes(kind) ? "number" : "text";
-      return element("td", { class: looks }, text);
+      const verdict = isInWords ? row.verdict : value;
+      return element("td", { class: verdict in VERDICTS ? `verdict ${verdict}` : typeof value === "number" ? "number" : "text" }, text);
     })
   );
 }
 
-function headOf(column, sorting) {
-  const numeric = ["number", "ratio"].includes(column.kind) ? "number" : "text";
+function headOf(column, rows, sorting) {
+  const numeric = rows.some((row) => typeof row[column.field] === "number") ? "number" : "text";
   if (!sorting) return element("th", { scope: "col", class: numeric }, column.title);
   const isBy = sorting.field === column.field;
   const head = element("th", {
@@ -145,11 +153,8 @@ function showTooltip(figure, event, item) {
   const datum = item?.datum;
   tooltip.hidden = !item?.tooltip || !datum;
   if (tooltip.hidden) return;
-  const columns = figure.columns.filter(({ field }) => datum[field] !== null && datum[field] !== undefined);
-  const lines = columns.flatMap(({ field, title, kind }) => [
-    element("dt", {}, title),
-    element("dd", {}, shownValue(datum[field], field === "verdict" ? "verdict" : kind)),
-  ]);
+  const columns = figure.columns.map(columnOf).filter(({ field }) => datum[field] !== null && datum[field] !== undefined);
+  const lines = columns.flatMap(({ field, title }) => [element("dt", {}, title), element("dd", {}, shownValue(datum[field], field))]);
   tooltip.replaceChildren(element("dl", {}, ...lines));
   const left = Math.min(event.clientX + 14, innerWidth - tooltip.offsetWidth - 8);
   const below = event.clientY + 14;

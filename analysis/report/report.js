@@ -2,25 +2,8 @@
 
 const NOT_FILTERS = ["problem", "input_shape"]; // in the names of workloads, and too many
 const FILTERS = [...report.axes.filter((axis) => !NOT_FILTERS.includes(axis)), "gpu", "verdict"];
-const CELL_COLUMNS = [
-  { field: "label", title: "cell", kind: "text" },
-  { field: "baseline_ms", title: "baseline ms", kind: "number" },
-  { field: "candidate_ms", title: "candidate ms", kind: "number" },
-  { field: "ratio", title: "ratio", kind: "ratio" },
-  { field: "ratio_low", title: "95% low", kind: "ratio" },
-  { field: "ratio_high", title: "95% high", kind: "ratio" },
-  { field: "blocks", title: "blocks", kind: "number" },
-  { field: "verdict", title: "verdict", kind: "verdict" },
-  { field: "device_ratio", title: "device ratio", kind: "ratio" },
-  { field: "device_verdict", title: "device verdict", kind: "verdict" },
-  { field: "empty_payback", title: "break-even (iterations), empty cache", kind: "text", sort: "empty_iterations" },
-  { field: "warm_payback", title: "warm cache", kind: "text", sort: "warm_iterations" },
-  { field: "memory_ratio", title: "memory ratio", kind: "ratio" },
-  { field: "blocks_needed", title: "more blocks to decide", kind: "number" },
-];
 const MOST_DENSE_PX = 720; // of a chart whose lines have no names
 const DENSE_ROWS = 60; // more lines than these go without names
-const DENSE_POINTS = 1500; // more points than these are summed up
 const FIRST_SENTENCES = 3; // the others are folded
 const NARROW_LEGEND = { columns: 3, labelLimit: 290 };
 
@@ -60,7 +43,7 @@ const sorting = {
   by(column) {
     this.descending = this.field === column.field && !this.descending;
     this.field = column.field;
-    this.key = column.sort ?? column.field;
+    this.key = column.field.replace("payback", "iterations");
     showCells();
     const again = [...document.querySelectorAll("#cell-table .sort")].find((each) => each.textContent === column.title);
     again.focus();
@@ -79,7 +62,7 @@ function sortedCells() {
 
 function showCells() {
   const rows = sortedCells();
-  const columns = CELL_COLUMNS.filter(({ field }) => field === "label" || tables.verdicts.some((row) => row[field] !== null));
+  const columns = report.shown.filter(({ field }) => tables.verdicts.some((row) => row[field] !== null));
   const firstCell = (row, text) => {
     const button = element("button", { type: "button", class: "cell" }, text);
     button.addEventListener("click", () => showTrials(row.cell));
@@ -89,49 +72,13 @@ function showCells() {
   fill("cell-table", ...(rows.length ? tableOf({ caption, columns, rows, firstCell, sorting }) : [nothing("No cell passes the filters.")]));
 }
 
-// Text that a spreadsheet would take for a formula is given an apostrophe.
-function csvField(value) {
-  if (value === null || value === undefined) return "";
-  const text = typeof value === "string" && /^\s*[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
-  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
-function csvOfCells() {
-  const rows = sortedCells().map((row) => ({ ...row, contrast: report.contrasts[row.contrast].name }));
-  const columns = Object.keys(rows[0] ?? {}).filter((name) => name !== "cell" && !name.endsWith("_label"));
-  return [columns, ...rows.map((row) => columns.map((name) => row[name]))].map((fields) => fields.map(csvField).join(",") + "\r\n").join("");
-}
-
-function downloadCsv() {
-  const link = element("a", { download: "cells.csv" });
-  link.href = URL.createObjectURL(new Blob([csvOfCells()], { type: "text/csv" }));
-  link.click();
-  URL.revokeObjectURL(link.href);
-}
-
 // --- A cell's trials ---
-
-const TRIAL_COLUMNS = [
-  { field: "trial_id", title: "trial", kind: "text" },
-  { field: "config", title: "config", kind: "text" },
-  { field: "block", title: "block", kind: "number" },
-  { field: "position", title: "position", kind: "number" },
-  { field: "status", title: "status", kind: "text" },
-  { field: "compute_cache", title: "compute cache", kind: "text" },
-  { field: "steady_wall_ms", title: "ms", kind: "number" },
-  { field: "steady_device_ms", title: "device ms", kind: "number" },
-  { field: "cold_ms", title: "cold ms", kind: "number" },
-  { field: "peak_reserved_bytes", title: "peak bytes", kind: "number" },
-  { field: "warnings", title: "warnings", kind: "text" },
-  { field: "started_at", title: "started", kind: "text" },
-  { field: "slot", title: "slot", kind: "text" },
-  { field: "message", title: "message", kind: "text" },
-];
 
 function showTrials(cell) {
   const rows = tables.trials.filter((row) => row.cell === cell);
   const command = report.trials_query.replace("CELL", cells[cell].cell_id);
-  const columns = TRIAL_COLUMNS.filter(({ field }) => rows.some((row) => row[field] !== null && row[field] !== ""));
+  const isKnown = (field) => rows.some((row) => row[field] !== null && row[field] !== "");
+  const columns = report.tables.trials.columns.filter((field) => field !== "cell" && isKnown(field));
   const caption = `${cells[cell].label}: ${shownNumber(cells[cell].trials)} trials`;
   fill(
     "trial-table",
@@ -148,9 +95,9 @@ const views = [];
 
 function specOf(figure, rows) {
   const linesBy = (field) => new Set(rows.map((row) => row[field])).size;
-  const layout = layoutOf(figure, figure.rows ? linesBy(figure.rows) > DENSE_ROWS : rows.length > DENSE_POINTS);
+  const layout = layoutOf(figure, linesBy(figure.rows) > DENSE_ROWS);
   const drawing = figure.drawings[layout];
-  const lines = linesBy((layout === "dense" && figure.dense_rows) || figure.rows);
+  const lines = linesBy(figure.rows);
   const most = layout === "dense" ? MOST_DENSE_PX : Infinity;
   const height = drawing.height.step ? Math.min(most, lines * drawing.height.step) : drawing.height;
   const description = `${figure.title}. ${figure.about} The rows behind it follow as a table.`;
@@ -202,9 +149,8 @@ function figureElement(figure) {
   const heading = element("h2", { id: `heading-${figure.name}` }, figure.title);
   const details = element("details", { id: `data-${figure.name}` }, element("summary"), element("div"));
   details.addEventListener("toggle", () => {
-    const columns = figure.columns.map((column) => (column.field === "verdict" ? { ...column, kind: "verdict" } : column));
     const rows = details.open ? drawnRows(figure) : [];
-    details.lastChild.replaceChildren(...(rows.length ? tableOf({ caption: figure.title, columns, rows }) : []));
+    details.lastChild.replaceChildren(...(rows.length ? tableOf({ caption: figure.title, columns: figure.columns, rows }) : []));
   });
   return element(
     "figure",
@@ -234,7 +180,7 @@ function failures() {
   if (!rows.length) return [];
   const columns = ["status", "message", ...report.axes, "benchmark", "started_at", "trial_id"];
   return [
-    ...tableOf({ caption: "Failed trials", columns: columns.map((field) => ({ field, title: field.replaceAll("_", " "), kind: "text" })), rows }),
+    ...tableOf({ caption: "Failed trials", columns, rows }),
     element("p", {}, "All of them: ", element("code", {}, report.failures_query)),
   ];
 }
@@ -278,26 +224,17 @@ function titleOf(field) {
   return field === "gpu" ? "GPU" : field[0].toUpperCase() + field.slice(1).replaceAll("_", " ");
 }
 
-function titled(field) {
-  return { field, title: field.replaceAll("_", " "), kind: "text" };
-}
-
-function shownField(field, value) {
-  return field.endsWith("_bytes") && value !== null ? `${shownNumber(value / 2 ** 30)} GiB` : value;
-}
-
 // Each environment is a column: there are few of them, and each has many fields.
 function showEnvironment() {
   const environments = tables.environments;
   if (!environments.length) return fill("environment-table", nothing("No trial is stored."));
   const fields = report.tables.environments.columns.filter((field) => environments.some((each) => each[field] !== null));
-  const rows = fields.map((field) => ({ field: titled(field).title, ...environments.map((each) => shownField(field, each[field])) }));
-  const columns = [{ field: "field", title: "", kind: "text" }, ...environments.map((each, place) => ({ field: place, title: each.gpu, kind: "text" }))];
-  const sweeps = report.tables.sweeps.columns.map(titled);
+  const rows = fields.map((field) => ({ field: columnOf(field).title, ...environments.map((each) => shownValue(each[field], field)) }));
+  const columns = [{ field: "field", title: "" }, ...environments.map((each, place) => ({ field: place, title: each.gpu }))];
   fill(
     "environment-table",
     ...tableOf({ caption: "What measured", columns, rows }),
-    ...tableOf({ caption: "Sweeps", columns: sweeps, rows: tables.sweeps })
+    ...tableOf({ caption: "Sweeps", columns: report.tables.sweeps.columns, rows: tables.sweeps })
   );
 }
 
@@ -311,7 +248,6 @@ function show() {
 function start() {
   document.title = [document.title, ...report.common.slice(0, 1)].join(" · ");
   byId("common").textContent = report.common.join(" · ");
-  byId("csv").addEventListener("click", downloadCsv);
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
   narrow.addEventListener("change", showFigures);
   fill("figures", ...report.figures.map(figureElement));

@@ -7,7 +7,7 @@ the report's contrasts.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -28,8 +28,24 @@ METHODS = {True: "in turns", False: "one after another"}
 DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_FAILURES = 200  # listed; the count is of all
 CHART_NAME = 50  # characters that a chart of a phone has room for
-MIB = 2**20
-LABELS = ("row_label", "regime_label", "group_label", "size_label")
+SHOWN = {
+    "label": "cell",
+    "baseline_ms": "baseline ms",
+    "candidate_ms": "candidate ms",
+    "ratio": "ratio",
+    "ratio_low": "low",
+    "ratio_high": "high",
+    "blocks": "blocks",
+    "wall_in_words": "verdict",
+    "device_ratio": "device ratio",
+    "device_verdict": "device verdict",
+    "empty_payback": "break-even, empty cache",
+    "warm_payback": "break-even, warm cache",
+    "memory_ratio": "memory ratio",
+    "blocks_needed": "more blocks to decide",
+}
+"""Titles of the verdicts' columns that a page and Markdown show."""
+LABELS = ("row_label", "regime_label", "size_label")
 TOLD = ("after", "at once", "until", "never")  # outcomes where gain or loss is told from zero
 
 
@@ -54,7 +70,6 @@ def sheets(content: Content) -> dict[str, Sheet]:
         ),
         "cold_costs": _sheet(_colds(content, numbers)),
         "choices": _of_cells(content.choices, numbers, _choice),
-        "precisions": _sheet(_precisions(content.precision_costs, numbers)),
         "trials": _of_cells(content.trials, numbers, _trial),
         "time": _sheet(_times(content)),
         "environments": _sheet(map(_environment, content.environments.to_pylist())),
@@ -103,11 +118,11 @@ def _cells(content: Content) -> Iterable[Row]:
     short = short_names([cell.label for cell in content.cells], CHART_NAME)
     for cell, short_label in zip(content.cells, short, strict=True):
         stored = cell.stored
-        yield {name: stored.row[name] for name in OF_CELL if not name.endswith("_hash")} | {
+        yield {name: vars(stored)[name] for name in OF_CELL if not name.endswith("_hash")} | {
             "label": cell.label,
             "short_label": short_label,
             **{name: getattr(cell, name) for name in LABELS},
-            "workload": stored.row["problem"] or stored.row["workload"],
+            "workload": stored.problem or stored.workload,
             "batch": stored.shape[0],
             "size": stored.size,
             "size_elements": math.prod(stored.shape[1:]),
@@ -151,18 +166,7 @@ def _labels(content: Content, compared: Compared) -> list[str]:
 
 
 def _verdict(about: Row, verdict: Verdict, compared: Compared) -> Row:
-    baseline, candidate = (
-        verdict.baseline_peak_reserved_bytes,
-        verdict.candidate_peak_reserved_bytes,
-    )
-    found = {
-        **_answered(verdict),
-        **about,
-        "verdict": verdict.wall_verdict,
-        "baseline_peak_mib": baseline and baseline / MIB,
-        "candidate_peak_mib": candidate and candidate / MIB,
-        "memory_ratio": candidate / baseline if baseline and candidate else None,
-    }
+    found = {**_answered(verdict), **about, "verdict": verdict.wall_verdict}
     for cache in CACHES:
         paid = compared.paybacks(verdict).get(cache)
         found[f"{cache}_payback"] = payback(paid) if paid else None
@@ -177,8 +181,7 @@ def _payback(about: Row, verdict: Verdict, row: BreakEven) -> Row:
 
 def _answered(row: Verdict | BreakEven) -> Row:
     """All of it that is not about the cell itself."""
-    names = (field.name for field in fields(row))
-    return {name: getattr(row, name) for name in names if name not in OF_CELL}
+    return {name: value for name, value in vars(row).items() if name not in OF_CELL}
 
 
 def _colds(content: Content, numbers: Mapping[CellKey, int]) -> Iterable[Row]:
@@ -203,32 +206,6 @@ def _choice(row: Row) -> Row:
     names = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
     two = {"choice_share": None} if row["processes"] in (1, 2) else {}  # which tell nothing
     return {"config": config_name(texts_of(row))} | {name: row[name] for name in names} | two
-
-
-def _precisions(table: pa.Table, numbers: Mapping[CellKey, int]) -> Iterable[Row]:
-    """A row for each candidate, and one for each baseline, whose ratio is 1."""
-    seen: set[str] = set()
-    itself = {"ratio": 1.0, "ratio_low": None, "ratio_high": None, "wall_verdict": None}
-    for row in table.to_pylist():
-        config = config_name(texts_in(row["settings"]))
-        baseline = numbers[_key(row | {"cell_id": row["baseline_cell_id"]})]
-        family = f"{baseline} {config}"
-        sides = [(numbers[_key(row)], row, row["relative_l2_error"], row["candidate_ms"])]
-        if family not in seen:
-            seen.add(family)
-            sides.insert(
-                0, (baseline, itself, row["baseline_relative_l2_error"], row["baseline_ms"])
-            )
-        for cell, compared, error, ms in sides:
-            yield {
-                "cell": cell,
-                "config": config,
-                "family": family,
-                "relative_l2_error": error,
-                **{name: compared[name] for name in ("ratio", "ratio_low", "ratio_high")},
-                "verdict": compared["wall_verdict"],
-                "ms": ms,
-            }
 
 
 def _trial(row: Row) -> Row:

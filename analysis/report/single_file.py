@@ -26,14 +26,12 @@ EMBED = "window.vegaEmbed = vegaEmbed;"  # what pieces.js needs of the bundle
 ESCAPES = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
-def single_file(
-    template: str, *, script: str, data: Mapping[str, object], looks: Sequence[str] = ()
-) -> str:
+def single_file(template: str, *, script: str, data: Mapping[str, object]) -> str:
     """The page of these files, each named from the folder `analysis`."""
     libraries, own = _libraries(), _joined((*PIECES, script))
     return Template(_joined((template,))).substitute(
         policy=_policy(libraries, own),
-        style=css_of_both() + PRINTED + _joined((*LOOKS, *looks)),
+        style=css_of_both() + PRINTED + _joined(LOOKS),
         data=escaped_json(data),
         libraries=libraries,
         script=own,

@@ -2,6 +2,8 @@
 -- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
+-- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
+-- $gives_up BOOLEAN = true: whether a cell that its blocks would probably not decide gets no more
 -- $of_cells BIGINT = 0: cells of the plan, if more than have rows: none is decided by their absence
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, state, blocks, blocks_needed, ratio[ratio_low ratio_high], block_s
@@ -21,8 +23,12 @@
 -- blocks_needed: blocks lacking, in four of five cases, or up to three that tell; null above 1,000
 -- block_s: how long one of its blocks takes, seconds
 with found as (
-    select * from contrast_verdicts(
-        $field, $baseline, $candidate, 0.03, 1000, 'warm', $sweep_id, $of_cells, is_over := false
+    select
+        *,
+        $gives_up as may_give_up
+    from contrast_verdicts(
+        $field, $baseline, $candidate, $min_effect, 1000, 'warm', $sweep_id, $of_cells,
+        is_over := false
     )
 )
 
@@ -46,7 +52,7 @@ select
         when found.between_looks then 'open'
         when found.recorded_blocks >= found.at_most or found.blocks = 0 then 'hopeless'
         when
-            found.blocks > 2
+            found.may_give_up and found.blocks > 2
             and coalesce(found.blocks_alone, 1001) > found.at_most - found.recorded_blocks
             then 'hopeless'
         else 'open'

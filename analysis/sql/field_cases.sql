@@ -86,7 +86,7 @@ of_interest as materialized (
     select
         * exclude (
             steady_wall_samples_ms, steady_wall_rounds, steady_device_samples_ms,
-            steady_device_rounds, steady_flushed_samples_ms
+            steady_device_rounds
         ),
         unusual_settings(config) as settings,
         concat_ws('|', gpu, env_hash, software_hash) as place

@@ -11,7 +11,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,10 +21,7 @@ from cudnn_sweep.analysis.storing.location import Location
 
 TEMPORARY_SUFFIX = ".tmp"
 DELAYED_OPEN = "allow_delayed_open"  # pyarrow's name for sending a small object in one request
-STALE_TEMPORARY_S = (
-    3600  # no write takes an hour: older temporary files were left by a killed writer
-)
-UNLOCKED_S = 5.0  # in which a writer has locked the file that it made; then it writes
+STALE_TEMPORARY_S = 600  # no write takes as long: older temporary files are of a killed writer
 
 
 class Folder:
@@ -71,15 +67,15 @@ class Folder:
         """Sorted names of what lies directly in a folder; none where there is no such folder."""
         selector = fs.FileSelector(self.full(path), allow_not_found=True)
         with naming(f"list {self.shown(path)}"):
-            found: list[str] = [info.base_name for info in self.filesystem.get_file_info(selector)]
-        return sorted(name for name in found if name.endswith(suffix))
+            listed: list[str] = [info.base_name for info in self.filesystem.get_file_info(selector)]
+        return sorted(name for name in listed if name.endswith(suffix))
 
     def files_below(self, prefix: str, suffix: str = ".parquet") -> list[str]:
         """Paths at any depth of what is in folders whose names begin so."""
         selector = fs.FileSelector(self.full(""), allow_not_found=True, recursive=True)
         with naming(f"list {self.shown()}"):
-            found = [info.path for info in self.filesystem.get_file_info(selector)]
-        below = [path.removeprefix(self.full("")).lstrip("/") for path in found]
+            files = [info.path for info in self.filesystem.get_file_info(selector)]
+        below = [path.removeprefix(self.full("")).lstrip("/") for path in files]
         return [path for path in below if path.startswith(prefix) and path.endswith(suffix)]
 
     def rename(self, path: str, new_path: str) -> None:
@@ -124,7 +120,6 @@ class LocalFolder(Folder):
             _make_folder(target.parent)
             try:
                 with temporary.open("xb") as file:
-                    _lock(file.fileno())
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())
@@ -160,10 +155,10 @@ class LocalFolder(Folder):
         """In one look, so that a file compacted meanwhile is listed, or what it became part of is."""
         try:
             with naming(f"list {self.shown(path)}", may_be_gone=True):
-                found = os.listdir(self.full(path)) if self._may_be_listed(path) else []
+                listed = os.listdir(self.full(path)) if self._may_be_listed(path) else []
         except FileNotFoundError:
             return []
-        return sorted(name for name in found if name.endswith(suffix))
+        return sorted(name for name in listed if name.endswith(suffix))
 
     def _may_be_listed(self, path: str) -> bool:
         """A file or a link that loops, in a folder's place, holds nothing; that the root is one has to be told."""
@@ -173,7 +168,7 @@ class LocalFolder(Folder):
         for name in self.names(path, TEMPORARY_SUFFIX):
             temporary = Path(self.full(path), name)
             with naming(f"remove {temporary}"), suppress(FileNotFoundError):
-                if _is_stale(temporary):
+                if time.time() - temporary.stat().st_mtime > STALE_TEMPORARY_S:
                     temporary.unlink()
 
 
@@ -222,29 +217,6 @@ def _is_utf8(path: str) -> bool:
 
 def _literal(path: str) -> str:
     return re.sub(r"([*?[])", r"[\1]", path)
-
-
-def _is_stale(temporary: Path) -> bool:
-    found = temporary.stat()
-    age_s = time.time() - found.st_mtime
-    if age_s >= STALE_TEMPORARY_S:
-        return True
-    if found.st_size == 0 and age_s <= UNLOCKED_S:
-        return False
-    try:  # one that nobody holds was left by a killed writer
-        with temporary.open("r+b") as file:
-            return _lock(file.fileno())
-    except PermissionError:  # another user's
-        return False
-
-
-def _lock(descriptor: int) -> bool:
-    """Hold the file until it is closed. False where another process does, or the file system has no locks."""
-    try:
-        flock(descriptor, LOCK_EX | LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _make_folder(folder: Path) -> None:

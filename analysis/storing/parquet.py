@@ -18,20 +18,22 @@ import pyarrow.parquet as pq
 
 from cudnn_sweep.analysis.errors import StoreError, TornFileError
 from cudnn_sweep.analysis.storing.folder import Folder
-from cudnn_sweep.analysis.storing.schema import arrow_schema
+from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION, arrow_schema
 
 UNREADABLE = (
     OSError,
     ValueError,
     pa.ArrowException,
 )  # as one of these pyarrow reports damaged bytes
+FEW_ROWS = 2
 GROUP_ROWS = 5000  # read at a time by one core: about 12 MB of samples
 SMALL_BYTES = 2**20  # a file is read whole before it is used: that takes a millisecond
 END_BYTES = 8  # the footer's length, and Parquet's mark
 DIGEST = re.compile(r"\.(crc|footer)-([0-9a-f]{8})\.parquet$")
 # Of every row of every version.
+VERSION = "schema_version"
 DATES = ("started_at", "ended_at")
-KEYS = ("sweep_id", "trial_id", "attempt_id", "retry", "status", *DATES)
+KEYS = (VERSION, "sweep_id", "trial_id", "attempt_id", "retry", "status", *DATES)
 LAST_DATE_US = 253_402_300_799_999_999  # the end of year 9999: Python and DuckDB know no later one
 # Ours, and the files that a scan reads: with their checksums.
 FORMAT = ds.ParquetFileFormat(
@@ -40,32 +42,22 @@ FORMAT = ds.ParquetFileFormat(
 
 
 def encode(table: pa.Table) -> pa.Buffer:
-    """Many rows, small on disk: measured times hardly repeat, but their high bytes do."""
-    measured, others = _columns_by_kind(table.schema)
+    """Many rows small on disk: measured times hardly repeat, but their high bytes do. A row or two without what pays
+    only for many: written in a quarter of the time, and read in half of it.
+    """
+    few = table.num_rows <= FEW_ROWS
+    measured, others = ([], False) if few else _columns_by_kind(table.schema)
     sink = pa.BufferOutputStream()
     pq.write_table(
         table,
         sink,
         row_group_size=GROUP_ROWS,
-        compression="zstd",
+        compression="none" if few else "zstd",
         use_dictionary=others,
-        column_encoding=dict.fromkeys(measured, "BYTE_STREAM_SPLIT"),
-        write_page_checksum=True,
-    )
-    return sink.getvalue()
-
-
-def encode_few(table: pa.Table) -> pa.Buffer:
-    """A row or some, without what pays only for many: of one a quarter of the bytes, read in a third of
-    the time.
-    """
-    sink = pa.BufferOutputStream()
-    pq.write_table(
-        table,
-        sink,
-        compression="none",
-        use_dictionary=False,
-        write_statistics=False,
+        column_encoding=dict.fromkeys(measured, "BYTE_STREAM_SPLIT") or None,
+        write_statistics=[
+            *KEYS
+        ],  # those of all columns, and Arrow's own schema, are half of a small file
         store_schema=False,
         write_page_checksum=True,
     )
@@ -84,13 +76,6 @@ def read(folder: Folder, path: str, columns: list[str] | None = None) -> pa.Tabl
     """Some columns of one file; TornFileError if damaged, FileNotFoundError if it is gone."""
     with _damage_named(folder, path), _opened(folder, path) as file:
         return _decode(folder.shown(path), file, columns)
-
-
-def rows(folder: Folder, path: str) -> int:
-    """How many rows a file's footer promises; raises as `read` does."""
-    with _damage_named(folder, path), _opened(folder, path) as file:
-        promised: int = pq.read_metadata(file).num_rows
-        return promised
 
 
 def open_fragment(folder: Folder, path: str) -> ds.ParquetFileFragment:
@@ -170,9 +155,9 @@ def _decode(shown: str, source: pa.NativeFile, columns: list[str] | None = None)
         table = file.read(columns)
     if any(table[key].null_count for key in KEYS if columns is None or key in columns):
         raise TornFileError(f"{shown} has rows without a key")
-    for name in {*DATES} & {*table.column_names}:
+    for name in {VERSION, *DATES} & {*table.column_names}:
         found = pc.min_max(table[name].cast(pa.int64())).as_py()
-        _check_dates(shown, found["min"], found["max"])
+        _check_range(shown, name, found["min"], found["max"])
     return table
 
 
@@ -184,25 +169,31 @@ def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
         found = group.column(at).statistics
         if found is not None and found.null_count:
             raise TornFileError(f"{shown} has rows without a key")
-        if found is not None and found.has_min_max and metadata.schema.column(at).path in DATES:
-            _check_dates(shown, found.min_raw, found.max_raw)
+        if found is not None and found.has_min_max:
+            name = metadata.schema.column(at).path
+            _check_range(shown, name, found.min_raw, found.max_raw)
 
 
-def _check_dates(shown: str, first_us: int | None, last_us: int | None) -> None:
-    """Microseconds since 1970; none where there are no rows."""
-    if not 0 <= (first_us or 0) <= (last_us or 0) <= LAST_DATE_US:
+def _check_range(shown: str, name: str, least: int | None, most: int | None) -> None:
+    """Of dates microseconds since 1970; none where there are no rows. Raises StoreError for rows of a newer schema."""
+    if name == VERSION and (most or 0) > SCHEMA_VERSION:
+        raise StoreError(
+            f"{shown} has rows of schema {most}; this version of cudnn-sweep reads up to schema "
+            f"{SCHEMA_VERSION}: update it"
+        )
+    if name in DATES and not 0 <= (least or 0) <= (most or 0) <= LAST_DATE_US:
         raise TornFileError(f"{shown} has a date outside the years 1970 to 9999")
 
 
 def _check_schema(shown: str, schema: pa.Schema) -> None:
-    """A later version's columns are no mistake; a type of its own is."""
+    """A column that is not ours is no mistake; another type of one of ours is."""
     if not _is_ours(schema.remove_metadata()):
         raise TornFileError(f"{shown} holds no records of ours")
 
 
 @cache
 def _is_ours(schema: pa.Schema) -> bool:
-    """Few schemas are asked about, each of thousands of files."""
+    """Thousands of files have few schemas."""
     own = arrow_schema()
     shared = [field for field in schema if field.name in own.names]
     if len(set(schema.names)) != len(schema.names) or not set(KEYS) <= set(schema.names):

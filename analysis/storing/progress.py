@@ -1,4 +1,4 @@
-"""What the stored rows say of a sweep's progress: which trials are done, which sweeps there are."""
+"""Progress of sweeps, from their stored rows: recorded trials, split blocks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields

@@ -21,7 +21,7 @@ from typing import (
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 2
 
 SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
 Part: TypeAlias = Literal["cell", "hardware", "software"]
@@ -36,9 +36,7 @@ class Setting:
     """Marks a column as a setting of the config: trials that differ in it are never taken together."""
 
     usual: SettingValue
-    """PyTorch's own value, which a config's name leaves out."""
-    since: int
-    """The first schema version that has the column: in older rows the usual value was in force."""
+    """PyTorch's own value: a config's name leaves it out, and rows from before the column have it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,9 +44,7 @@ class Axis:
     """Marks a column as an axis of a cell: answers list it, and cells that differ in it are never taken together."""
 
     usual: str | None = None
-    """The value that a cell's name leaves out."""
-    since: int = 1
-    """The first schema version that has the column: in older rows the usual value was in force."""
+    """The value that a cell's name leaves out, and that rows from before the column have."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -185,7 +181,7 @@ class RunRecord:
         str | None, "closed: all shapes were met, then timed; open: new shapes kept arriving"
     ]
     state: Annotated[
-        str, "what surrounds a step at equal shapes; plain: nothing", Axis(usual="plain", since=2)
+        str, "what surrounds a step at equal shapes; plain: nothing", Axis(usual="plain")
     ]
     state_parameters: Annotated[dict[str, float], "the state's numbers, by name", CELL]
     precision: Annotated[str, "fp32 (IEEE), tf32, bf16, fp16, amp_bf16 or amp_fp16", Axis()]
@@ -206,10 +202,7 @@ class RunRecord:
         "null: the launch's own",
     ]
 
-    in_turns: Annotated[
-        bool | None,
-        "its process took turns with the others of its block; null before schema 4, where none did",
-    ]
+    in_turns: Annotated[bool, "its process took turns with the others of its block"]
     alone_reason: Annotated[
         str | None,
         "why it took none: as asked, no other of its block, memory, lost before, open loop, its "
@@ -220,46 +213,47 @@ class RunRecord:
     ]
 
     # config
-    enabled: Annotated[
-        bool, "torch.backends.cudnn.enabled, read back", Setting(usual=True, since=1)
-    ]
-    benchmark: Annotated[
-        bool, "torch.backends.cudnn.benchmark, read back", Setting(usual=False, since=1)
-    ]
+    enabled: Annotated[bool, "torch.backends.cudnn.enabled, read back", Setting(usual=True)]
+    benchmark: Annotated[bool, "torch.backends.cudnn.benchmark, read back", Setting(usual=False)]
     benchmark_limit: Annotated[
         int | None,
         "torch.backends.cudnn.benchmark_limit, read back; null: torch has none here",
-        Setting(usual=10, since=1),
+        Setting(usual=10),
     ]
     deterministic: Annotated[
-        bool, "torch.backends.cudnn.deterministic, read back", Setting(usual=False, since=1)
+        bool, "torch.backends.cudnn.deterministic, read back", Setting(usual=False)
     ]
     heuristic_mode_b: Annotated[
-        bool, "TORCH_CUDNN_USE_HEURISTIC_MODE_B=1 in the process", Setting(usual=False, since=1)
+        bool, "TORCH_CUDNN_USE_HEURISTIC_MODE_B=1 in the process", Setting(usual=False)
     ]
     plan_cache_limit: Annotated[
         int | None,
         "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT in the process; null: torch's own",
-        Setting(usual=None, since=1),
+        Setting(usual=None),
     ]
     compute_cache_disabled: Annotated[
-        bool, "CUDA_CACHE_DISABLE=1 in the process", Setting(usual=False, since=2)
+        bool, "CUDA_CACHE_DISABLE=1 in the process", Setting(usual=False)
     ]
     backward_in_caller: Annotated[
         bool,
         "the backward pass ran in the loop's own thread: "
         "torch.autograd.set_multithreading_enabled(False), read back",
-        Setting(usual=False, since=5),
+        Setting(usual=False),
     ]
     errata: Annotated[
         str | None,
         "rules by which plans were banned, read back from CUDNN_ERRATA_JSON_FILE; null: PyTorch's own alone",
-        Setting(usual=None, since=8),
+        Setting(usual=None),
     ]
     environment: Annotated[
         dict[str, str],
         "further environment variables in the process",
-        Setting(usual={}, since=8),
+        Setting(usual={}),
+    ]
+    code: Annotated[
+        str | None,
+        "which side of `sweep gate` ran; null: the code of the launch's folder",
+        Setting(usual=None),
     ]
 
     # outcome
@@ -294,7 +288,7 @@ class RunRecord:
     ]
     own_times_ms: Annotated[
         dict[str, float] | None,
-        "by the workload's own clock, in the first call, by name; null where it has none, and before schema 7",
+        "by the workload's own clock, in the first call, by name; null where it has none",
     ]
 
     checks_error: Annotated[
@@ -373,11 +367,6 @@ class RunRecord:
     ]
     steady_device_iterations: Annotated[int | None, "iterations behind the samples"]
     steady_device_stop: Annotated[str | None, "why timing stopped: precision or budget"]
-    steady_flushed_samples_ms: Annotated[
-        list[float] | None,
-        "device time of steps that found the L2 cache cleared; null: nothing asks for it now",
-    ]
-    steady_flushed_ms: Annotated[float | None, "their median"]
     launch_bound: Annotated[
         bool | None, "wall time is over 1.1 × device time: the loop waits for the CPU"
     ]
@@ -470,7 +459,7 @@ class RunRecord:
     ]
     overlapped_s: Annotated[
         float | None,
-        "of one_time_s, what ran while others of its block paid theirs; null before schema 5",
+        "of one_time_s, what ran while others of its block paid theirs; null where unknown",
     ]
     build_s: Annotated[float | None, "making the workload"]
     cold_s: Annotated[float | None, "cold part"]
@@ -508,7 +497,7 @@ class RunRecord:
     os: Annotated[str, "operating system and kernel"]
     host: Annotated[str, "name of the machine that measured, and a mark of its boot"]
     slot: Annotated[str, "what measured: the GPU's UUID, else host and number of the slot"]
-    cpu_model: Annotated[str | None, "the processor's model; null before schema 4"]
+    cpu_model: Annotated[str | None, "the processor's model; null where unknown"]
     cpu_cores: Annotated[int, "CPU cores the trial's process might use"]
     pinned_cpus: Annotated[
         str | None, "those that its slot has to itself, as Linux lists them; null: not pinned"

@@ -114,7 +114,7 @@ def scanned(
 
 
 def joined(tables: list[pa.Table]) -> pa.Table:
-    """One table; what a file of an older schema lacks, within structs too, is null."""
+    """One table; columns that rows are older than, within structs too, are null."""
     every = [_nullable_schema().empty_table(), *tables]
     return pa.concat_tables(every, promote_options="default")
 

@@ -78,7 +78,7 @@ class Store:
         """
         files = {}
         for together in _by_sweep(records):
-            content = parquet.encode_few(to_table(together))
+            content = parquet.encode(to_table(together))
             path = parquet.file_name(_loose_stem(together), content)
             self.folder.write(path, content)
             files[path] = together
@@ -237,7 +237,7 @@ class Store:
 
     def _is_small(self, path: str) -> bool:
         try:
-            return parquet.rows(self.folder, path) < LARGE_PART
+            return bool(parquet.open_fragment(self.folder, path).count_rows() < LARGE_PART)
         except (TornFileError, FileNotFoundError):
             return False
 

@@ -87,8 +87,6 @@ def local_ray(
     slots: int,
     gpus: int = 0,
     gpu_uuids: Sequence[str] = (),
-    scratch: Path | None = None,
-    log_to_driver: bool = False,
     dashboard: bool = False,
 ) -> Iterator[LocalRay]:
     """Start a Ray with `slots` CPUs and `gpus` GPUs and connect this process to it for the block.
@@ -96,8 +94,7 @@ def local_ray(
     `gpu_uuids`: what CUDA_VISIBLE_DEVICES is to show its workers, one GPU or slice (MIG) each; as it is
     in this process where not told. A slice has no number, and of a UUID nobody doubts whose it is.
     `dashboard`: with its job server, on the loopback too.
-    Its folder is made in `scratch` or, if that name is too long for sockets in it, among the
-    system's temporary files. Must be entered in a thread that lives as long as the block: Linux
+    Its folder is among the system's temporary files. Must be entered in a thread that lives as long as the block: Linux
     ends Ray with the thread that started it. Raises LocalRayError.
     """
     import ray
@@ -107,19 +104,19 @@ def local_ray(
     if ray.is_initialized():
         raise LocalRayError("this process is connected to a Ray already: call ray.shutdown() first")
     with ExitStack() as stack:
-        folder = stack.enter_context(_folder(scratch))
+        folder = stack.enter_context(_folder())
         settings = {**SETTINGS, "RAY_AUTH_TOKEN_PATH": str(_write_token(folder))}
         if gpu_uuids:
             settings["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_uuids)
         stack.enter_context(_ray_reads(settings))
-        address = stack.enter_context(_started(slots, gpus, folder, log_to_driver, dashboard))
+        address = stack.enter_context(_started(slots, gpus, folder, dashboard))
         yield LocalRay(address=address, environment=settings, folder=folder)
 
 
 @contextmanager
-def _folder(scratch: Path | None) -> Iterator[Path]:
+def _folder() -> Iterator[Path]:
     """A folder, and the janitor that removes it when we are done or dead."""
-    parent = _parent(scratch)
+    parent = _parent()
     _remove_abandoned(parent)
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
     # -I -S: without site-packages it starts in 20 ms.
@@ -145,12 +142,10 @@ def _remove_abandoned(parent: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _parent(scratch: Path | None) -> Path:
-    wanted = [scratch.absolute()] if scratch is not None else []
-    for parent in (*wanted, Path(tempfile.gettempdir())):
-        if len(os.fsencode(parent)) <= MAX_PARENT_BYTES:
-            return parent
-    return Path("/tmp")
+def _parent() -> Path:
+    """The system's folder of temporary files, where sockets fit in its name."""
+    usual = Path(tempfile.gettempdir())
+    return usual if len(os.fsencode(usual)) <= MAX_PARENT_BYTES else Path("/tmp")
 
 
 def _write_token(folder: Path) -> Path:
@@ -209,8 +204,8 @@ def _sigterm_kept() -> Iterator[None]:
 
 
 @contextmanager
-def _with_less_beside(*, dashboard: bool, log_to_driver: bool) -> Iterator[None]:
-    """Ray starts no autoscaler, and neither log monitor nor dashboard that nobody reads: what runs beside our
+def _with_less_beside(*, dashboard: bool) -> Iterator[None]:
+    """Ray starts no autoscaler, no log monitor, and no dashboard that nobody reads: what runs beside our
     measurements costs them, and each takes a second to start. All Rays' agents listen on port 52365 unasked;
     of two on a machine only the first would take jobs.
     """
@@ -220,7 +215,7 @@ def _with_less_beside(*, dashboard: bool, log_to_driver: bool) -> Iterator[None]
     params = partial(
         parameter.RayParams,
         dashboard_agent_listen_port=0,
-        include_log_monitor=log_to_driver,  # type: ignore[arg-type]  # they call a flag a text
+        include_log_monitor=False,  # type: ignore[arg-type]  # they call a flag a text
         no_monitor=True,
     )
     parameter.RayParams = params  # type: ignore[assignment,misc]
@@ -233,17 +228,12 @@ def _with_less_beside(*, dashboard: bool, log_to_driver: bool) -> Iterator[None]
 
 
 @contextmanager
-def _started(
-    slots: int, gpus: int, folder: Path, log_to_driver: bool, dashboard: bool
-) -> Iterator[str]:
+def _started(slots: int, gpus: int, folder: Path, dashboard: bool) -> Iterator[str]:
     import ray
 
     try:
-        with (
-            _sigterm_kept(),
-            _with_less_beside(dashboard=dashboard, log_to_driver=log_to_driver),
-        ):
-            address = _init(slots, gpus, folder, log_to_driver, dashboard)
+        with _sigterm_kept(), _with_less_beside(dashboard=dashboard):
+            address = _init(slots, gpus, folder, dashboard)
         yield address
     finally:
         ray.shutdown()
@@ -254,7 +244,7 @@ def _give_up() -> None:
     os._exit(1)  # nothing else ends what the main thread waits for in Ray
 
 
-def _init(slots: int, gpus: int, folder: Path, log_to_driver: bool, dashboard: bool) -> str:
+def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> str:
     import ray
     from ray._private.utils import write_ray_address
 
@@ -266,7 +256,7 @@ def _init(slots: int, gpus: int, folder: Path, log_to_driver: bool, dashboard: b
             object_store_memory=OBJECT_STORE_BYTES,
             include_dashboard=dashboard,
             dashboard_host="127.0.0.1",
-            log_to_driver=log_to_driver,
+            log_to_driver=False,
             logging_level=logging.WARNING,
             _node_ip_address="127.0.0.1",
             _temp_dir=str(

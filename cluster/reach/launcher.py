@@ -10,6 +10,7 @@ import difflib
 import os
 import re
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -96,7 +97,7 @@ def tunnel(file: Path, *, timeout_s: float = TUNNEL_S) -> Iterator[str]:
         _wait_for(port, process, timeout_s)
         yield f"127.0.0.1:{port}"
     finally:
-        _end(process)
+        end_group(process, 5)
 
 
 def _ray(*words: str, log: Path) -> None:
@@ -143,14 +144,14 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], timeout_s: float) -> 
     raise ClusterError(f"no tunnel to the head after {timeout_s:.0f} s")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """With the ssh that it started."""
+def end_group(process: subprocess.Popen[Any], patience_s: float) -> None:
+    """A process that leads a group, with all that it started."""
     if process.poll() is None:
-        os.killpg(process.pid, 15)
+        os.killpg(process.pid, signal.SIGTERM)
         try:
-            process.wait(5)
+            process.wait(patience_s)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     if process.stdout is not None:
         process.stdout.close()

@@ -29,7 +29,7 @@ def records_page() -> str:
         "In SQL a row also has `config`, a struct of its settings: "
         + ", ".join(f"`{name}`" for name in settings())
         + ".",
-        "In rows of an older schema a setting that the schema lacked has the value that was in force.",
+        "Rows of an older schema have the usual value of a setting or an axis that came later.",
     ]
     return "\n".join(lines) + "\n"
 

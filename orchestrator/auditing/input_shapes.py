@@ -1,8 +1,8 @@
 """The shapes that a script's model was called with, as the file of the regime `listed` and a suite that names it."""
 
 import os
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -54,32 +54,20 @@ def _inputs(model: Model) -> Inputs | None:
         "training" if any(each.training for each in model.shapes) else "inference"
     )
     calls = {each.shape: getattr(each, direction) for each in model.shapes}
-    all_counts = Counter({shape: count for shape, count in calls.items() if count})
-    fitting = Counter({s: n for s, n in all_counts.items() if len(s) <= MOST_SIZES and 0 not in s})
-    if not fitting:
+    by_kind: dict[tuple[int, int | None], Counter[Sizes]] = defaultdict(Counter)
+    for shape, count in calls.items():  # those of one file have as many sizes and channels
+        if count and len(shape) <= MOST_SIZES and 0 not in shape:
+            by_kind[len(shape), named_sizes(shape).get("channels")][shape] = count
+    if not by_kind:
         return None
-    kind = _most_frequent_kind(fitting)
-    counts = Counter({shape: n for shape, n in fitting.items() if _kind(shape) == kind})
-    listed = counts.most_common(MOST_ROWS)
+    listed = max(by_kind.values(), key=Counter.total).most_common(MOST_ROWS)
     return Inputs(
         model=model,
         direction=direction,
         usual=listed[0][0],
         counts=tuple(listed),
-        left_out=all_counts.total() - sum(count for _, count in listed),
+        left_out=sum(calls.values()) - sum(count for _, count in listed),
     )
-
-
-def _kind(shape: Sizes) -> tuple[int, int | None]:
-    """Shapes of one file have as many sizes, and as many channels."""
-    return len(shape), named_sizes(shape).get("channels")
-
-
-def _most_frequent_kind(counts: Mapping[Sizes, int]) -> tuple[int, int | None]:
-    kinds: Counter[tuple[int, int | None]] = Counter()
-    for shape, count in counts.items():
-        kinds[_kind(shape)] += count
-    return kinds.most_common(1)[0][0]
 
 
 def shapes_text(inputs: Inputs, script: str) -> str:
@@ -102,19 +90,17 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
     workload = _workload(inputs.model, Path.cwd())
     if workload is None:
         return None
-    cell = CommentedMap(workload=workload, input=sizes_text(inputs.usual))
-    listed = CommentedMap(listed={"file": shapes.name})
-    listed.fa.set_flow_style()
-    cell["regime"] = listed
+    regime = CommentedMap(listed={"file": shapes.name})
+    regime.fa.set_flow_style()
+    cell = CommentedMap(workload=workload, input=sizes_text(inputs.usual), regime=regime)
     cell["direction"] = inputs.direction
     has_loss = inputs.model.own_loss and inputs.direction == "training"
     model = {"inputs": inputs.given()[0], "loss": "own" if has_loss else None}
     if any(model.values()):
         cell["model"] = {key: value for key, value in model.items() if value}
-    usual = _usual(findings.convolutions)
-    if usual is not None:
-        precision = _precision(usual)
-        if precision is not None:
+    if findings.convolutions:
+        usual = max(findings.convolutions, key=lambda each: each.calls)
+        if precision := _precision(usual):
             cell["precision"] = precision
         cell["layout"] = usual.memory_format
     head = [f"{WRITTEN_BY_US}: {inputs.model.name} with the shapes in {shapes.name}"]
@@ -157,10 +143,6 @@ def _workload(model: Model, folder: Path) -> str | None:
     if model.module != MAIN:
         return f"{model.module}:{model.name}"
     return f"{model.file}:{model.name}" if model.file else None
-
-
-def _usual(convolutions: Sequence[Convolution]) -> Convolution | None:
-    return max(convolutions, key=lambda each: each.calls, default=None)
 
 
 def _precision(usual: Convolution) -> str | None:

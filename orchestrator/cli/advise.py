@@ -1,5 +1,6 @@
 """`sweep advise`, `sweep freeze` and `sweep try`."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -27,11 +28,8 @@ def advise(options: AdviseOptions) -> None:
     if not options.from_store:
         stand_by(lost=UNFINISHED)
     from cudnn_sweep.orchestrator.launching.advising import advise as measure_and_tell
-    from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-    from cudnn_sweep.orchestrator.showing.say import console_here
 
-    console = console_here(stderr=options.format != "text")
-    failing.leave(measure_and_tell(options, console, ThisMachine(), console_here()))
+    _run(measure_and_tell, options)
 
 
 def freeze(options: FreezeOptions) -> None:
@@ -46,11 +44,8 @@ def freeze(options: FreezeOptions) -> None:
     """
     stand_by(lost=UNFINISHED)
     from cudnn_sweep.orchestrator.freezing.freeze import freeze as find_and_tell
-    from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-    from cudnn_sweep.orchestrator.showing.say import console_here
 
-    console = console_here(stderr=options.format != "text")
-    failing.leave(find_and_tell(options, console, ThisMachine(), console_here()))
+    _run(find_and_tell, options)
 
 
 def try_(options: StepOptions, json: Annotated[bool, "Print the answer as JSON."] = False) -> None:
@@ -61,8 +56,14 @@ def try_(options: StepOptions, json: Annotated[bool, "Print the answer as JSON."
     """
     stand_by(lost=UNFINISHED)
     from cudnn_sweep.orchestrator.launching.advising import try_step
+
+    _run(try_step, AdviseOptions.to_try(options, "json" if json else "text"))
+
+
+def _run(measure: Callable[..., int], options: AdviseOptions) -> None:
+    """On this machine. Progress goes to standard error if the answer is for a program."""
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.showing.say import console_here
 
-    asked = AdviseOptions.to_try(options, "json" if json else "text")
-    failing.leave(try_step(asked, console_here(stderr=json), ThisMachine(), console_here()))
+    console = console_here(stderr=options.format != "text")
+    failing.leave(measure(options, console, ThisMachine(), console_here()))

@@ -156,12 +156,9 @@ def _ending(audited: "Audited") -> str:
     took = f"after {clock(findings.wall_s)}"
     if audited.ended == "limit":
         return f"{name} was ended at its limit {took}"
-    if audited.ended == "interrupt":
-        return f"{name} was interrupted {took}; {code}"
-    if audited.ended == "signal":
-        return f"{name} ended by a signal {took}; {code}"
     error = f" with {findings.error}" if findings.error else ""
-    return f"{name} ended{error} {took}; {code}"
+    ways = {"interrupt": "was interrupted", "signal": "ended by a signal"}
+    return f"{name} {ways.get(audited.ended, f'ended{error}')} {took}; {code}"
 
 
 def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]) -> list[str]:

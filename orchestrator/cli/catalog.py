@@ -4,6 +4,7 @@ import json as json_format
 from collections.abc import Iterable
 from dataclasses import fields
 from importlib.resources import files
+from itertools import takewhile
 from typing import Annotated, Literal
 
 import typer
@@ -123,12 +124,8 @@ def _print(heads: tuple[str, str, str], rows: Iterable[tuple[str, str, str]]) ->
 
 
 def _first_sentence(text: str) -> str:
-    comment: list[str] = []
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            break
-        comment.append(line.removeprefix("#").strip())
-    return _summary(" ".join(comment))
+    comment = takewhile(lambda line: line.startswith("#"), text.splitlines())
+    return _summary(" ".join(line.removeprefix("#").strip() for line in comment))
 
 
 def _summary(text: str | None) -> str:

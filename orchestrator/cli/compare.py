@@ -28,9 +28,6 @@ def compare(
     format: Annotated[Format, "Format of the rows."] = "table",
     json: Annotated[bool, "Short for --format json."] = False,
     min_effect: Annotated[float, "The smallest relative difference that counts."] = MIN_EFFECT,
-    candidates: Annotated[
-        str | None, "Versions that you could try next, such as 2.9.1,2.10.0."
-    ] = None,
     sweep_id: Annotated[
         str | None, "Only this sweep, or those that a pattern matches (night-*)."
     ] = None,
@@ -45,7 +42,7 @@ def compare(
         "Exit code 6 if the wall or device time of a cell has this verdict, 3 if no cell compares.",
     ] = None,
 ) -> None:
-    """Compare two sides of the results, and suggest which version to try next.
+    """Compare two sides of the results.
 
     A side is a sweep_id, a version (of torch, cuDNN, the driver or this program), a software_hash, a
     GPU's model or UUID, or a date (UTC). If that is ambiguous, write KIND=NAME, such as torch=2.11.0. Trials of
@@ -53,20 +50,18 @@ def compare(
     """
     from cudnn_sweep.analysis.answering.marked import marked_columns
     from cudnn_sweep.analysis.comparing.comparison import compare as compare_sides
-    from cudnn_sweep.analysis.comparing.comparison import read_candidates
     from cudnn_sweep.analysis.errors import QueryError
 
     format = "json" if json else format
     if format == "parquet":
         raise QueryError("--format: found parquet, allowed are table, csv, json, markdown")
-    named = read_candidates(candidates or "")
     with asking(open_results(results, reference=reference), sweep_id) as database:
         found = compare_sides(database, a, b, min_effect, where or ())
         marked = marked_columns(database, found.marked, found.rows)
     to_stderr = format not in FOR_PEOPLE
     typer.echo("\n".join(_head(found)) + "\n", err=to_stderr)
     deliver(found.rows, format, None, marked)
-    typer.echo("\n" + "\n".join(_end(found, named)), err=to_stderr)
+    typer.echo("\n" + "\n".join(_end(found)), err=to_stderr)
     if fail_on and not found.rows.num_rows:
         raise typer.Exit(NOTHING)
     if fail_on in found.counts() | found.counts("device_verdict"):
@@ -82,12 +77,9 @@ def _head(found: "Comparison") -> list[str]:
     ]
 
 
-def _end(found: "Comparison", candidates: list[str]) -> list[str]:
-    from cudnn_sweep.analysis.comparing.comparison import suggestion
-
+def _end(found: "Comparison") -> list[str]:
     if not found.rows.num_rows:
         return ["No cell and config was measured on both sides."]
-    line = suggestion(found, candidates)
     lines = [
         f"A side has several versions of {part}, each with rows of its own. To compare two add "
         + " ".join(f"--where {part}={version}" for version in versions)
@@ -98,7 +90,7 @@ def _end(found: "Comparison", candidates: list[str]) -> list[str]:
     lines.append(f"{found.cells} {what}{in_rows}: {_counted(found.counts())}.")
     if device := found.counts("device_verdict"):
         lines.append(f"By device time: {_counted(device)}.")
-    return [*lines, *([line] if line else [])]
+    return lines
 
 
 def _counted(counts: dict[str, int]) -> str:

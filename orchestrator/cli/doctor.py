@@ -13,7 +13,7 @@ from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from cudnn_sweep.orchestrator.doctor.check import Check
+    from cudnn_sweep.orchestrator.doctor.checks import Check
 
 PLAIN_WIDTH = 100  # columns where the output is no terminal
 STATE_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
@@ -45,21 +45,16 @@ def doctor(
     code 0: no problem, perhaps warnings. 1: a problem.
     """
     from cudnn_sweep.orchestrator.cli.failing import leave
-    from cudnn_sweep.orchestrator.doctor.check import worst
-    from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
+    from cudnn_sweep.orchestrator.doctor.checks import worst
+    from cudnn_sweep.orchestrator.doctor.examine import examine
     from cudnn_sweep.orchestrator.planning.spec import results_of_the_launch_file
     from cudnn_sweep.orchestrator.showing.say import console_here, say
 
     console = console_here(plain_width=PLAIN_WIDTH)
     checks: list[Check] = []
-    options = DoctorOptions(
-        results=results or results_of_the_launch_file(),
-        telemetry=telemetry,
-        quick=quick,
-        self_test_s=seconds,
-    )
+    location = results or results_of_the_launch_file()
     with nullcontext() if json else console.status("looking", refresh_per_second=REFRESHES_PER_S):
-        for check in examine(options):
+        for check in examine(location, seconds, telemetry, quick=quick):
             checks.append(check)
             if not json:
                 console.print(_drawn(check, console.width), highlight=False)

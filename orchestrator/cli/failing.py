@@ -27,7 +27,6 @@ from cudnn_sweep.orchestrator.cli.standing_by import (
 from cudnn_sweep.orchestrator.errors import (
     OrchestratorError,
     OutputError,
-    SpecError,
     UnfinishedError,
 )
 from cudnn_sweep.workloads.errors import WorkloadError
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
 USAGE = 2
-OF_CLUSTERS = ("attach", "stop", "pull", "down")  # commands, once without that word
 AGAIN_S = 0.1  # by then the finalizer has ended in which Python dropped an interrupt
 MISTAKES = (AnalysisError, ClusterError, OrchestratorError, WorkloadError)
 
@@ -47,11 +45,6 @@ class Commands(Group):
     def invoke(self, ctx: Any) -> Any:  # the class of it has no public name
         with mistakes_exit():
             return super().invoke(ctx)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name in OF_CLUSTERS:
-            raise SpecError(f"`sweep {cmd_name}` is now `sweep cluster {cmd_name}`")
-        return super().get_command(ctx, cmd_name)
 
 
 @contextmanager

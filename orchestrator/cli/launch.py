@@ -20,8 +20,6 @@ def launch(options: LaunchOptions) -> None:
         raise typer.BadParameter(
             "--at needs --manifest; on this machine use `sweep schedule install`"
         )
-    if options.try_ and not options.dry_run:
-        raise typer.BadParameter("--try needs --dry-run")
     if options.ask and not options.dry_run:
         raise typer.BadParameter("--ask needs --dry-run")
     if options.json and not is_run:
@@ -45,7 +43,7 @@ def launch(options: LaunchOptions) -> None:
     )
     if options.manifest:
         from cudnn_sweep.orchestrator.remote.manifest import manifest
-        from cudnn_sweep.orchestrator.schedule.entry import parse_time
+        from cudnn_sweep.orchestrator.schedule.schedule import parse_time
 
         typer.echo(manifest(options, parse_time(options.at) if options.at else None), nl=False)
         return

@@ -1,10 +1,9 @@
 """`sweep nightly`, and `sweep schedule`: a launch file's night every day, by systemd or cron."""
 
-import json as json_format
 import os
 import sys
 import traceback
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -82,21 +81,17 @@ def install(
     Uses a timer of systemd's user manager if one answers, else the crontab.
     """
     from cudnn_sweep.orchestrator.schedule import schedule as schedules
-    from cudnn_sweep.orchestrator.schedule.entry import Entry, absolute, parse_time
 
     if cron and systemd:
         raise typer.BadParameter("--cron and --systemd cannot be combined")
     by = schedules.CRON if cron else schedules.SYSTEMD if systemd else None
-    launch_file = absolute(file)
-    time = parse_time(at)
-    entry = Entry(
-        launch_file=launch_file, program=_program(), at=time, log=schedules.log_of(launch_file)
-    )
+    launch_file, time = schedules.absolute(file), schedules.parse_time(at)
+    entry = schedules.Entry(launch_file=launch_file, program=_program(), at=time)
     hints = schedules.check(launch_file)
     if not (dry_run and by):
         by = schedules.choose(by)
     if dry_run:
-        typer.echo(schedules.preview(entry, by))
+        typer.echo(entry.text(by))
     else:
         schedules.install(entry, by)
         show(file)
@@ -107,24 +102,12 @@ def install(
 
 @schedule.command(cls=Command)
 @spelled
-def show(
-    file: File = Path("cluster.yaml"),
-    json: Annotated[bool, "Print the schedule as JSON."] = False,
-) -> None:
+def show(file: File = Path("cluster.yaml")) -> None:
     """Show when FILE's next night starts, and the entry that starts it."""
-    from cudnn_sweep.orchestrator.schedule.entry import absolute
-    from cudnn_sweep.orchestrator.schedule.schedule import find, log_of
+    from cudnn_sweep.orchestrator.schedule.schedule import absolute, find, log_of
 
     launch_file = absolute(file)
     found, log = find(launch_file), log_of(launch_file)
-    if json:
-        content = {
-            "file": str(launch_file),
-            "log": str(log),
-            "schedules": [asdict(each) for each in found],
-        }
-        typer.echo(json_format.dumps(content, indent=2))
-        return
     if not found:
         typer.echo(f"Nothing is scheduled for {launch_file}.")
     for scheduled in found:
@@ -140,9 +123,8 @@ def show(
 def remove(file: File = Path("cluster.yaml")) -> None:
     """Remove FILE's schedule. A running night continues, and the log stays."""
     from cudnn_sweep.orchestrator.schedule import schedule as schedules
-    from cudnn_sweep.orchestrator.schedule.entry import absolute
 
-    launch_file = absolute(file)
+    launch_file = schedules.absolute(file)
     names = schedules.remove(launch_file)
     if names:
         typer.echo(f"Removed from {' and '.join(names)}: {launch_file}.")

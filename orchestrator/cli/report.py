@@ -30,10 +30,6 @@ def report(
     sweep_id: Annotated[
         str | None, "Only this sweep, or those that a pattern matches (night-*). Default: all."
     ] = None,
-    against: Annotated[
-        str | None,
-        "Set this sweep beside that of --sweep-id, or beside the last one: where did times change?",
-    ] = None,
     field: Annotated[
         str | None, "Compare only this setting. Default: every stored contrast."
     ] = None,
@@ -71,7 +67,7 @@ def report(
     Charts need an extra: pip install 'cudnn-sweep\[report]'. Markdown and JSON do not need it.
     """
     from cudnn_sweep.analysis.answering.contrast import Contrast, stored_contrasts
-    from cudnn_sweep.analysis.report.content import gather, gather_two
+    from cudnn_sweep.analysis.report.content import gather
     from cudnn_sweep.analysis.report.delivery import export_charts
     from cudnn_sweep.analysis.report.payload import payload
 
@@ -80,8 +76,6 @@ def report(
     given = {name: value for name, value in job.items() if value is not None}
     if {"steps", "hours"} <= set(given):
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
-    if against and (field or page):
-        raise typer.BadParameter("not with --field or --page", param_hint="--against")
     if page is not None:
         shape = "json" if json else format
         _write_page(page, asked, sweep_id, given, shape, output)
@@ -96,11 +90,7 @@ def report(
         if field
         else [each for each in stored if not each.is_twins] or stored
     )
-    content = (
-        gather_two(store, asked, against, sweep_id, min_effect)
-        if against
-        else gather(store, asked, sweep_id, contrasts, min_effect)
-    )
+    content = gather(store, asked, sweep_id, contrasts, min_effect)
     warn_of(content.torn_files)
     found = payload(content)
     if charts:

@@ -29,7 +29,7 @@ NO_ANSWER_S = 60.0  # a network disk whose server starts again is often back by 
 LOOK_S = 10.0  # a look takes some milliseconds of a core that may be measuring
 SERVER = "cudnn_sweep.orchestrator.process.server"
 NAMES = {  # by what the command line holds
-    "ray::GroupRecorder": "the recorder",
+    "ray::Recorder": "the recorder",
     "ray::SlotGate": "what starts all slots at once",
     "ray::ResourceTrainable": "a slot",
     "raylet/raylet": "Ray's raylet",

@@ -21,7 +21,6 @@ from cudnn_sweep.orchestrator.planning.spelling import program
 
 if TYPE_CHECKING:
     from cudnn_sweep.workloads.measuring.tracing import Trace, TraceRequest
-    from cudnn_sweep.workloads.problem import Shape
 
 TIMEOUT_S = 600.0  # a large model's first pass on a few CPU cores takes minutes
 
@@ -86,7 +85,7 @@ def _request(
     layout: str,
     direction: Direction,
 ) -> "TraceRequest":
-    from cudnn_sweep.orchestrator.launching.one_step import read_inputs
+    from cudnn_sweep.orchestrator.launching.one_step import read_inputs, read_sizes
     from cudnn_sweep.workloads.layout import check_layout
     from cudnn_sweep.workloads.measuring.tracing import TraceRequest
     from cudnn_sweep.workloads.models.inputs import as_json
@@ -97,7 +96,7 @@ def _request(
         raise typer.BadParameter(
             f"found {model!r}, allowed: package.module:name or file.py:name", param_hint="MODEL"
         )
-    shapes = [_sizes(text) for text in sizes]
+    shapes = [read_sizes(text) for text in sizes]
     if len(shapes) > 1:
         tensors = ", ".join(f"{{shape: {list(shape)}}}" for shape in shapes)
         raise typer.BadParameter(
@@ -113,15 +112,6 @@ def _request(
         layout=check_layout(layout),
         direction=direction,
     )
-
-
-def _sizes(text: str) -> "Shape":
-    from cudnn_sweep.workloads.problem import none_empty, parse_sizes
-
-    try:
-        return none_empty(parse_sizes(text))
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--input") from error
 
 
 def _suite_file(request: "TraceRequest", output: Path | None, force: bool) -> Path:

@@ -3,13 +3,11 @@
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
-from typing import Literal
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
@@ -17,9 +15,7 @@ from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.analysis.words import clock, percent
 from cudnn_sweep.cluster.errors import LocalRayError
-from cudnn_sweep.orchestrator.doctor.check import Check
-from cudnn_sweep.orchestrator.doctor.gpu_checks import check_gpus
-from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
+from cudnn_sweep.orchestrator.doctor.checks import Check, check_gpus, check_storage
 from cudnn_sweep.orchestrator.errors import ServerError, SweepBusyError
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan
@@ -64,7 +60,7 @@ def check_pairs(machine: Survey, telemetry: MonitorKind, seconds: float) -> Iter
         yield Check(name="self-test", state="problem", found=str(error), advice=advice)
     else:
         yield from _failures(records)
-        compared = [check_comparison(comparison) for comparison in comparisons(found)]
+        compared = [check for each in found for check in check_pair(each)]
         yield from compared
         if not compared and all(record.status == "ok" for record in records):
             yield Check(
@@ -132,67 +128,47 @@ def _doubts(records: list[RunRecord]) -> Iterator[Check]:
             yield Check(name="self-test, GPU", state="warning", found=found, advice=advice)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
-    """Two equal configs by one clock; `ratio` with its 95% interval."""
-
-    clock: Literal["wall", "device"]
-    pairs: int
-    ratio: float
-    low: float | None
-    high: float | None
-    verdict: str | None
-    """What the statistics say of it."""
+def check_pair(seen: Verdict) -> Iterator[Check]:
+    """In plain words, by either clock. That two equal configs differ is a problem: nothing here can be believed."""
+    interval = (seen.ratio, seen.ratio_low, seen.ratio_high)
+    device = (seen.device_ratio, seen.device_ratio_low, seen.device_ratio_high)
+    yield from _compared("wall", seen.blocks, *interval, seen.wall_statistical_verdict)
+    yield from _compared("device", seen.blocks, *device, seen.device_statistical_verdict)
 
 
-def comparisons(found: list[Verdict]) -> Iterator[Comparison]:
-    for verdict in found:
-        if verdict.ratio is not None:
-            yield Comparison(
-                clock="wall",
-                pairs=verdict.blocks,
-                ratio=verdict.ratio,
-                low=verdict.ratio_low,
-                high=verdict.ratio_high,
-                verdict=verdict.wall_statistical_verdict,
-            )
-        if verdict.device_ratio is not None:
-            yield Comparison(
-                clock="device",
-                pairs=verdict.blocks,
-                ratio=verdict.device_ratio,
-                low=verdict.device_ratio_low,
-                high=verdict.device_ratio_high,
-                verdict=verdict.device_statistical_verdict,
-            )
-
-
-def check_comparison(seen: Comparison) -> Check:
-    """In plain words. That two equal configs differ is a problem: nothing here can be believed."""
-    name = f"self-test, {seen.clock}"
-    apart = f"two identical configs differ by {percent(abs(seen.ratio - 1), 1)}"
-    if seen.pairs < 2 or seen.low is None or seen.high is None:
+def _compared(
+    clock: str,
+    pairs: int,
+    ratio: float | None,
+    low: float | None,
+    high: float | None,
+    verdict: str | None,
+) -> Iterator[Check]:
+    if ratio is None:
+        return
+    name = f"self-test, {clock}"
+    apart = f"two identical configs differ by {percent(abs(ratio - 1), 1)}"
+    if pairs < 2 or low is None or high is None:
         found, advice = f"{apart} in a single pair, too few to judge", "give it more --seconds"
-        return Check(name=name, state="warning", found=found, advice=advice)
-    found = (
-        f"{apart} (95% interval {percent(seen.low - 1, 1, '+')} to {percent(seen.high - 1, 1, '+')}) "
-        f"over {seen.pairs} pairs: "
-    )
-    effect = percent(MIN_EFFECT)
-    if seen.verdict == "equivalent":
-        return Check(name=name, found=f"{found}differences of {effect} can be detected here")
-    if seen.verdict == "inconclusive":
+        yield Check(name=name, state="warning", found=found, advice=advice)
+        return
+    interval = f"(95% interval {percent(low - 1, 1, '+')} to {percent(high - 1, 1, '+')})"
+    found, effect = f"{apart} {interval} over {pairs} pairs: ", percent(MIN_EFFECT)
+    if verdict == "equivalent":
+        yield Check(name=name, found=f"{found}differences of {effect} can be detected here")
+    elif verdict == "inconclusive":
         found += f"differences of {effect} cannot be detected here"
         advice = "end other programs on this machine and run this again; otherwise a sweep needs "
-        needed = _pairs_needed(seen.pairs, seen.low, seen.high)
+        needed = _pairs_needed(pairs, low, high)
         advice += f"about `replicates: {needed}`" if needed <= MANY else f"over {MANY} replicates"
-        return Check(name=name, state="warning", found=found, advice=advice)
-    found += "more than chance, although nothing differs"
-    advice = (
-        "find what changes from process to process (other programs, clocks, memory that runs out) "
-        "and run this again; until then trust no verdict of this machine"
-    )
-    return Check(name=name, state="problem", found=found, advice=advice)
+        yield Check(name=name, state="warning", found=found, advice=advice)
+    else:
+        found += "more than chance, although nothing differs"
+        advice = (
+            "find what changes from process to process (other programs, clocks, memory that runs out) "
+            "and run this again; until then trust no verdict of this machine"
+        )
+        yield Check(name=name, state="problem", found=found, advice=advice)
 
 
 def _pairs_needed(pairs: int, low: float, high: float) -> int:
@@ -201,55 +177,31 @@ def _pairs_needed(pairs: int, low: float, high: float) -> int:
     return math.ceil(pairs * max(times**2, 2.0))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DoctorOptions:
-    results: str
-    """Folder or URL that must take records."""
-    self_test_s: float
-    telemetry: MonitorKind = "nvml"
-    quick: bool = False
-    """Leave out what takes its time: Ray's start and the self-test."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Probes:
-    survey: Callable[[], Survey]
-    """Raises ServerError."""
-    ray: Callable[[], float]
-    """Starts and ends one, in so many seconds. Raises LocalRayError."""
-    pairs: Callable[[Survey, MonitorKind, float], Iterator[Check]] = check_pairs
-
-
 def look_at_this_machine() -> Survey:
     """Torch and CUDA are looked at in a process that is thrown away, never in this one."""
     with ForkServer(survey_only=True) as server:
         return survey(server, [])
 
 
-def start_and_end_ray() -> float:
-    from cudnn_sweep.cluster.local.local_ray import probe_ray
-
-    return probe_ray()
-
-
-THIS_MACHINE = Probes(survey=look_at_this_machine, ray=start_and_end_ray)
-
-
-def examine(options: DoctorOptions, probes: Probes = THIS_MACHINE) -> Iterator[Check]:
-    """One check after the other, each as soon as it is done."""
+def examine(
+    results: str, self_test_s: float, telemetry: MonitorKind = "nvml", *, quick: bool = False
+) -> Iterator[Check]:
+    """One check after the other, each as soon as it is done. `results`: folder or URL that must take records.
+    `quick`: leave out what takes its time, Ray's start and the self-test.
+    """
     yield _cpu()
     machine: Survey | ServerError
     try:
-        machine = probes.survey()
+        machine = look_at_this_machine()
     except ServerError as error:
         machine = error
     yield _torch(machine)
     if isinstance(machine, Survey):
-        yield from check_gpus(machine, options.telemetry)
-    yield from check_storage(options.results)
-    yield _ray(None if options.quick else probes.ray)
-    if isinstance(machine, Survey) and not options.quick:
-        yield from probes.pairs(machine, options.telemetry, options.self_test_s)
+        yield from check_gpus(machine, telemetry)
+    yield from check_storage(results)
+    yield _ray(quick)
+    if isinstance(machine, Survey) and not quick:
+        yield from check_pairs(machine, telemetry, self_test_s)
 
 
 def _cpu() -> Check:
@@ -270,15 +222,15 @@ def _torch(machine: Survey | ServerError) -> Check:
     )
 
 
-def _ray(probe: Callable[[], float] | None) -> Check:
+def _ray(quick: bool) -> Check:
     installed = version("ray")
-    if probe is None:
+    if quick:
         return Check(name="Ray", found=f"{installed}; not started (--quick)")
+    from cudnn_sweep.cluster.local.local_ray import probe_ray
+
     try:
-        seconds = probe()
+        took = clock(probe_ray())
     except LocalRayError as error:
         advice = "check that no firewall blocks 127.0.0.1 and that TMPDIR has room, then try again"
         return Check(name="Ray", state="problem", found=f"{installed}: {error}", advice=advice)
-    return Check(
-        name="Ray", found=f"{installed}; started, ran a task and ended in {clock(seconds)}"
-    )
+    return Check(name="Ray", found=f"{installed}; started, ran a task and ended in {took}")

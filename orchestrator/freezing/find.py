@@ -38,9 +38,8 @@ class Operation:
 
     def ms(self, plan: str) -> float:
         """Of all its calls: by the median of what searches saw."""
-        if plan in self.timed_ms:
-            return self.calls * median_high(self.timed_ms[plan])
-        return self.calls * (UNTIMED * max(map(median_high, self.timed_ms.values()), default=0.0))
+        known = {each: median_high(times) for each, times in self.timed_ms.items()}
+        return self.calls * known.get(plan, UNTIMED * max(known.values(), default=0.0))
 
     @property
     def fastest(self) -> str:
@@ -75,63 +74,49 @@ class _Search:
     """Over sets of banned plans, each by a rule of its own."""
 
     def __init__(self, operations: Sequence[Operation], version: int) -> None:
-        self._plans = [each.plans for each in operations]
-        self._ms = [[each.ms(plan) for plan in each.plans] for each in operations]
-        self._rules = {
-            plan: Rule.against(plan, version) for each in operations for plan in each.plans
+        self._ms = [{plan: each.ms(plan) for plan in each.plans} for each in operations]
+        plans = {plan for times in self._ms for plan in times}
+        self._rules = {plan: Rule.against(plan, version) for plan in plans}
+        self._hits = {
+            ban: {plan for plan in plans if rule.bans(plan, version)}
+            for ban, rule in self._rules.items()
         }
-        self._hits: dict[str, dict[int, int]] = {}
-        """By plan that is banned: of each operation that it concerns the plans that go, as bits."""
-        for ban, rule in self._rules.items():
-            hits = {
-                number: sum(
-                    1 << at for at, plan in enumerate(each.plans) if rule.bans(plan, version)
-                )
-                for number, each in enumerate(operations)
-                if each.name == rule.operation
-            }
-            self._hits[ban] = {number: bits for number, bits in hits.items() if bits}
-        self.decided: dict[int, int] = {}
-        """Of operations that keep their plan: its place."""
+        self.decided: dict[int, str] = {}
+        """The plans of operations that keep theirs."""
 
     def rules(self, banned: set[str]) -> tuple[Rule, ...]:
         return tuple(sorted((self._rules[ban] for ban in banned), key=str))
 
     def cost(self, banned: set[str]) -> float:
-        return sum(self._cost(number, banned) for number in range(len(self._plans)))
+        gone = self._gone(banned)
+        return sum(self._cost(number, gone) for number in range(len(self._ms)))
 
-    def _cost(self, number: int, banned: set[str]) -> float:
-        gone = self._gone(number, banned)
-        first = (~gone & (gone + 1)).bit_length() - 1
-        if first == len(self._ms[number]) or self.decided.get(number, first) != first:
+    def _cost(self, number: int, gone: set[str]) -> float:
+        first = next((plan for plan in self._ms[number] if plan not in gone), None)
+        if first is None or self.decided.get(number, first) != first:
             return math.inf
         return self._ms[number][first]
 
-    def _gone(self, number: int, banned: set[str]) -> int:
-        bits = 0
-        for ban in banned:
-            bits |= self._hits[ban].get(number, 0)
-        return bits
+    def _gone(self, banned: set[str]) -> set[str]:
+        return set().union(*(self._hits[ban] for ban in banned))
 
-    def reaching(self, number: int, at: int, banned: set[str]) -> set[str] | None:
-        """These bans, changed so that an operation takes the plan at this place; None where none do."""
-        kept = {ban for ban in banned if not self._hits[ban].get(number, 0) >> at & 1}
-        gone = self._gone(number, kept)
-        ahead = {
-            plan for place, plan in enumerate(self._plans[number][:at]) if not gone >> place & 1
-        }
-        return None if self._gone(number, ahead) >> at & 1 else kept | ahead
+    def reaching(self, number: int, plan: str, banned: set[str]) -> set[str] | None:
+        """These bans, changed so that an operation takes this plan; None where none do."""
+        kept = {ban for ban in banned if plan not in self._hits[ban]}
+        before = set(itertools.takewhile(lambda each: each != plan, self._ms[number]))
+        ahead = before - self._gone(kept)
+        return None if plan in self._gone(ahead) else kept | ahead
 
     def improved(self, banned: set[str]) -> set[str]:
         """Step by step the change that saves most, until none saves anything that matters."""
         while True:
-            present = self.cost(banned)
+            present, gone = self.cost(banned), self._gone(banned)
             steps = [
                 reached
                 for number, times in enumerate(self._ms)
-                for at, ms in enumerate(times)
-                if ms < self._cost(number, banned)
-                and (reached := self.reaching(number, at, banned)) is not None
+                for plan, ms in times.items()
+                if ms < self._cost(number, gone)
+                and (reached := self.reaching(number, plan, banned)) is not None
             ]
             best = min(steps, key=self.cost, default=banned)
             if self.cost(best) > (1 - LEAST_GAIN) * present:
@@ -153,7 +138,6 @@ class Frozen:
     rules: tuple[Rule, ...]
     plans: tuple[str, ...]
     """Of each operation, as a process without a search took them under the rules."""
-    operations: int
     searched_ms: dict[str, float]
     """Of all operations by the searches' times: off, frozen, and each with its fastest plan."""
     cannot: tuple[str, ...]
@@ -201,7 +185,6 @@ def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen
         searched_ms={"off": off_ms, "frozen": choice.ms, "fastest": fastest_ms},
         rules=choice.rules,
         plans=tuple(plans),
-        operations=len(operations),
         cannot=tuple(cannot),
     )
 
@@ -291,10 +274,9 @@ def choose(
     search = _Search(operations, version)
     banned: set[str] = set()
     for number, plan in first:
-        at = operations[number].plans.index(plan)
-        if (reached := search.reaching(number, at, banned)) is not None:
+        if (reached := search.reaching(number, plan, banned)) is not None:
             banned = reached
-            search.decided[number] = at
+            search.decided[number] = plan
     banned = search.pruned(search.improved(banned))
     taken = tuple(each.taken(search.rules(banned), version) for each in operations)
     lost = tuple(

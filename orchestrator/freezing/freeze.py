@@ -83,10 +83,12 @@ def _freeze(
     with opened(planned, console) as probe:
         frozen = find_rules(probe, environment.cudnn or 0, lambda text: say(console, text))
     if not frozen.rules:
-        count = counted(frozen.operations, "convolution operation")
+        count = counted(len(frozen.plans), "convolution operation")
         return _nothing(options, out, f"without a search {count} take their fastest plans already")
     say(console, f"Comparing off, on and frozen, for at most {options.minutes:g} minutes.")
-    compared = _planned(options, planned, frozen.text)
+    suite, machine = suite_to_compare(options, frozen.text, options.float64), planned.machine
+    minutes, job = _minutes(options), options.job
+    compared = plan_step(options, suite, machine, suite_name=SUITE, minutes=minutes, job=job)
     ran = run_sweep(compared, place, console)
     sweep_id, file = ran.choice.sweep_id, str(options.file)
     answered = answered_of(options, ran.store, sweep_id, None)
@@ -95,7 +97,7 @@ def _freeze(
         return tell(options, answered, out)
     if kept.is_no_faster:
         return _nothing(options, out, "a step with what a search found is no faster than off")
-    kept = replace(kept, cannot=frozen.cannot, operations=frozen.operations)
+    kept = replace(kept, cannot=frozen.cannot, operations=len(frozen.plans))
     told = _provenance(options, environment, frozen, kept, sweep_id)
     options.file.write_text(as_json(frozen.rules, indent=1, frozen=told))
     say(console, f"\nWritten: {file}")
@@ -111,17 +113,6 @@ def _looked(options: FreezeOptions, errata: str | None, console: Console, place:
     if machine.environment.device != "cuda":
         raise SpecError("sweep freeze needs a GPU: what a search chooses is seen only there")
     return plan_step(options, suite, machine, suite_name=SUITE, minutes=_minutes(options))
-
-
-def _planned(options: FreezeOptions, looked: Planned, errata: str) -> Planned:
-    return plan_step(
-        options,
-        suite_to_compare(options, errata, options.float64),
-        looked.machine,
-        suite_name=SUITE,
-        minutes=_minutes(options),
-        job=options.job,
-    )
 
 
 def _minutes(options: FreezeOptions) -> float:

@@ -17,11 +17,11 @@ from cudnn_sweep.analysis.answering.advice import (
     Advice,
     advices,
     alternatives,
+    freezes,
     kernel_changes,
     rank_predictions,
     stored_cells,
 )
-from cudnn_sweep.analysis.answering.freezes import freezes
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.settings import as_text
 from cudnn_sweep.analysis.storing.store import Store, open_store
@@ -272,19 +272,21 @@ def _limit(store: Store, else_sweep_id: str, job: Job) -> Advice | None:
 
 def as_json(answered: Answered) -> dict[str, object]:
     """The rows of the question `advice`, and what stands beside them."""
-    advice, other = answered.advice, answered.other
+    advice, other, kept = answered.advice, answered.other, answered.kept
     return {
         "sweep_id": answered.sweep_id,
         "advice": answered.said,
         "setting": answered.setting,
         "lines": answered.lines,
-        "asked": None if advice is None else asdict(advice),
-        "other_start": None if other is None else asdict(other),
-        "frozen": None if answered.kept is None else asdict(answered.kept),
-        "limit": None if answered.limit is None else asdict(answered.limit),
-        "alternatives": [asdict(each) for each in answered.alternatives],
-        "kernels": [asdict(each) for each in answered.kernels],
-        "ranks": [asdict(each) for each in answered.ranks],
+        "asked": None if advice is None else vars(advice),
+        "other_start": None if other is None else vars(other),
+        "frozen": None
+        if kept is None
+        else asdict(kept) | {"advice": vars(kept.advice), "measured": vars(kept.measured)},
+        "limit": None if answered.limit is None else vars(answered.limit),
+        "alternatives": [vars(each) for each in answered.alternatives],
+        "kernels": [vars(each) for each in answered.kernels],
+        "ranks": [vars(each) for each in answered.ranks],
         "step_times_ms": answered.times_ms,
         "messages": sorted(set(answered.messages)),
         "again": answered.again,

@@ -10,17 +10,11 @@ from rich.console import Console
 
 from cudnn_sweep.cluster.launch_file import INSIDE, LaunchFile, no_launch_file, read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
-from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, SweepSpec
-from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
-from cudnn_sweep.orchestrator.recording.recorder import cause
 from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster, Inside, RunningCluster
 from cudnn_sweep.orchestrator.running.run_sweep import (
-    CELL_FAILED,
     DONE,
     Planned,
     Ran,
@@ -28,24 +22,10 @@ from cudnn_sweep.orchestrator.running.run_sweep import (
     run_sweep,
 )
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-from cudnn_sweep.orchestrator.showing.plan_text import cell_labels, print_part
-from cudnn_sweep.orchestrator.showing.say import say, warn
+from cudnn_sweep.orchestrator.showing.plan_text import print_part
+from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary, to_json
-from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.cells.suite import most_replicates
-from cudnn_sweep.workloads.survey import Survey
-from cudnn_sweep.workloads.warnings import ADVICE, OF_THE_CODE
-
-SHORT = {  # the one process of a cell that `--dry-run --try` starts
-    "cold_shapes": 3,
-    "open_cold_shapes": 2,
-    "warmup_s": 0.0,
-    "warmup_limit_s": 0.0,
-    "steady_budget_s": 0.01,
-    "device_budget_s": 0.0,
-    "open_steps": 2,
-    "calibrate": False,
-}
 
 
 class Destination(Protocol):
@@ -129,10 +109,7 @@ class Here:
         planned = plan_sweep(request, ThisMachine())
         tell_without_gpu(planned, console)
         print_planned(planned, console)
-        if not request.options.try_:
-            return DONE
-        plan = request.options.selection.part(planned.chosen)
-        return try_cells(plan, planned.machine, planned.preload, console)
+        return DONE
 
 
 KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
@@ -145,8 +122,8 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
 
 
 def print_planned(planned: Planned, console: Console) -> None:
-    selection, gpus = planned.request.options.selection, planned.machine.gpus
-    print_part(console, planned.chosen, selection, max(1, len(gpus)), gpu=bool(gpus))
+    options, gpus = planned.request.options, planned.machine.gpus
+    print_part(console, planned.chosen, options, max(1, len(gpus)), gpu=bool(gpus))
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:
@@ -159,41 +136,3 @@ def tell_without_gpu(planned: Planned, console: Console) -> None:
     line = "No GPU here: cuDNN's flags have no effect, so this only shows what a sweep does"
     more = f", in {few} blocks per cell instead of {usual}" if few < usual else ""
     say(console, f"{line}{more}.")
-
-
-def try_cells(plan: Plan, machine: Survey, preload: tuple[str, ...], console: Console) -> int:
-    """Nothing is stored. Returns the exit code: 4 where a cell's process did not end well."""
-    names = cell_labels(trial.cell for trial in plan.trials)
-    firsts = {trial.cell.cell_id: trial for trial in reversed(plan.trials)}
-    failed: dict[tuple[str, str], list[str]] = {}
-    messages: dict[tuple[str, str], str] = {}
-    with (
-        measuring_lock(machine.gpu_uuids or ["cpu"]),
-        ForkServer(preload=preload, gpu_uuids=machine.gpu_uuids[:1]) as server,
-    ):
-        for trial in reversed(firsts.values()):
-            request = TrialRequest(
-                cell=trial.cell,
-                config=trial.config,
-                measure=plan.measure.model_copy(update=SHORT),
-                seed=trial.seed,
-                compute_cache=None,
-            )
-            limits = {"host_memory_limit_mib": plan.measure.host_memory_limit_mib}
-            job = Request(job=TrialJob(trial=request), timeout_s=plan.measure.timeout_s, **limits)
-            outcome = server.run(job)
-            if outcome.status != "ok":
-                key = cause(outcome.status, outcome.message or "")
-                messages.setdefault(key, outcome.message or "")
-                failed.setdefault(key, []).append(names[trial.cell.cell_id])
-            measured = outcome.reply and outcome.reply.measured
-            for name in (measured and measured.telemetry.warnings) or ():
-                if name in OF_THE_CODE:
-                    warn(console, f"{names[trial.cell.cell_id]}: {name}: {ADVICE[name]}")
-    for key, cells in failed.items():
-        say(console, f"\n{key[0]} in {len(cells)} of {len(firsts)} cells: {messages[key]}", "red")
-        for cell in cells:
-            say(console, f"  {cell}")
-    if not failed:
-        say(console, f"One short process of each of {len(firsts)} cells ended well.")
-    return CELL_FAILED if failed else DONE

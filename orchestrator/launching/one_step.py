@@ -2,18 +2,20 @@
 advise` measure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
 
 from pydantic import ValidationError
 
 from cudnn_sweep.analysis.answering.advice import StoredCell
+from cudnn_sweep.analysis.answering.contrast import MIN_EFFECT
 from cudnn_sweep.cluster.strict_yaml import read_strict_text
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
+from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, GateOptions
 from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
+from cudnn_sweep.orchestrator.planning.session import Code
 from cudnn_sweep.orchestrator.running.run_sweep import Planned, planned_on
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
@@ -44,10 +46,10 @@ SEVERAL = "--input"  # what the regime of several inputs calls its file
 
 
 def suite_of(
-    options: AdviseOptions, replicates: Replicates, measure: MeasureSpec | None = None
+    options: AdviseOptions | GateOptions, replicates: Replicates, measure: MeasureSpec | None = None
 ) -> SuiteSpec:
     """One cell, `benchmark` off and on; without a GPU off alone."""
-    sizes = [_sizes(text) for text in options.input]
+    sizes = [read_sizes(text) for text in options.input]
     asked: dict[str, object] = {
         "workload": options.workload,
         "precision": options.precision,
@@ -105,13 +107,15 @@ def is_step(options: AdviseOptions, stored: StoredCell) -> bool:
 
 
 def plan_step(
-    options: AdviseOptions,
+    options: AdviseOptions | GateOptions,
     suite: SuiteSpec,
     machine: Survey,
     *,
     suite_name: str,
     minutes: float,
     job: Job | None = None,
+    codes: Mapping[str, Code] | None = None,
+    min_effect: float = MIN_EFFECT,
 ) -> Planned:
     """`minutes`: of the whole command; no process outlasts half of what is left of them.
 
@@ -134,6 +138,8 @@ def plan_step(
         results=options.location,
         budget_minutes=max(left_s - START_AND_END_S, LEAST_S) / 60,
         job=job,
+        codes=codes or {},
+        min_effect=min_effect,
     )
     return planned_on(machine, request)
 
@@ -145,14 +151,15 @@ def read_inputs(text: str | None) -> Inputs | None:
     return read_strict_text(f"inputs: {text}", "--inputs", ModelSpec).inputs
 
 
-def _sizes(text: str) -> Shape:
+def read_sizes(text: str) -> Shape:
+    """Of `--input`. Raises SpecError."""
     try:
         return none_empty(parse_sizes(text))
     except ValueError as error:
         raise SpecError(f"--input: {error}") from None
 
 
-def _regime(options: AdviseOptions, sizes: Sequence[Shape]) -> object:
+def _regime(options: AdviseOptions | GateOptions, sizes: Sequence[Shape]) -> object:
     regime, shapes = options.regime, options.shapes
     given = [regime is not None, shapes is not None, len(sizes) > 1]
     if sum(given) > 1:

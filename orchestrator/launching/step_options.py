@@ -47,7 +47,7 @@ class _Model:
         typer.Argument(
             metavar="MODEL",
             help="file.py:name or package.module:name of an nn.Module class, a function that "
-            "returns a module, a module, or a @workload.",
+            "returns a module, a module, a step (a function of torch.Tensor), or a @workload.",
         ),
     ]
     input: Annotated[
@@ -210,6 +210,37 @@ class FreezeOptions(AdviseOptions):
     def advise_command(self) -> str:
         """What asks the store again."""
         return shlex.join([self.program, "advise", *self._words(), "--freeze", str(self.file)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sides:
+    base: Annotated[
+        str, typer.Argument(metavar="BASE", help="A commit, a folder, a wheel, or a Python.")
+    ]
+    head: Annotated[
+        str,
+        typer.Argument(metavar="HEAD", help="The same, with the change; . is the working tree."),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateOptions(StepOptions, _Sides):
+    regime: None = None  # no options here
+    shapes: None = None
+    benchmark: Annotated[bool, typer.Option("--benchmark", help="With benchmark on.")] = False
+    threshold: Annotated[
+        float, typer.Option(min=0.001, max=1.0, help="A slowdown of this share counts.")
+    ] = 0.01
+    minutes: Annotated[
+        float, typer.Option(min=0.1, help="Time to measure; less where it is decided earlier.")
+    ] = 2.5
+    comment: Annotated[
+        str | None, typer.Option(metavar="FILE.md", help="Also write the answer as Markdown.")
+    ] = None
+    junit: Annotated[
+        str | None, typer.Option(metavar="FILE.xml", help="Also write the answer as JUnit.")
+    ] = None
+    json: Annotated[bool, "Print the answer as JSON."] = False
 
 
 def read_arguments(texts: Sequence[str]) -> dict[str, "JsonValue"]:

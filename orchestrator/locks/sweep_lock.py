@@ -12,7 +12,7 @@ import pwd
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -29,26 +29,20 @@ ASK_S = 1.0
 PEER = struct.Struct("3i")  # pid, uid, gid: see SO_PEERCRED in unix(7)
 
 
-@contextmanager
-def sweep_lock(location: str, plan_hash: str) -> Iterator[None]:
+def sweep_lock(location: str, plan_hash: str) -> AbstractContextManager[None]:
     """Hold the plan: no two launches run it into the same results.
 
     In a local results folder the lock lies there; for a URL it holds on this machine alone.
     Raises SweepBusyError, naming the holder; OrchestratorError where no lock can be made.
     """
-    with _held(
-        _folder(location), plan_hash, "this sweep is in progress; launch again when it has ended"
-    ):
-        yield
+    busy = "this sweep is in progress; launch again when it has ended"
+    return _held(_folder(location), plan_hash, busy)
 
 
-@contextmanager
-def night_lock(location: str, launch: str) -> Iterator[None]:
+def night_lock(location: str, launch: str) -> AbstractContextManager[None]:
     """Hold the nights of one launch file. Raises SweepBusyError, naming the holder."""
-    with _held(
-        _folder(location), f"nightly-{launch}", "a night of this launch file is in progress"
-    ):
-        yield
+    busy = "a night of this launch file is in progress"
+    return _held(_folder(location), f"nightly-{launch}", busy)
 
 
 @contextmanager
@@ -81,7 +75,7 @@ def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
-        if not (folder / f".{name}.lock").exists():  # what holds no lock makes none either
+        if not Path(lock.lock_file).exists():  # what holds no lock makes none either
             raise OrchestratorError(f"no lock can be made in {folder}: it takes no file") from None
         raise SweepBusyError(f"{otherwise}: {_describe(holder)}") from None
     except OSError as error:
@@ -92,9 +86,7 @@ def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
             _write_new(holder)
         yield
     finally:
-        with suppress(
-            OSError
-        ):  # a disk turned read-only, or what was a folder: the lock goes anyway
+        with suppress(OSError):  # a disk turned read-only, or no folder: the lock goes anyway
             holder.unlink(missing_ok=True)
         lock.release()
 

@@ -1,25 +1,24 @@
-"""What nights leave beside the results for later ones: outcomes, what was told, the pinned baseline.
+"""Diary: what nights leave beside the results for later ones.
 
     nightly/NAME/night-2026-11-21-NAME.json    a night's outcome, as `night.json` of its reports
-    nightly/NAME/told.json                     the alerts that were told, so that they are told once
-    nightly/NAME/baseline.json                 the night from which on nights are compared
-    nightly/NAME/accepted.json                 changes that somebody accepted, oldest first
+    nightly/NAME/told.json                     alerts that were posted, so that each is posted once
+    nightly/NAME/baseline.json                 the pinned night
+    nightly/NAME/accepted.json                 accepted changes, oldest first
 
 NAME is the launch file's. A night that is compared again overwrites its outcome; nothing is removed.
 Each file is `{"crc32": ..., "content": ...}`, and is not believed where its checksum does not fit. Whoever
-edits one writes "edited" for the checksum. Files of older versions are the content alone.
+edits one writes "edited" for the checksum.
 """
 
 import json
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import date
-from functools import partial
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutcome
@@ -39,34 +38,19 @@ from cudnn_sweep.orchestrator.planning.spec import (
 )
 
 MOST_NAMED = 10  # of what could have been meant
-
-
-class SentAlert(BaseModel):
-    """An alert that somebody has heard of."""
-
-    metric: str
-    env_hash: str
-    cell_id: str
-    settings: str
-    since: date
-
-
-class Baseline(BaseModel):
-    first: date
-    """The night from which on nights are compared, and to whose month."""
-
-
 T = TypeVar("T")
 SHOWN = 200  # characters of a file that is not what it should be
-KEYS = {"crc32", "content"}
 BY_HAND = "edited"
+SENT = "told.json"
 AGAIN = "restore it, or compare that night again: --night DATE --no-measure"
+DATE = TypeAdapter(date)
+SentAlert: TypeAlias = tuple[str, date]  # its series_id, and since when
 SENT_ALERTS = TypeAdapter(list[SentAlert])
 ACCEPTED = TypeAdapter(list[Acceptance])
 
 
 def as_sent_alert(finding: Finding) -> SentAlert:
-    return SentAlert.model_validate(asdict(finding.key) | {"since": finding.since})
+    return finding.key.series_id, finding.since
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,13 +87,10 @@ class Diary:
     def unreadable(self, name: NightName) -> list[str]:
         """What this night does without, since it cannot be read: callers say so."""
         nights = [each for each in self._nights() if each <= f"{name.sweep_id}.json"]
-        reads: list[Callable[[], object]] = [
-            partial(self._read, each, from_json) for each in nights
-        ]
         found = []
-        for read in (*reads, self._told):
+        for each in (*nights, SENT):
             try:
-                read()
+                self._told() if each == SENT else self._read(each, from_json)
             except SpecError as error:
                 found.append(str(error))
         return found
@@ -130,18 +111,17 @@ class Diary:
             return []
 
     def _told(self) -> list[SentAlert]:
-        return self._read("told.json", SENT_ALERTS.validate_json, "alerts are told again") or []
+        return self._read(SENT, SENT_ALERTS.validate_json, "alerts are told again") or []
 
     def write_sent_alerts(self, told: list[SentAlert]) -> None:
-        self._write("told.json", SENT_ALERTS.dump_json(told, indent=1).decode())
+        self._write(SENT, SENT_ALERTS.dump_json(told, indent=1).decode())
 
     def baseline(self) -> date | None:
         otherwise = "--pin DATE and --unpin replace it"
-        found = self._read("baseline.json", Baseline.model_validate_json, otherwise)
-        return found.first if found else None
+        return self._read("baseline.json", DATE.validate_json, otherwise)
 
     def pin(self, first: date) -> None:
-        self._write("baseline.json", Baseline(first=first).model_dump_json())
+        self._write("baseline.json", DATE.dump_json(first).decode())
 
     def unpin(self) -> None:
         self.store.folder.remove(self._path("baseline.json"))
@@ -187,8 +167,8 @@ class Diary:
 def _believed(text: str) -> str:
     """The content of a file's text. Raises ValueError where its checksum does not fit."""
     found = json.loads(text)
-    if not isinstance(found, dict) or found.keys() != KEYS:
-        return text  # of an older version; or no JSON of a night, a pin or a list
+    if not isinstance(found, dict) or found.keys() != {"crc32", "content"}:
+        raise ValueError('it is not {"crc32": ..., "content": ...}')
     if found["crc32"] not in (_crc32(found["content"]), BY_HAND):
         raise ValueError(
             f'its checksum does not fit: it is damaged, or was edited without "crc32": "{BY_HAND}"'

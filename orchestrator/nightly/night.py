@@ -1,109 +1,94 @@
 """A night: measure within its time, compare with the nights before, confirm, report, tell."""
 
-import json
-import shlex
 import socket
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import TypeAlias
 
 from rich.console import Console
 
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES, Finding, NightOutcome
-from cudnn_sweep.analysis.nightly.reports.as_json import to_json
-from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, headline, one_by_one
-from cudnn_sweep.analysis.nightly.reports.report import write_reports
-from cudnn_sweep.analysis.nightly.reports.words import (
-    TITLES,
-    WHY,
-    Group,
-    acceptances,
-    finding_texts,
-    how_to_accept,
-    machine,
-    notes,
+from cudnn_sweep.analysis.nightly.candidates import (
+    Candidate,
+    Remeasured,
+    screen_all,
 )
+from cudnn_sweep.analysis.nightly.history import (
+    History,
+    read_history,
+)
+from cudnn_sweep.analysis.nightly.memory import remembered
+from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES, NightOutcome
+from cudnn_sweep.analysis.nightly.reports.report import write_reports
+from cudnn_sweep.analysis.nightly.series import (
+    Series,
+    SeriesKey,
+)
+from cudnn_sweep.analysis.nightly.settle import compare_night
 from cudnn_sweep.analysis.storing.progress import sweep_states
-from cudnn_sweep.analysis.words import one_line
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError, WebhookError
 from cudnn_sweep.orchestrator.launching.destinations import print_planned
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
-from cudnn_sweep.orchestrator.nightly.compare import Compared, compare, not_measured, series_of
 from cudnn_sweep.orchestrator.nightly.diary import as_sent_alert
-from cudnn_sweep.orchestrator.nightly.request import NightRequest, read_night
-from cudnn_sweep.orchestrator.nightly.webhook import News, tell
+from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, show, tell
+from cudnn_sweep.orchestrator.nightly.request import NightRequest, measure_again, read_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.remote.clusters import Cluster
 from cudnn_sweep.orchestrator.remote.job import NightJob
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, NightPlace, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import DONE, Place, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import without_missing
 
-STYLES: dict[Group, str] = {
-    "alert": "bold red",
-    "waiting": "yellow",
-    "better": "green",
-    "refuted": "dim",
-}
-STATE_STYLES = {
-    "fine": "bold green",
-    "learning": "bold cyan",
-    "regression": "bold red",
-    "could_not_tell": "bold yellow",
-}
+Compared: TypeAlias = tuple[NightOutcome, Sequence[Series]]
 RUN_ERRORS = (OrchestratorError, ClusterError, AnalysisError)  # not the user's input
 COMPARED_WITH = timedelta(days=100)  # nights that a job takes along, where none is pinned
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WhereToLook:
-    """What the commands and the link of a message need."""
+def run_night(options: NightOptions, environment: Mapping[str, str], console: Console) -> int:
+    """Returns the exit code: 0 fine or still learning, 1 a regression is confirmed, 3 it could not tell.
 
-    folder: Path
-    """Where the commands are to be typed."""
-    program: str
-    results: str
-    page: str
-    """URL or path of the night's page."""
+    Raises the errors of the folders for a mistake in the launch file or an option.
+    """
+    night = read_night(options, environment)
+    if night.fault is not None and (options.dry_run or night.diary().of(night.name)):
+        raise night.fault
+    if options.dry_run:
+        if night.destination is not None and options.fake is None:
+            return night.destination.show(night.request, console)
+        if night.place is not None:
+            print_planned(plan_sweep(night.request, night.place), console)
+        return DONE
+    try:
+        with night_lock(night.request.results, night.name.launch):
+            code = _night(night, environment, console)
+        if night.fault is None:
+            return code
+    except RUN_ERRORS as error:
+        say(console, f"could not tell: {error}")
+        return EXIT_CODES["could_not_tell"]
+    raise night.fault
 
 
-def show(
-    outcome: NightOutcome,
-    reports: Sequence[Path],
-    form: Literal["text", "json"],
-    console: Console,
-    results: str | None = None,
-) -> None:
-    """`results` are those that the command line named."""
-    if form == "json":
-        print(to_json(outcome), end="")
-        return
-    say(console, headline(outcome), STATE_STYLES[outcome.state])
-    why = WHY.get(outcome.state, "Reason")
-    for line in (
-        *(f"{why}: {one_line(reason)}" for reason in outcome.reasons),
-        *notes(outcome),
-        *(f"Ran on {machine(each)}" for each in outcome.machines),
-        *(f"Accepted: {each}" for each in acceptances(outcome)),
-    ):
-        say(console, line)
-    changes = one_by_one(finding_texts(outcome))
-    for group in TITLES:
-        mine = [change for change in changes if change.group == group]
-        if mine:
-            say(console, f"\n{TITLES[group]}", STYLES[group])
-        for change in mine:
-            lines = [change.told, *change.details, change.command]
-            say(console, "\n    ".join(map(one_line, lines)))
-    if outcome.alerts:
-        first = how_to_accept(outcome, outcome.alerts[0], results)
-        say(console, f"\nTo accept a change, from a date on (here the first): {first}")
-    say(console, f"\nReports: {', '.join(map(str, reports))}")
+def _night(night: NightRequest, environment: Mapping[str, str], console: Console) -> int:
+    began = datetime.now(UTC)
+    if isinstance(night.webhook, SpecError):
+        warn(console, f"warning: nobody will be told: {night.webhook}")
+    for fault in night.diary().unreadable(night.name):
+        warn(console, f"warning: the night goes on without a file: {fault}")
+    if night.place is None:
+        outcome, series = _compared_by_a_job(night, began, console)
+    else:
+        outcome, series = measured_and_compared(night, began, console)
+    night.diary().write(outcome)
+    summary = Path(environment[STEP_SUMMARY]) if environment.get(STEP_SUMMARY) else None
+    reports = write_reports(outcome, series, night.reports, step_summary=summary)
+    show(outcome, reports, night.options.format, console, night.options.results)
+    post_news(night, outcome, console)
+    return outcome.exit_code
 
 
 def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> None:
@@ -155,74 +140,6 @@ def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool
     return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
 
 
-def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLook) -> News:
-    """`fresh`: the findings that were not sent before."""
-    new = [each for each in finding_texts(outcome) if each.finding in fresh]
-    as_before = [f"{outcome.fine_series:,} series are as they were."] if new else []
-    return News(
-        headline=headline(outcome, fresh),
-        findings=(
-            *(_lines(change, where) for change in one_by_one(new)),
-            *outcome.reasons,
-            *notes(outcome),
-            "\n".join([*as_before, f"Page: {where.page}"]),
-        ),
-        result=json.loads(to_json(outcome)),
-    )
-
-
-def _lines(change: OneChange, where: WhereToLook) -> str:
-    there = f"cd {shlex.quote(str(where.folder))} && "
-    lines = [change.told, *change.details]
-    if change.versions is not None:
-        words = [where.program, "compare", *change.versions, "--results", where.results]
-        lines.append(f"Which version: {there}{shlex.join(words)}")
-    return "\n".join(map(one_line, [*lines, f"Measure again: {there}{change.command}"]))
-
-
-def run_night(options: NightOptions, environment: Mapping[str, str], console: Console) -> int:
-    """Returns the exit code: 0 fine or still learning, 1 a regression is confirmed, 3 it could not tell.
-
-    Raises an error of the folders for a mistake in what is night.
-    """
-    night = read_night(options, environment)
-    if night.fault is not None and (options.dry_run or night.diary().of(night.name)):
-        raise night.fault
-    if options.dry_run:
-        if night.destination is not None and options.fake is None:
-            return night.destination.show(night.request, console)
-        if night.place is not None:
-            print_planned(plan_sweep(night.request, night.place), console)
-        return DONE
-    try:
-        with night_lock(night.request.results, night.name.launch):
-            code = _night(night, environment, console)
-        if night.fault is None:
-            return code
-    except RUN_ERRORS as error:
-        say(console, f"could not tell: {error}")
-        return EXIT_CODES["could_not_tell"]
-    raise night.fault
-
-
-def _night(night: NightRequest, environment: Mapping[str, str], console: Console) -> int:
-    began = datetime.now(UTC)
-    if isinstance(night.webhook, SpecError):
-        warn(console, f"warning: nobody will be told: {night.webhook}")
-    for fault in night.diary().unreadable(night.name):
-        warn(console, f"warning: the night goes on without a file: {fault}")
-    if night.place is None:
-        outcome, series = _compared_by_a_job(night, began, console)
-    else:
-        outcome, series = measured_and_compared(night, began, console)
-    night.diary().write(outcome)
-    summary = Path(environment[STEP_SUMMARY]) if environment.get(STEP_SUMMARY) else None
-    reports = write_reports(outcome, series, night.reports, step_summary=summary)
-    show(outcome, reports, night.options.format, console, night.options.results)
-    post_news(night, outcome, console)
-    return outcome.exit_code
-
-
 def _compared_by_a_job(night: NightRequest, began: datetime, console: Console) -> Compared:
     """By one on the cluster that measures, compares and confirms."""
     cluster = night.destination
@@ -247,14 +164,16 @@ def measured_and_compared(night: NightRequest, began: datetime, console: Console
     skipped = earlier.skipped if earlier else {}
     reasons = () if night.fault is None else tuple(str(night.fault).splitlines())
     if night.options.measure and night.place is not None and not reasons:
-        reasons = why_unfit(night, night.place) or _measure(night, night.place, console, skipped)
+        reasons = why_unfit(night, night.place) or _measure_sweep(
+            night, night.place, console, skipped
+        )
     if reasons:
         return not_measured(night, began, reasons)
     return compare(night, began, console, skipped)
 
 
-def _measure(
-    night: NightRequest, place: NightPlace, console: Console, skipped: dict[str, str]
+def _measure_sweep(
+    night: NightRequest, place: Place, console: Console, skipped: dict[str, str]
 ) -> tuple[str, ...]:
     """Why it could not be; whatever was recorded by then is kept. `skipped` is filled."""
     try:
@@ -276,7 +195,7 @@ def _is_measured(night: NightRequest) -> bool:
     )
 
 
-def why_unfit(night: NightRequest, place: NightPlace) -> tuple[str, ...]:
+def why_unfit(night: NightRequest, place: Place) -> tuple[str, ...]:
     """What keeps it from being measured, a line each; nothing where all is well."""
     checks = list(place.checks(night.request.results))
     reasons = [
@@ -288,3 +207,67 @@ def why_unfit(night: NightRequest, place: NightPlace) -> tuple[str, ...]:
     if night.suite.needs_cuda and cuda is not None and cuda.state == "warning":
         reasons.append(f"CUDA: {cuda.found}; {cuda.advice}")
     return tuple(reasons)
+
+
+def compare(
+    night: NightRequest, began: datetime, console: Console, skipped: dict[str, str]
+) -> Compared:
+    """`skipped`: models that were not measured tonight, and why: none of them is missing."""
+    diary = night.diary()
+    first = diary.baseline()
+    if first is not None and night.name.date < first:
+        reason = f"{night.name.date} is before {first}, the pinned night: --unpin, or --pin an earlier one"
+        return not_measured(night, began, (reason,))
+    history = _read(night, first, skipped)
+    if history is None:
+        return not_measured(night, began, ("no trial was recorded tonight",))
+    memory = remembered(diary.before(night.name), diary.accepted(), history)
+
+    def measure(candidates: Sequence[Candidate]) -> tuple[dict[SeriesKey, Remeasured], History]:
+        fresh = measure_again(night, candidates, console)
+        return fresh, _read(night, first, skipped) or history
+
+    blank = replace(not_measured(night, began, ())[0], skipped=skipped)
+    return compare_night(blank, history, memory, measure, night.again)
+
+
+def series_of(night: NightRequest, skipped: dict[str, str]) -> Sequence[Series]:
+    """The night's series, where it was compared elsewhere."""
+    diary = night.diary()
+    history = _read(night, diary.baseline(), skipped)
+    if history is None:
+        return ()
+    memory = remembered(diary.before(night.name), diary.accepted(), history)
+    return screen_all(history, memory).series
+
+
+def _read(night: NightRequest, first: date | None, skipped: dict[str, str]) -> History | None:
+    name = night.name
+    history = read_history(night.store(), name.launch, name.sweep_id, night.contrasts, first=first)
+    if history is None or not skipped:
+        return history
+    left = [one for one in history.series if not one.key.cell.startswith(tuple(skipped))]
+    return replace(history, series=tuple(left))
+
+
+def not_measured(night: NightRequest, began: datetime, reasons: Sequence[str]) -> Compared:
+    outcome = NightOutcome(
+        night=night.name.sweep_id,
+        date=night.name.date,
+        launch_file=str(night.options.file),
+        suite=night.request.suite_name,
+        started_at=began,
+        ended_at=datetime.now(UTC),
+        planned_trials=0,
+        recorded_trials=0,
+        state="could_not_tell",
+        reasons=tuple(reasons),
+        nights=0,
+        fine_series=0,
+        insufficient_series=0,
+        findings=(),
+        changes=(),
+        new_baseline=None,
+        host=night.host,
+    )
+    return outcome, ()

@@ -1,4 +1,4 @@
-"""The job that advice is asked about: a sweep that measures for it stops when that advice is decided."""
+"""Job: what the user is going to run. A sweep that measures for its advice stops when that is decided."""
 
 from dataclasses import asdict, dataclass
 
@@ -24,7 +24,7 @@ class Job:
 
     @property
     def blocks_owed(self) -> int:
-        """How many blocks say anything at all: the first one fills the compute cache for a warm one."""
+        """Least blocks of an advice: the first one fills the compute cache for a warm one."""
         return 2 if self.state == "warm" else 1
 
     def values(self) -> dict[str, Value]:

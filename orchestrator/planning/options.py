@@ -1,4 +1,4 @@
-"""What the command line wishes of a launch, and of a night."""
+"""Options of `sweep launch` and `sweep nightly`."""
 
 import re
 import shlex
@@ -15,13 +15,12 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.spelling import program, words_of
 
 if TYPE_CHECKING:
-    from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
+    from cudnn_sweep.orchestrator.planning.plan import Plan, Shard
     from cudnn_sweep.workloads.cells.suite import Replicates
 
 WRITTEN = re.compile(r"(?:decided(?::(\d+))?|(\d+))")
 ONCE = (
     "dry_run",
-    "try_",
     "ask",
     "new",
     "detach",
@@ -64,9 +63,6 @@ class LaunchOptions:
         typer.Option(min=0.1, help="Time limit; overrides `budget_minutes` of the launch file."),
     ] = None
     dry_run: Annotated[bool, "Print the plan and run nothing."] = False
-    try_: Annotated[
-        bool, typer.Option("--try", help="With --dry-run: run one short process of each cell.")
-    ] = False
     ask: Annotated[bool, "With --dry-run: ask a running cluster for its GPUs."] = False
     resume: Annotated[
         str | None, typer.Option(metavar="SWEEP_ID", help="Resume this sweep and no other.")
@@ -100,18 +96,15 @@ class LaunchOptions:
     """What was typed to start us: `sweep`, or its path where the shell does not find it."""
 
     @cached_property
-    def selection(self) -> "SweepSelection":
-        """Raises SpecError for what cannot be combined."""
+    def own_shard(self) -> "Shard | None":
+        """Raises SpecError for text that is no shard."""
         from cudnn_sweep.orchestrator.planning.plan import read_shard
-        from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
 
-        return SweepSelection(
-            resume=self.resume,
-            new=self.new,
-            sweep_id=self.sweep_id,
-            shard=None if self.shard is None else read_shard(self.shard),
-            retry_failed=self.retry_failed,
-        )
+        return None if self.shard is None else read_shard(self.shard)
+
+    def part(self, plan: "Plan") -> "Plan":
+        """The launch's shard of the plan, or all of it. Raises SpecError for an empty shard."""
+        return plan if self.own_shard is None else self.own_shard.part(plan)
 
     @property
     def blocks(self) -> "Replicates | None":
@@ -123,16 +116,26 @@ class LaunchOptions:
         return [(name, value) for name, _, value in map(_parted, self.only)]
 
     def check(self) -> None:
-        """Raises for what cannot be read or combined, before anything is looked at."""
-        _ = self.selection, self.blocks, self.choices
+        """Raises SpecError for values and combinations that no launch takes."""
+        from cudnn_sweep.analysis.storing.store import check_id
+
+        _ = self.own_shard, self.blocks, self.choices
+        choices = {"--resume": self.resume, "--new": self.new, "--sweep-id": self.sweep_id}
+        given = [option for option, value in choices.items() if value]
+        if len(given) > 1:
+            raise SpecError(f"{' and '.join(given)} cannot be combined")
+        if self.shard is not None and not self.sweep_id:
+            raise SpecError("--shard needs --sweep-id ID, the same for all shards of a plan")
+        if self.sweep_id is not None:
+            check_id(self.sweep_id)
 
     def command(self) -> str:
-        """What to type to go on with this launch, as text for a shell."""
+        """The command that resumes this launch, as text for a shell."""
         once = ONCE if self.resume is None else (*ONCE, "only")
         return shlex.join([self.program, "launch", *words_of(self, without=once)])
 
     def again(self, sweep_id: str, trial_id: str) -> str:
-        """What to type to run one trial of a sweep."""
+        """The command that runs one trial of a sweep."""
         one = replace(self, resume=sweep_id, sweep_id=None, shard=None, only=())
         return f"{one.command()} --only trial_id={trial_id}"
 

@@ -6,16 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from itertools import groupby
 from typing import TypeVar
 
-from cudnn_sweep.analysis.storing.schema import SettingValue, settings
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import LOOKS, SuiteSpec, most_replicates, too_many_trials
-from cudnn_sweep.workloads.hashes import content_hash, text_hash
+from cudnn_sweep.workloads.hashes import content_hash
 
 T = TypeVar("T")
 
@@ -43,10 +43,8 @@ class Trial:
 
     @property
     def trial_id(self) -> str:
-        parts = [_text(self.cell), _text(self.config), str(self.replicate), str(self.twin)]
-        if self.software:
-            parts.append(json.dumps(self.software))
-        return text_hash(f"[{', '.join(parts)}]")
+        config = _text(self.config)
+        return content_hash((self.cell.cell_id, config, self.replicate, self.twin, self.software))
 
     @property
     def seed(self) -> int:
@@ -80,34 +78,10 @@ def _values(part: Cell | CudnnConfig) -> list[tuple[str, object]]:
     return [(each.name, getattr(part, each.name)) for each in fields(part)]
 
 
-_texts: dict[int, tuple[Cell | CudnnConfig, str]] = {}
-MOST_TEXTS = 10_000
-LAST_IN_EVERY_ID = 4  # schema version; a later one's settings are in an id where not usual
-
-
-def _text(part: Cell | CudnnConfig) -> str:
-    """As `content_hash` writes it: of a million trials it is asked, of few cells and configs, which are no
-    keys of a dictionary themselves.
-    """
-    known = _texts.get(id(part))
-    if known is None or known[0] is not part:
-        if len(_texts) >= MOST_TEXTS:
-            _texts.clear()
-        known = _texts[id(part)] = (part, _as_json(part))
-    return known[1]
-
-
-def _as_json(part: Cell | CudnnConfig) -> str:
-    if isinstance(part, Cell):
-        return part.as_json()
-    told = {name: value for name, value in asdict(part).items() if not _is_new(name, value)}
-    return json.dumps(told, sort_keys=True)
-
-
-def _is_new(name: str, value: SettingValue) -> bool:
-    """Whether trials that lack this setting are the same: their ids stay what they were before it."""
-    setting = settings().get(name)
-    return setting is not None and setting.since > LAST_IN_EVERY_ID and value == setting.usual
+@cache
+def _text(config: CudnnConfig) -> str:
+    """The config as JSON: a million trials have few."""
+    return json.dumps(asdict(config), sort_keys=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,17 +90,12 @@ class Plan:
     measure: MeasureSpec
     trials: tuple[Trial, ...]
     looks: tuple[int, ...] = ()
-    """After how many blocks of a cell it is asked whether that is decided, so that the others are not run;
-    empty: all are run.
-    """
+    """Numbers of blocks after which a cell may be decided and gets no more; empty: all blocks run."""
 
     @property
     def plan_hash(self) -> str:
         trials = [(trial.trial_id, trial.block, trial.cache_generation) for trial in self.trials]
-        # the first one, after two blocks, came later: sweeps from before go on
-        looks = (self.looks[1:],) if self.looks else ()
-        measured = self.measure.model_dump() | {"flush_l2": False}  # once an option: hashes stay
-        return content_hash((trials, measured, *looks))
+        return content_hash((trials, self.measure.model_dump(), self.looks))
 
     def cell_ids(self) -> set[str]:
         return {trial.cell.cell_id for trial in self.trials}
@@ -157,7 +126,7 @@ class Plan:
         return START_S + (sum(each) + sum(besides)) / slots
 
     def first_look(self) -> "Plan":
-        """What runs up to each cell's first look, or, of a fixed number of blocks, up to as many."""
+        """The blocks up to each cell's first look; of a plan without looks as many blocks."""
         first = self._first_blocks
         return replace(self, trials=tuple(t for t in self.trials if t.replicate < first))
 

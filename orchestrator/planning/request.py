@@ -1,11 +1,14 @@
-"""What is asked for: a suite, what of it, and where its results go. Read once, run anywhere."""
+"""SweepRequest: a suite, options and a results location, from the launch file and the command line."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from cudnn_sweep.analysis.answering.contrast import MIN_EFFECT
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.session import Code
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 
@@ -28,6 +31,9 @@ class SweepRequest:
     """Whether models are left out whose package is not installed, as a night does."""
     job: Job | None = None
     """What advice is measured for: every second block meets an empty compute cache."""
+    codes: Mapping[str, Code] = field(default_factory=dict)
+    """By a config's `code`."""
+    min_effect: float = MIN_EFFECT
 
 
 def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> SweepRequest:

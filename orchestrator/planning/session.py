@@ -6,12 +6,21 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from cudnn_sweep.analysis.answering.contrast import Contrast
+from cudnn_sweep.analysis.answering.contrast import MIN_EFFECT, Contrast
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
 from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.planning.plan import Plan, Shard
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Code:
+    """Where a trial's code is: a folder to start in, a Python, where modules are looked for first."""
+
+    folder: Path | None
+    python: Path | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +60,10 @@ class Session:
     """Modules that the fork server imports once."""
     pythons: Mapping[str, Path] = field(default_factory=dict)
     """By a trial's `software` the Python of another environment: its own torch and version of ours."""
+    codes: Mapping[str, Code] = field(default_factory=dict)
+    """By a config's `code`."""
+    min_effect: float = MIN_EFFECT
+    """The smallest relative difference that counts."""
 
     def fallback_folders(self) -> list[Path]:
         """Where records may go that the results location does not take: other disks, or memory."""

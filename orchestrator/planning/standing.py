@@ -1,4 +1,4 @@
-"""How the cells stand of a sweep that gives each its blocks until it is decided: who gets no further one."""
+"""Standing: whether a cell gets a further block, in a sweep of blocks until decided."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,6 +13,7 @@ from cudnn_sweep.analysis.answering.verdicts import (
     contrast_states,
     verdicts,
 )
+from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.asking.settings import texts_of
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.planning.job import Job
@@ -29,10 +30,10 @@ def contrasts_of(configs: Iterable[CudnnConfig]) -> tuple[Contrast, ...]:
 
 
 def contrasts_in(plan: Plan) -> tuple[Contrast, ...]:
-    of_cells: dict[str, set[CudnnConfig]] = {}
+    of_cells: dict[str, list[CudnnConfig]] = {}
     for trial in plan.trials:
-        of_cells.setdefault(trial.cell.cell_id, set()).add(trial.config)
-    distinct = {tuple(sorted(configs, key=str)) for configs in of_cells.values()}
+        of_cells.setdefault(trial.cell.cell_id, []).append(trial.config)
+    distinct = {tuple(sorted(set(configs), key=str)) for configs in of_cells.values()}
     found = (
         contrast for configs in sorted(distinct, key=str) for contrast in contrasts_of(configs)
     )
@@ -83,7 +84,7 @@ class Standing:
 
     @property
     def seconds_to_decide(self) -> float:
-        """About how long the blocks take that it lacks: all that it may have, where that is not known."""
+        """Estimated time of the blocks that a decision needs, or of all further ones."""
         return max(
             (state.blocks_needed or (state.at_most or 0) - state.recorded_blocks) * state.block_s
             for state in self.states
@@ -95,12 +96,18 @@ def standings(store: Store, session: Session) -> dict[str, Standing]:
     if session.job is not None:
         return _advised(store, session.sweep_id, session.contrasts, session.job)
     return _standings(
-        store, session.sweep_id, session.contrasts, session.plan.configs(), session.of_cells
+        store,
+        session.sweep_id,
+        session.contrasts,
+        session.plan.configs(),
+        session.of_cells,
+        min_effect=session.min_effect,
+        gives_up=not session.codes,  # a gate asks about one cell: it takes the time it has
     )
 
 
 def stopped_cells(store: Store, session: Session) -> set[str]:
-    """Those of which no further block is asked; none where blocks are a fixed number."""
+    """Ids of cells that get no further block; none where the number of blocks is fixed."""
     if not session.looks:
         return set()
     return {cell_id for cell_id, each in standings(store, session).items() if not each.is_open}
@@ -118,13 +125,14 @@ def _standings(
     contrasts: Iterable[Contrast],
     configs: Sequence[CudnnConfig],
     of_cells: int,
+    **values: Value,
 ) -> dict[str, Standing]:
     found: dict[tuple[str, str, str], ContrastState] = {}
     texts = [settings_of(config) for config in configs]
     for contrast in contrasts:
         pairs = sum(text[contrast.field] == contrast.baseline for text in texts)
-        values = {**contrast.values(), "of_cells": of_cells * pairs}
-        for state in contrast_states(store, sweep_id, **values):
+        asked = {**contrast.values(), **values, "of_cells": of_cells * pairs}
+        for state in contrast_states(store, sweep_id, **asked):
             # of a cell's rows (in turns, and not) the first has most blocks
             found.setdefault((state.cell_id, state.contrast, state.other_settings), state)
     return _by_cell(found.values())

@@ -6,38 +6,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from cudnn_sweep.analysis.storing.progress import StoredTrial, SweepState, planned, sweep_states
-from cudnn_sweep.analysis.storing.store import Store, check_id
+from cudnn_sweep.analysis.storing.progress import StoredTrial, SweepState, planned
+from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, Shard
 from cudnn_sweep.orchestrator.planning.standing import contrasts_in, is_over
 from cudnn_sweep.workloads.hardware.environment import Environment
 
 Here: TypeAlias = Mapping[str, Environment]  # by software; the launch's own is the empty one
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SweepSelection:
-    resume: str | None = None
-    new: bool = False
-    sweep_id: str | None = None
-    """The sweep to open, or to resume where some of it is stored here."""
-    shard: Shard | None = None
-    retry_failed: bool = False
-
-    def __post_init__(self) -> None:
-        choices = {"--resume": self.resume, "--new": self.new, "--sweep-id": self.sweep_id}
-        given = [option for option, value in choices.items() if value]
-        if len(given) > 1:
-            raise SpecError(f"{' and '.join(given)} cannot be combined")
-        if self.shard is not None and not self.sweep_id:
-            raise SpecError("--shard needs --sweep-id ID, the same for all shards of a plan")
-        if self.sweep_id is not None:
-            check_id(self.sweep_id)
-
-    def part(self, plan: Plan) -> Plan:
-        """What this launch answers for. Raises SpecError where that is nothing."""
-        return plan if self.shard is None else self.shard.part(plan)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,9 +27,9 @@ class SweepChoice:
     plan_trials: int
     shard: Shard | None = None
     own: Plan
-    """What this launch answers for: its shard's blocks, or the whole plan."""
+    """Trials of this launch: its shard's blocks, or the whole plan."""
     todo: Plan
-    """What of `own` is not recorded yet."""
+    """Trials of `own` without a record."""
     retries: dict[str, int]
 
     @property
@@ -61,7 +38,7 @@ class SweepChoice:
         return self.plan_hash + (f"-{self.shard.number}-of-{self.shard.of}" if self.shard else "")
 
     def begun(self) -> dict[str, int]:
-        """Of each cell that something is recorded of: how many blocks its plan had come to."""
+        """Planned blocks of each cell that has records."""
         todo = {trial.trial_id for trial in self.todo.trials}
         found: dict[str, int] = {}
         for trial in self.own.trials:
@@ -84,14 +61,14 @@ class SweepChoice:
         return len(given_up) < len(self.own.without(recorded).trials)
 
     def cells_without_ok(self, stored: Iterable[StoredTrial]) -> set[str]:
-        """Cells of which trials are recorded, none of them ok under any config."""
+        """Cells that have records, but no ok trial."""
         statuses = {trial.trial_id: trial.status for trial in stored}
         recorded = [trial for trial in self.own.trials if trial.trial_id in statuses]
         measured = {t.cell.cell_id for t in recorded if statuses[t.trial_id] == "ok"}
         return {trial.cell.cell_id for trial in recorded} - measured
 
     def is_complete(self, stored: Iterable[StoredTrial]) -> bool:
-        """Whether these are all: of the sweep, or of the shard that this launch runs."""
+        """Whether every trial of the sweep, or of this launch's shard, has a record."""
         recorded = {trial.trial_id for trial in planned(stored)}
         if self.shard is None:
             return len(recorded) >= self.plan_trials
@@ -103,7 +80,7 @@ def choose_sweep(
     whole: Plan,
     chosen: Plan,
     environment: Environment,
-    selection: SweepSelection,
+    options: LaunchOptions,
     others: Mapping[str, Environment] | None = None,
 ) -> SweepChoice:
     """`whole` is the launch file's plan, `chosen` what --only left of it. `others`: by their names the
@@ -112,120 +89,103 @@ def choose_sweep(
     Raises SpecError for a sweep that cannot be resumed.
     """
     here = {"": environment, **(others or {})}
-    if selection.resume is not None:
-        return _named(store, whole, chosen, here, selection, selection.resume)
-    if selection.sweep_id is not None:
-        return _shared(store, chosen, here, selection, selection.sweep_id)
+    if options.resume or options.sweep_id:
+        return _named(store, whole, chosen, here, options)
     earlier = [state for state in store.sweeps() if state.plan_hash == chosen.plan_hash]
     unfinished = [
-        state for state in earlier if selection.retry_failed or _lacks(store, state, chosen)
+        state for state in earlier if options.retry_failed or _lacks(store, state, chosen)
     ]
-    if selection.new:
-        return _new(chosen, selection, "a new sweep, as requested")
+    if options.new:
+        return _new(chosen, options, "a new sweep, as requested")
     if not unfinished:
         last = f"{earlier[0].sweep_id} is complete" if earlier else "no earlier sweep of this plan"
-        return _new(chosen, selection, f"a new sweep: {last}")
+        return _new(chosen, options, f"a new sweep: {last}")
     state = unfinished[0]
     difference = _difference(state, here)
     if not difference and state.shards:
         difference = f"runs in shards: --sweep-id {state.sweep_id} resumes it"
     if difference:
         return _new(
-            chosen, selection, f"a new sweep: {state.sweep_id} is unfinished, but {difference}"
+            chosen, options, f"a new sweep: {state.sweep_id} is unfinished, but {difference}"
         )
-    return _resumed(store, state, chosen, selection)
+    return _resumed(store, state, chosen, options)
 
 
 def _named(
-    store: Store,
-    whole: Plan,
-    chosen: Plan,
-    here: Here,
-    selection: SweepSelection,
-    sweep_id: str,
+    store: Store, whole: Plan, chosen: Plan, here: Here, options: LaunchOptions
 ) -> SweepChoice:
+    """The sweep of --resume, or of --sweep-id, which whichever shard comes first opens."""
+    named = "--resume" if options.resume else "--sweep-id"
+    sweep_id = options.resume or options.sweep_id
     states = store.sweeps()
-    found = [state for state in states if state.sweep_id == sweep_id]
-    if not found:
+    state = next((state for state in states if state.sweep_id == sweep_id), None)
+    if state is None and options.resume:
         newest = ", ".join(state.sweep_id for state in states[:5]) or "none"
-        raise SpecError(f"--resume {sweep_id}: no such sweep; the newest here: {newest}")
-    same_plan = found[0].plan_hash in (whole.plan_hash, chosen.plan_hash)
-    there = store.stored_trials(sweep_id).keys()
-    if not same_plan and not {trial.trial_id for trial in chosen.trials} <= there:
-        raise SpecError(f"--resume {sweep_id}: that sweep has another plan than this launch file")
-    difference = _difference(found[0], here)
-    if difference:
-        raise SpecError(f"--resume {sweep_id}: {difference}; --new starts another sweep")
-    return _resumed(store, found[0], chosen, selection)
-
-
-def _shared(
-    store: Store,
-    chosen: Plan,
-    here: Here,
-    selection: SweepSelection,
-    sweep_id: str,
-) -> SweepChoice:
-    """Whichever shard comes first opens it."""
-    states = sweep_states(store.stored_trials(sweep_id).values())
-    if not states:
-        return _new(chosen, selection, "a new sweep with this name")
-    (state,), asked = states, f"--sweep-id {sweep_id}"
-    if state.plan_hash != chosen.plan_hash:
+        raise SpecError(f"{named} {sweep_id}: no such sweep; the newest here: {newest}")
+    if state is None:
+        return _new(chosen, options, "a new sweep with this name")
+    if options.resume:
+        there = store.stored_trials(state.sweep_id).keys()
+        is_there = {trial.trial_id for trial in chosen.trials} <= there
+        if not is_there and state.plan_hash not in (whole.plan_hash, chosen.plan_hash):
+            raise SpecError(
+                f"{named} {sweep_id}: that sweep has another plan than this launch file"
+            )
+    elif state.plan_hash != chosen.plan_hash:
         raise SpecError(
-            f"{asked}: that sweep has another plan; suite, --only and GPU model must be the same "
-            "in all its launches"
+            f"{named} {sweep_id}: that sweep has another plan; suite, --only and GPU model must be the "
+            "same in all its launches"
         )
-    if selection.shard is not None and state.shards - {selection.shard.of}:
+    if options.own_shard is not None and state.shards - {options.own_shard.of}:
         others = " and ".join(map(str, sorted(state.shards)))
-        raise SpecError(f"--shard {selection.shard}: {sweep_id} is split into {others} shards")
-    difference = _difference(state, here)
-    if difference:
-        raise SpecError(f"{asked}: {difference}; choose another id")
-    return _resumed(store, state, chosen, selection)
+        raise SpecError(f"--shard {options.shard}: {sweep_id} is split into {others} shards")
+    if difference := _difference(state, here):
+        rather = "--new starts another sweep" if options.resume else "choose another id"
+        raise SpecError(f"{named} {sweep_id}: {difference}; {rather}")
+    return _resumed(store, state, chosen, options)
 
 
-def _new(plan: Plan, selection: SweepSelection, reason: str) -> SweepChoice:
-    own = selection.part(plan)
+def _new(plan: Plan, options: LaunchOptions, reason: str) -> SweepChoice:
+    own = options.part(plan)
     return SweepChoice(
-        sweep_id=selection.sweep_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
-        reason=reason + _which_part(selection, plan, own),
+        sweep_id=options.sweep_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
+        reason=reason + _which_part(options, plan, own),
         resumed=False,
         plan_hash=plan.plan_hash,
         plan_trials=len(plan.trials),
-        shard=selection.shard,
+        shard=options.own_shard,
         own=own,
         todo=own,
         retries={},
     )
 
 
-def _resumed(store: Store, state: SweepState, plan: Plan, selection: SweepSelection) -> SweepChoice:
-    own = selection.part(plan)
+def _resumed(store: Store, state: SweepState, plan: Plan, options: LaunchOptions) -> SweepChoice:
+    own = options.part(plan)
     stored = store.stored_trials(state.sweep_id)
-    done = {key for key, trial in stored.items() if _counts(trial, selection)}
+    done = {key for key, trial in stored.items() if _counts(trial, options)}
     there = f"{state.recorded} of {state.plan_trials} trials are recorded"
     return SweepChoice(
         sweep_id=state.sweep_id,
-        reason=f"resuming {state.sweep_id}: {there}" + _which_part(selection, plan, own),
+        reason=f"resuming {state.sweep_id}: {there}" + _which_part(options, plan, own),
         resumed=True,
         plan_hash=state.plan_hash,
         plan_trials=state.plan_trials,
-        shard=selection.shard,
+        shard=options.own_shard,
         own=own,
         todo=own.without(done),
         retries={key: trial.retry + 1 for key, trial in stored.items() if key not in done},
     )
 
 
-def _which_part(selection: SweepSelection, plan: Plan, own: Plan) -> str:
-    if selection.shard is None:
+def _which_part(options: LaunchOptions, plan: Plan, own: Plan) -> str:
+    if options.own_shard is None:
         return ""
-    return f"; shard {selection.shard} runs {len(own.trials)} of the plan's {len(plan.trials)}"
+    return f"; shard {options.own_shard} runs {len(own.trials)} of the plan's {len(plan.trials)}"
 
 
 def _lacks(store: Store, state: SweepState, plan: Plan) -> bool:
-    """A trial, or a whole run of a block that was split; where cells get blocks until they are decided, one."""
+    """Whether a launch of the plan would run a trial: one without a record, a repeat of a split block, a further block."""
     if plan.looks and not state.finished:
         return not is_over(store, state.sweep_id, plan, contrasts_in(plan))
     if plan.looks:
@@ -233,9 +193,9 @@ def _lacks(store: Store, state: SweepState, plan: Plan) -> bool:
     return not state.finished or any(split.waits for split in state.blocks.split)
 
 
-def _counts(trial: StoredTrial, selection: SweepSelection) -> bool:
+def _counts(trial: StoredTrial, options: LaunchOptions) -> bool:
     """A child's own failure is an outcome and stays, unless it is to be tried again."""
-    return trial.status == "ok" or not selection.retry_failed
+    return trial.status == "ok" or not options.retry_failed
 
 
 def _difference(state: SweepState, here: Here) -> str | None:

@@ -6,10 +6,8 @@ import subprocess
 import sys
 from collections import defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from pydantic import ValidationError
 
@@ -47,7 +45,7 @@ OURS_ALONE = ("PYTHONPATH", "PYTHONHOME", "SWEEP_VERSION", "SWEEP_COMMIT")
 SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs takes tens of seconds
 
 
-class ForkServer:
+class ForkServer(AbstractContextManager["ForkServer"]):
     """A server process that runs each job in a fresh process.
 
     Not started in a session of its own, and it ends when our side of its input closes: it cannot
@@ -192,15 +190,7 @@ class ForkServer:
         line, end, self._unread = self._unread.partition(b"\n")
         return line + end
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
 

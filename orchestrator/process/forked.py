@@ -87,7 +87,8 @@ class Forked:
         self._said = b""
         self._started_at, self._born = datetime.now(UTC), monotonic()
         self._left_s = request.timeout_s
-        self._deadline = self._born + request.timeout_s
+        self.deadline = self._born + request.timeout_s
+        """When it is to be killed, by `monotonic`."""
         self._waited_s = 0.0
         self._passed_on_at: float | None = None
         self._replied_at: float | None = None
@@ -111,18 +112,13 @@ class Forked:
         """What `select` is to look at."""
         return {self._pidfd} if self._is_silent else {self._pidfd, self._replies}
 
-    @property
-    def deadline(self) -> float:
-        """When it is to be killed, by `monotonic`."""
-        return self._deadline
-
     def tell(self, turn: bytes) -> None:
         """Pass it the baton, with a Turn."""
         now = monotonic()
         if self._passed_on_at is not None:
             self._waited_s += now - self._passed_on_at
             self._passed_on_at = None
-            self._deadline = now + self._left_s
+            self.deadline = now + self._left_s
         try:
             os.write(self._tell, turn + b"\n")
         except BrokenPipeError:
@@ -137,7 +133,7 @@ class Forked:
         if not data or self._last_line():
             self._is_silent = True
             self._replied_at = monotonic()
-            self._deadline = min(self._deadline, self._replied_at + EXIT_S)
+            self.deadline = min(self.deadline, self._replied_at + EXIT_S)
             self._last_reply()
         return self._take_passed()
 
@@ -149,8 +145,8 @@ class Forked:
         if self._understood(WHAT_WAS_SAID, line.removeprefix(PASSED)) is None:
             return None
         self._passed_on_at = monotonic()
-        self._left_s = self._deadline - self._passed_on_at
-        self._deadline = math.inf
+        self._left_s = self.deadline - self._passed_on_at
+        self.deadline = math.inf
         return line.removeprefix(PASSED)
 
     def has_ended(self, ready: set[int]) -> bool:
@@ -160,7 +156,7 @@ class Forked:
     def give_up(self) -> None:
         """Its time is over."""
         self._timed_out = not self._last_line()
-        self._deadline = math.inf
+        self.deadline = math.inf
         self.kill()
 
     def kill(self) -> None:
@@ -217,7 +213,7 @@ class Forked:
             return kind.validate_json(line)
         except ValidationError:
             self._foreign = self._foreign or line
-            self._deadline = monotonic()
+            self.deadline = monotonic()
             return None
 
     def _judge(self, reply: Reply | None, wait_status: int) -> tuple[Status, str | None]:

@@ -1,6 +1,6 @@
 """The recorder: makes each trial durable before Tune hears of it, and knows how far the launch is.
 
-One in a launch, on the launching node; Tune's host runs a GroupRecorder.
+One in a launch, on the launching node.
 """
 
 import asyncio
@@ -38,8 +38,7 @@ class Failure:
 class SlotState:
     """What one slot is doing: the trial it began last."""
 
-    position: int
-    attempt: int
+    trial_id: str
     began_at: datetime
 
 
@@ -136,6 +135,11 @@ def configs_to_fail(session: Session) -> int:
 
 
 class Recorder:
+    """Records that come while others are written are written together, next: a file takes as long to become durable
+    whether it has one row or thirty. Tune's host runs it as a Ray actor, whose methods all run in one event loop:
+    only there is what it knows changed.
+    """
+
     def __init__(
         self, location: str, *, followed: bool = False, configs: int | None = None
     ) -> None:
@@ -150,6 +154,9 @@ class Recorder:
         self._held: dict[str, RunRecord] = {}
         self._failed_slots: list[str] = []
         self._hopeless = Hopeless(configs)
+        self._waiting: dict[str, RunRecord] = {}
+        self._writing = asyncio.Lock()  # whoever waits longest is next
+        self._compacting = asyncio.Lock()
 
     def wanted(self, trial_ids: list[str]) -> set[str]:
         """Which of these trials are neither recorded in this launch nor given up."""
@@ -163,22 +170,26 @@ class Recorder:
         """The cells that are given up: their other trials are not run."""
         return set(self._hopeless.cells)
 
-    def begin(self, trial_id: str, position: int, slot: str) -> int | None:
+    def begin(self, trial_id: str, slot: str) -> int | None:
         """The number of this attempt; None where no trial may start any more."""
         if self._progress.stopped:
             return None
         attempt = self._attempts.get(trial_id, 0) + 1
         self._attempts[trial_id] = attempt
-        self._progress.slots[slot] = SlotState(
-            position=position, attempt=attempt, began_at=datetime.now(UTC)
-        )
+        self._progress.slots[slot] = SlotState(trial_id=trial_id, began_at=datetime.now(UTC))
         return attempt
 
-    def record(self, record: RunRecord) -> bool:
+    async def record(self, record: RunRecord) -> bool:
         """Make a record durable. False: it could not be, is held, and no further trial may start."""
         if self._is_first(record):
-            self._settle([record], self._write(record))
-            self._collector.compact_many()
+            self._waiting[record.trial_id] = record
+        async with self._writing:
+            if record.trial_id in self._waiting:
+                together, self._waiting = list(self._waiting.values()), {}
+                self._settle(together, await asyncio.to_thread(self._write, *together))
+        if self._collector.has_many() and not self._compacting.locked():
+            async with self._compacting:
+                await asyncio.to_thread(self._collector.compact_many)
         return record.trial_id not in self._held
 
     def progress(self) -> Progress:
@@ -205,12 +216,16 @@ class Recorder:
         if reason not in self._progress.reasons:
             self._progress.reasons.append(reason)
 
-    def finish(self, sweep_id: str, refuges: list[Path]) -> Progress:
+    async def finish(self, sweep_id: str, refuges: list[Path]) -> Progress:
         """Write what is held, compact, and say how it ended.
 
         What still cannot be written goes into the first of the folders `refuges` that takes it, laid
         out as the results are.
         """
+        async with self._writing, self._compacting:
+            return self._finished(sweep_id, refuges)
+
+    def _finished(self, sweep_id: str, refuges: list[Path]) -> Progress:
         held, self._held = self._held, {}
         for record in held.values():
             self._settle([record], self._write(record))
@@ -277,38 +292,3 @@ class Recorder:
                 trial_id=record.trial_id, status=record.status, message=record.message or ""
             )
             self._progress.failures.append(failure)
-
-
-class GroupRecorder(Recorder):
-    """The recorder of many slots: records that come while others are written are written together, next.
-
-    A file takes as long to become durable whether it has one row or thirty. Tune's host runs it as a Ray
-    actor, whose methods all run in one event loop: only there is what it knows changed.
-    """
-
-    def __init__(
-        self, location: str, *, followed: bool = False, configs: int | None = None
-    ) -> None:
-        super().__init__(location, followed=followed, configs=configs)
-        self._waiting: dict[str, RunRecord] = {}
-        self._writing = asyncio.Lock()  # whoever waits longest is next
-        self._compacting = asyncio.Lock()
-
-    async def record(self, record: RunRecord) -> bool:  # type: ignore[override]  # Ray awaits it
-        if self._is_first(record):
-            self._waiting[record.trial_id] = record
-        async with self._writing:
-            if record.trial_id in self._waiting:
-                await self._write_waiting()
-        if self._collector.has_many() and not self._compacting.locked():
-            async with self._compacting:
-                await asyncio.to_thread(self._collector.compact_many)
-        return record.trial_id not in self._held
-
-    async def finish(self, sweep_id: str, refuges: list[Path]) -> Progress:  # type: ignore[override]
-        async with self._writing, self._compacting:
-            return super().finish(sweep_id, refuges)
-
-    async def _write_waiting(self) -> None:
-        together, self._waiting = list(self._waiting.values()), {}
-        self._settle(together, await asyncio.to_thread(self._write, *together))

@@ -88,10 +88,6 @@ class Cluster:
         return self._launch(request, console)
 
     def show(self, request: SweepRequest, console: Console) -> int:
-        if request.options.try_:
-            raise SpecError(
-                "--try: cells are tried only on this machine, but the launch file names a cluster"
-            )
         self._show_start(console)
         if request.options.ask:
             self._do(self._job(request), console)
@@ -352,7 +348,7 @@ def _show_plans(request: SweepRequest, where: str, console: Console) -> None:
     for name in names:
         environment = replace(machine.environment, device="cuda", gpu=f"GPU {name}")
         planned = planned_on(replace(machine, environment=environment), request)
-        print_part(console, planned.chosen, request.options.selection, 1, gpu=True)
+        print_part(console, planned.chosen, request.options, 1, gpu=True)
 
 
 def _tell_where(console: Console, request: SweepRequest, job_id: str) -> None:

@@ -31,8 +31,7 @@ from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
-from cudnn_sweep.orchestrator.doctor.check import Check
-from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
+from cudnn_sweep.orchestrator.doctor.checks import Check, check_storage
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.gpus.choice import models_asked, models_missing, share_of
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
@@ -80,7 +79,7 @@ EVERY_S = 1.0
 
 
 class TheseNodes:
-    """A NightPlace. It says how its sessions go to whoever follows the job, whether anybody does or not."""
+    """A Place. It says how its sessions go to whoever follows the job, whether anybody does or not."""
 
     def __init__(self, nodes: list[Node], choice: GpuChoice, sweeps: int) -> None:
         """`sweeps`: how many the job runs, this one among them."""
@@ -238,7 +237,7 @@ def _show_plan(request: SweepRequest, nodes: list[Node], console: Console) -> No
         say(console, f"{node.address}: {node.accelerators} × {node.model}")
     gpus = share_of(request.suite.gpus, sum(node.accelerators for node in nodes))
     planned = planned_on(nodes[0].machine, request)
-    print_part(console, planned.chosen, request.options.selection, gpus, gpu=True)
+    print_part(console, planned.chosen, request.options, gpus, gpu=True)
 
 
 def nodes_by_model(request: JobRequest, console: Console) -> list[list[Node]]:
@@ -267,7 +266,7 @@ def models_of(request: JobRequest, there: list[str], tell: Callable[[str], None]
         tell(f"gpus.models: no node has a GPU called {name}")
         if request.sweep.options.strict:
             raise SpecError(f"--strict: no node has a GPU called {name}")
-    if request.sweep.options.selection.sweep_id is not None and len(models) > 1:
+    if request.sweep.options.sweep_id is not None and len(models) > 1:
         raise SpecError(
             f"--sweep-id names one sweep, and each GPU model has its own: {', '.join(models)}; ask for "
             "one of them by gpus.models"

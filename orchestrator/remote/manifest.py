@@ -35,7 +35,10 @@ def manifest(options: LaunchOptions, nightly_at: time | None) -> str:
     file = read_launch_file(options.file, SweepSpec)
     words = _words(options)
     if nightly_at is not None:
-        _refuse_narrower(options)
+        if words != _words(LaunchOptions(file=options.file)):
+            raise SpecError(
+                "--at: a night takes what it runs from the launch file, metadata.sweep.nightly"
+            )
         words = ["sweep", "nightly", LAUNCH_FILE]
         options = replace(options, suite=file.sweep.nightly.suite)
     keys = file.sweep.kubernetes
@@ -55,21 +58,6 @@ def manifest(options: LaunchOptions, nightly_at: time | None) -> str:
     )
 
 
-def _refuse_narrower(options: LaunchOptions) -> None:
-    allowed = LaunchOptions(
-        file=options.file,
-        results=options.results,
-        results_asked=options.results_asked,
-        program=options.program,
-        manifest=options.manifest,
-        at=options.at,
-    )
-    if options != allowed:
-        raise SpecError(
-            "--at: a night takes what it runs from the launch file, metadata.sweep.nightly"
-        )
-
-
 def _lasting(results: str, keys: KubernetesKeys) -> str:
     """Where they lie for the pod that writes them, which ends with the job."""
     if Location(results).is_url:
@@ -84,7 +72,7 @@ def _lasting(results: str, keys: KubernetesKeys) -> str:
 
 def _words(options: LaunchOptions) -> list[str]:
     there = replace(options, file=Path(LAUNCH_FILE), results=None)
-    own = ("dry_run", "try_", "ask", "detach", "manifest", "at")
+    own = ("dry_run", "ask", "detach", "manifest", "at")
     return ["sweep", "launch", *words_of(there, without=own)]
 
 

@@ -39,41 +39,16 @@ def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
         sleep(1)
 
 
-class RayCluster:
-    """The one that this process has joined. An answer is known by whatever `ask` returns."""
-
-    def nodes(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = ray.nodes()
-        return found
-
-    def ask(self, node_id: str, question: Callable[..., object], *asked: object) -> Any:
-        there = NodeAffinitySchedulingStrategy(node_id, soft=False)
-        return ray.remote(question).options(num_cpus=0, scheduling_strategy=there).remote(*asked)
-
-    def wait(self, answers: list[Any], timeout_s: float) -> tuple[list[Any], list[Any]]:
-        came, left = ray.wait(answers, timeout=timeout_s)
-        return came, left
-
-    def get(self, answer: Any) -> Any:
-        return ray.get(answer)
-
-    def clock_s(self) -> float:
-        return time()
-
-
-def look_at_nodes(
-    workloads: list[str], *, needs_cuda: bool, cluster: RayCluster | None = None
-) -> tuple[list[Node], list[Unfit]]:
+def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node], list[Unfit]]:
     """All that have accelerators. Raises SpecError where there is none."""
-    cluster = cluster or RayCluster()
-    alive = [node for node in cluster.nodes() if node["Alive"] and node["Resources"].get("GPU")]
+    alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
     if not alive:
         raise SpecError(
             "no node of the cluster has a GPU resource: start its nodes where Ray finds GPUs, or "
             "with --num-gpus"
         )
-    asked = [(node, cluster.ask(node["NodeID"], _report, workloads)) for node in alive]
-    came = dict(_as_they_come(cluster, [answer for _, answer in asked]))
+    asked = [(node, _ask(node["NodeID"], _report, workloads)) for node in alive]
+    came = dict(_as_they_come([answer for _, answer in asked]))
     fit: list[Node] = []
     unfit: list[Unfit] = []
     for node, answer in asked:
@@ -82,7 +57,7 @@ def look_at_nodes(
             unfit.append(Unfit(address=address, reason=f"no answer within {ANSWER_S:.0f} s"))
             continue
         try:
-            report: NodeReport = cluster.get(answer)
+            report: NodeReport = ray.get(answer)
         except Exception as error:  # noqa: BLE001  # whatever is wrong there
             unfit.append(Unfit(address=address, reason=_told(error)))
             continue
@@ -90,26 +65,30 @@ def look_at_nodes(
         if reasons:
             unfit.append(Unfit(address=address, reason="; ".join(reasons)))
         else:
-            accelerators = int(node["Resources"]["GPU"])
             fit.append(
                 Node(
                     node_id=node["NodeID"],
                     address=address,
-                    accelerators=accelerators,
+                    accelerators=int(node["Resources"]["GPU"]),
                     machine=report.machine,
                 )
             )
     return _alike(fit, unfit)
 
 
-def _as_they_come(cluster: RayCluster, asked: list[Any]) -> Iterator[tuple[Any, float]]:
+def _ask(node_id: str, question: Callable[..., object], asked: object) -> Any:
+    there = NodeAffinitySchedulingStrategy(node_id, soft=False)
+    return ray.remote(question).options(num_cpus=0, scheduling_strategy=there).remote(asked)
+
+
+def _as_they_come(asked: list[Any]) -> Iterator[tuple[Any, float]]:
     """Each answer within ANSWER_S, and when it came: a clock that it tells is compared with that."""
-    ends_s = cluster.clock_s() + ANSWER_S
+    ends_s = time() + ANSWER_S
     while asked:
-        came, asked = cluster.wait(asked, max(0.0, ends_s - cluster.clock_s()))
+        came, asked = ray.wait(asked, timeout=max(0.0, ends_s - time()))
         if not came:
             return
-        yield came[0], cluster.clock_s()
+        yield came[0], time()
 
 
 def _report(workloads: list[str]) -> NodeReport:
@@ -146,8 +125,7 @@ def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator
 
 def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
     """What each of these nodes finds with that Python, which is to be one software. Raises SpecError."""
-    cluster = RayCluster()
-    asked = [cluster.ask(node.node_id, _environment, python) for node in nodes]
+    asked = [_ask(node.node_id, _environment, python) for node in nodes]
     found: list[Environment] = []
     for node, answer in zip(nodes, asked, strict=True):
         try:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.cluster.reach.launcher import end_group
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.remote.job import RECORDS, JobRequest, write_request
@@ -137,12 +137,4 @@ def driver_here(module: str, work: Path) -> Iterator[subprocess.Popen[str]]:
         yield process
         process.wait()
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(END_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+        end_group(process, END_S)

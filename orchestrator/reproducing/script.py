@@ -1,21 +1,20 @@
-"""A script of at most 40 lines that times a reproduced case with torch alone."""
+"""A script of at most 40 lines that times a reported case, or a stored trial, with torch alone."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from cudnn_sweep.analysis.asking.formats import escaped
+from cudnn_sweep.analysis.asking.database import Database
+from cudnn_sweep.analysis.asking.queries import literal
+from cudnn_sweep.analysis.asking.settings import besides_usual, shortened, texts_of
+from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import one_line
-from cudnn_sweep.orchestrator.reproducing.reproduced import Reproduced
-from cudnn_sweep.workloads.cells.config import (
-    COMPUTE_CACHE_DISABLED,
-    HEURISTIC_MODE_B,
-    PLAN_CACHE_LIMIT,
-    CudnnConfig,
-)
+from cudnn_sweep.orchestrator.errors import ReproError
+from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import as_json, rules_of
-from cudnn_sweep.workloads.cells.field_case import Side
+from cudnn_sweep.workloads.cells.field_case import FieldCase, Side
 from cudnn_sweep.workloads.precision import find_precision
+from cudnn_sweep.workloads.problem import ConvProblem, sizes_text
 
 MOST_LINES = 40
 FLAGS = ("enabled", "benchmark", "benchmark_limit", "deterministic")
@@ -25,6 +24,88 @@ GRADIENTS = {
     "backward_data": "[True, False, False]",
     "backward_filter": "[False, True, False]",
 }
+KNOWN = {"problem", *(each.name for each in fields(Side))}  # axes of a cell
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reproduced:
+    """Convolutions that torch alone can time, by what a reader calls them."""
+
+    title: str
+    address: str | None
+    """Where it was reported."""
+    sides: Mapping[str, Side]
+
+
+def of_case(case: FieldCase) -> Reproduced:
+    """Raises ReproError where torch alone cannot do it."""
+    if not case.is_tested:
+        raise ReproError(f"case {case.id} cannot be reproduced here: {case.not_here}")
+    sides = case.sides()
+    names = case.contrast() if len(sides) == 2 else ("this cell",)
+    return Reproduced(
+        title=f"{case.id}: {case.claim}",
+        address=case.address,
+        sides=_checked(f"case {case.id}", dict(zip(names, sides, strict=True))),
+    )
+
+
+def stored_trial(trial_id: str, database: Database) -> Reproduced:
+    """Raises ReproError where there is no such trial, or torch alone cannot do it."""
+    select = f"select * from records where trial_id = {literal(trial_id)} limit 1"
+    rows = database.query(select).to_pylist()
+    if not rows:
+        raise ReproError(
+            f"found {trial_id!r}: neither a reported case nor a trial of these results"
+        )
+    return of_trial(rows[0])
+
+
+def of_trial(row: Mapping[str, Any]) -> Reproduced:
+    trial = f"trial {row['trial_id']}"
+    if row["out_channels"] is None:
+        raise ReproError(f"{trial} is of {row['workload']}: torch alone has no such workload")
+    for name, axis in axes().items():
+        if name not in KNOWN and row[name] not in (None, axis.usual):
+            raise ReproError(f"{trial} has {name} {row[name]}: a script knows none")
+    columns = {each.name: row.get(each.name) for each in fields(ConvProblem)}
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in (columns | {"name": row["problem"] or "problem"}).items()
+        if value is not None
+    }
+    problem = ConvProblem(**given)
+    cell = {name: row[name] for name in ("workload", "direction", "precision", "layout", "regime")}
+    side = Side(
+        problem=problem, input_shape=problem.input_shape, config=_config(trial, row), **cell
+    )
+    texts = besides_usual(texts_of(asdict(side.config)))
+    settings = shortened(" ".join(f"{name}={text}" for name, text in texts.items()))
+    label = settings or "PyTorch's own settings"
+    return Reproduced(
+        title=f"{trial}: {problem.name} {side.direction} {sizes_text(side.input_shape)} {side.precision}",
+        address=None,
+        sides=_checked(trial, {label: side}),
+    )
+
+
+def _config(trial: str, row: Mapping[str, Any]) -> CudnnConfig:
+    values = {each.name: row[each.name] for each in fields(CudnnConfig)}
+    config = CudnnConfig(**values | {"environment": dict(row["environment"] or {})})
+    try:
+        rules_of(config.errata)
+    except ValueError as error:
+        raise ReproError(f"{trial} has errata that are no rules: {error}") from None
+    return config
+
+
+def _checked(what: str, sides: dict[str, Side]) -> dict[str, Side]:
+    for side in sides.values():
+        if side.problem is None:
+            raise ReproError(f"{what} is about {side.workload}: torch alone has no such network")
+        if side.regime != "fixed":
+            raise ReproError(f"{what} has inputs of other sizes ({side.regime}): a script has one")
+    return sides
 
 
 def script(case: Reproduced) -> str:
@@ -67,12 +148,6 @@ def _values(side: Side, flags: Sequence[str]) -> dict[str, Any]:
     if problem.transposed:
         sizes["output_padding"] = problem.output_padding
     config = asdict(side.config)
-    limit = side.config.plan_cache_limit
-    environment = {
-        HEURISTIC_MODE_B: "1" if side.config.heuristic_mode_b else None,
-        PLAN_CACHE_LIMIT: None if limit is None else str(limit),
-        COMPUTE_CACHE_DISABLED: "1" if side.config.compute_cache_disabled else None,
-    }
     spatial = len(problem.kernel_size)
     is_backward = side.direction in GRADIENTS
     return {
@@ -88,8 +163,7 @@ def _values(side: Side, flags: Sequence[str]) -> dict[str, Any]:
         "layout": _layout(side),
         "backward_in_caller": side.config.backward_in_caller,
         "flags": {name: config[name] for name in flags},
-        "environment": {name: value for name, value in environment.items() if value is not None}
-        | config["environment"],
+        "environment": side.config.variables,
         "errata": None if side.config.errata is None else as_json(rules_of(side.config.errata)),
     }
 
@@ -185,28 +259,3 @@ for number, name in itertools.product(range(5), SETTINGS):  # each a fresh proce
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context('fork')) as fresh:
         print(name, number, *fresh.submit(measure, name).result(), sep='\\t', flush=True)
 """.splitlines()
-
-
-def issue(case: Reproduced, today: Mapping[str, str | None]) -> str:
-    """`today`: what the store or this machine says of versions, route and times; what is unknown is left
-    out. Ends in a line break.
-    """
-    facts = {key: value for key, value in {**today, **case.stored}.items() if value}
-    said = [f"Reported: {case.address}"] if case.address else []
-    said += [f"Claim: {case.claim}"] if case.claim else []
-    lines = [
-        f"### {escaped(case.title)}",
-        "",
-        *said,
-        *([""] if said else []),
-        "| | |",
-        "|---|---|",
-        *(f"| {key} | {escaped(value)} |" for key, value in facts.items()),
-        "",
-        "To reproduce it with torch alone (five fresh processes a setting, each time printed):",
-        "",
-        "```python",
-        script(case).rstrip(),
-        "```",
-    ]
-    return "\n".join(lines) + "\n"

@@ -19,7 +19,7 @@ from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.storing.progress import MOST_REPEATS, blocks_of
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.analysis.words import two_digits
-from cudnn_sweep.orchestrator.doctor.check import Check
+from cudnn_sweep.orchestrator.doctor.checks import Check
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
@@ -66,15 +66,11 @@ class Place(Protocol):
     ) -> AbstractContextManager[RunSession]:
         """Raises SweepBusyError where another launch measures on it."""
 
-
-class NightPlace(Place, Protocol):
-    """What a night needs besides: see nightly/night.py."""
-
     def last_good(self, python: Path) -> Environment:
-        """That software, whose trials can run beside the current one's. Raises ServerError."""
+        """That software, whose trials a night can run beside the current one's. Raises ServerError."""
 
     def checks(self, results: str) -> Iterator[Check]:
-        """What a doctor finds in a few seconds."""
+        """What a doctor finds in a few seconds, for a night."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,11 +103,9 @@ def plan_sweep(request: SweepRequest, place: Place) -> Planned:
 
 def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] = ()) -> Planned:
     """Raises SpecError for a mistake in what its cells mean."""
-    suite, only = request.suite, request.options.choices
-    if request.may_skip:
-        suite, _ = without_missing(suite, machine.workloads)
-    with cells_named(request.options.file or LAUNCH_FILE, request.suite_name):
-        whole = plan_of(request.suite_name, suite, machine)
+    name, suite, only = request.suite_name, request.suite, request.options.choices
+    with cells_named(request.options.file or LAUNCH_FILE, name):
+        whole = plan_of(name, suite, machine, may_skip=request.may_skip)
     if request.job is not None:
         whole = with_alternate_caches(whole)
     chosen = narrow(whole, only) if only else whole
@@ -139,13 +133,14 @@ def run_sweep(
     store = open_results(request.results, console)
 
     def choose() -> SweepChoice:
-        selection = request.options.selection
-        return choose_sweep(store, whole, planned.chosen, machine.environment, selection)
+        return choose_sweep(store, whole, planned.chosen, machine.environment, request.options)
 
     with sweep_lock(store.location, choose().lock_name):
         choice = choose()  # again, under the lock: another launch may just have ended
         session = session_for(choice, whole, planned.chosen, planned.preload, machine.gpu_uuids)
-        session = replace(session, job=request.job)
+        session = replace(
+            session, job=request.job, codes=request.codes, min_effect=request.min_effect
+        )
         place.announce(session, choice.reason, console)
         session = _limited(session, request, len(machine.gpus), console)
         ran = partial(Ran, store=store, choice=choice, session=session)
@@ -203,14 +198,16 @@ def _seconds(request: SweepRequest) -> float | None:
     return max(1.0, request.budget_minutes * 60 - spent_s)  # one block runs in any case
 
 
-def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
-    where = machine.environment
-    cells = expand_cells(suite, machine.workloads, device=where.device, gpu=where.gpu)
+def plan_of(name: str, suite: SuiteSpec, machine: Survey, *, may_skip: bool = False) -> Plan:
+    """`may_skip`: leave out models of packages that are not there."""
+    where, facts = machine.environment, machine.workloads
+    suite = without_missing(suite, facts)[0] if may_skip else suite
+    cells = expand_cells(suite, facts, device=where.device, gpu=where.gpu)
     suite = suite.on(where.device)
-    own = configs_of_cells(suite, machine.workloads, device=where.device, gpu=where.gpu)
-    configs = {each for cell in cells for each in own.get(cell.cell_id, suite.configs)}
-    default = BY_DEFAULT if contrasts_of(configs) else FIXED_BLOCKS
-    plan = make_plan(name, suite.with_blocks(default), cells, own)
+    own = configs_of_cells(suite, facts, device=where.device, gpu=where.gpu)
+    if suite.replicates is None:
+        suite = suite.with_blocks(BY_DEFAULT if contrasts_of(suite.every_config) else FIXED_BLOCKS)
+    plan = make_plan(name, suite, cells, own)
     if plan.looks and not contrasts_in(plan):
         raise SpecError(
             f"suite {name}: replicates: until decided: found {len(plan.configs())} configs of which no two "

@@ -11,8 +11,7 @@ from threading import Thread, Timer
 from rich.console import Console
 
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.orchestrator.doctor.check import Check
-from cudnn_sweep.orchestrator.doctor.gpu_checks import others_on
+from cudnn_sweep.orchestrator.doctor.checks import Check, others_on
 from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
@@ -34,7 +33,7 @@ LOOK_S = 10.0  # between two looks
 
 
 class ThisMachine:
-    """A NightPlace."""
+    """A Place."""
 
     def __init__(self, wait_s: float = 0.0) -> None:
         """`wait_s`: how long somebody else's work on its GPUs is waited for."""
@@ -50,7 +49,7 @@ class ThisMachine:
         asked = gpus_asked(suite.gpus, machine)
         if asked.gpus[:1] == machine.gpus[:1]:
             return asked
-        # the GPU that it told of was of another model
+        # the default GPU is another model: survey the requested one
         return self._survey(suite, asked.gpu_uuids)
 
     def _survey(self, suite: SuiteSpec, gpu_uuids: Sequence[str] = ()) -> Survey:
@@ -79,9 +78,9 @@ class ThisMachine:
         return modules_to_preload(suite, named)
 
     def checks(self, results: str) -> Iterator[Check]:
-        from cudnn_sweep.orchestrator.doctor.examine import DoctorOptions, examine
+        from cudnn_sweep.orchestrator.doctor.examine import examine
 
-        yield from examine(DoctorOptions(results=results, self_test_s=0.0, quick=True))
+        yield from examine(results, 0.0, quick=True)
 
     @contextmanager
     def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
@@ -131,8 +130,8 @@ def _telling_of_a_wait(own: str) -> Iterator[None]:
 
 @contextmanager
 def _importing(modules: Sequence[str]) -> Iterator[None]:
-    """Import them in a thread, for the length of the block or longer. One that fails is imported again where
-    it is used, and tells why there.
+    """Import modules in a thread beside the block. One that fails is imported again where it is used, and tells
+    why there.
     """
 
     def work() -> None:
@@ -155,36 +154,30 @@ def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Itera
     Raises SweepBusyError where another sweep still has one after `wait_s`. Processes that are no sweep's keep
     nobody from measuring after that: trials beside them are marked.
     """
-    waiting = _Waiting(wait_s, console)
+    ends, told = time.monotonic() + wait_s, ""
+
+    def goes_on(reason: str) -> bool:
+        """Says what is waited for, once, and waits for the next look; False where the time is up."""
+        nonlocal told
+        if time.monotonic() >= ends:
+            return False
+        if reason != told:
+            say(console, f"Waiting, {wait_s / 60:g} minutes at most: {reason}")
+        told = reason
+        time.sleep(LOOK_S)
+        return True
+
     with ExitStack() as held:
         while True:
             try:
                 held.enter_context(measuring_lock(list(uuids) or ["cpu"]))
                 break
             except SweepBusyError as error:
-                if not waiting.goes_on(str(error)):
+                if not goes_on(str(error)):
                     raise
-        while (busy := _busy(uuids) if wait_s else None) and waiting.goes_on(busy):
+        while (busy := _busy(uuids) if wait_s else None) and goes_on(busy):
             pass
         yield
-
-
-class _Waiting:
-    def __init__(self, wait_s: float, console: Console) -> None:
-        self._wait_s = wait_s
-        self._ends = time.monotonic() + wait_s
-        self._console = console
-        self._told = ""
-
-    def goes_on(self, reason: str) -> bool:
-        """Says what is waited for, once, and waits for the next look; False where the time is up."""
-        if time.monotonic() >= self._ends:
-            return False
-        if reason != self._told:
-            say(self._console, f"Waiting, {self._wait_s / 60:g} minutes at most: {reason}")
-            self._told = reason
-        time.sleep(LOOK_S)
-        return True
 
 
 def _busy(uuids: Sequence[str]) -> str | None:

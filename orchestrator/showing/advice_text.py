@@ -127,7 +127,7 @@ def advice_lines(answered: Answered) -> list[str]:
     if answered.lines:
         lines += [*(f"    {line}" for line in answered.lines), ""]
     if answered.kept is not None:
-        lines += [*aligned(three_ways(answered.kept, answered.advice)), ""]
+        lines += [*aligned(three_ways(answered.kept)), ""]
     for label, text in _facts(answered):
         lines += textwrap.wrap(
             text,
@@ -144,7 +144,7 @@ def advice_markdown(answered: Answered) -> str:
     language = "sh" if answered.keeps else "python"
     code = [f"```{language}", *answered.lines, "```", ""] if answered.lines else []
     if answered.kept is not None:
-        head, *others = three_ways(answered.kept, answered.advice)
+        head, *others = three_ways(answered.kept)
         shown = [f"| {' | '.join(row)} |" for row in others]
         code += [f"| {' | '.join(head)} |", "|---|---|---|---|", *shown, ""]
     rows = [f"| {label} | {escaped(text)} |" for label, text in _facts(answered)]

@@ -87,7 +87,7 @@ def _display(
 class LiveDisplay:
     def __init__(self, plan: Plan, limit_s: float | None = None) -> None:
         self.live: Live | None = None
-        self._trials = {trial.position: trial for trial in plan.trials}
+        self._trials = {trial.trial_id: trial for trial in plan.trials}
         self._cells = cell_labels(trial.cell for trial in plan.trials)
         self._clock = Clock(plan, limit_s)
         self._bar = Bar(
@@ -128,7 +128,7 @@ class LiveDisplay:
         table = Table.grid(padding=(0, 2))
         for slot, state in sorted(progress.slots.items()):
             seconds = (datetime.now(UTC) - state.began_at).total_seconds()
-            doing = trial_label(self._trials[state.position], self._cells)
+            doing = trial_label(self._trials[state.trial_id], self._cells)
             table.add_row(Text(slot, style="cyan"), doing, f"{seconds:.0f} s")
         if not progress.slots:
             waiting = "the first process" if not progress.recorded else "the last records"
@@ -153,7 +153,7 @@ class PlainDisplay:
     def __init__(self, console: Console, plan: Plan, limit_s: float | None = None) -> None:
         self._console = console
         cells = cell_labels(trial.cell for trial in plan.trials)
-        self._cells = {trial.position: cells[trial.cell.cell_id] for trial in plan.trials}
+        self._cells = {trial.trial_id: cells[trial.cell.cell_id] for trial in plan.trials}
         self._clock = Clock(plan, limit_s)
         self._last = monotonic()
         self._shown = self._failures = self._warnings = 0
@@ -171,7 +171,7 @@ class PlainDisplay:
             warn(self._console, f"{name}: {ADVICE[name]}")
         self._warnings = len(progress.warnings)
         if progress.slots:
-            cells = dict.fromkeys(self._cells[state.position] for state in progress.slots.values())
+            cells = dict.fromkeys(self._cells[state.trial_id] for state in progress.slots.values())
             self._now = f"now {', '.join(cells)}"
         now = monotonic()
         apart_s = max(LINE_S, (now - self._clock.began) / 10)

@@ -5,8 +5,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cudnn_sweep.analysis.answering.advice import UNDECIDED, Advice
-from cudnn_sweep.analysis.answering.freezes import Freeze
+from cudnn_sweep.analysis.answering.advice import UNDECIDED, Advice, Freeze
 from cudnn_sweep.analysis.words import (
     clock,
     counted,
@@ -17,13 +16,10 @@ from cudnn_sweep.analysis.words import (
     ratio,
     size,
     some,
-    two_digits,
 )
 
 WAYS = ("off", "on", "frozen")
 LEAST = 0.005  # of the time of a step: less is not worth a file
-EQUAL = 0.01  # a smaller difference of two steps is none
-FEW = 2.0  # steps, the start of one of which is no start of a job
 NAMED = 4  # operations
 
 
@@ -56,8 +52,8 @@ class Kept:
         ]
 
 
-def three_ways(kept: Kept, on: Advice | None) -> list[list[str]]:
-    """A table with its head. `on`: the advice about off and on."""
+def three_ways(kept: Kept) -> list[list[str]]:
+    """A table with its head."""
     rows = [
         ("a step", "ms", milliseconds),
         ("first calls, new container", "first_ms", _seconds),
@@ -72,45 +68,11 @@ def three_ways(kept: Kept, on: Advice | None) -> list[list[str]]:
         for name, column, text in rows
         if any(values := [getattr(kept.measured, f"{way}_{column}") for way in WAYS])
     ]
-    best = _best_from(kept, on)
-    return [["", *WAYS], *told, ["best", *(best[way] for way in WAYS)]]
+    return [["", *WAYS], *told]
 
 
 def _seconds(ms: float | None) -> str:
     return "" if ms is None else clock(ms / 1000)
-
-
-def _best_from(kept: Kept, on: Advice | None) -> dict[str, str]:
-    """From how many steps on each is the fastest, start and all."""
-    frozen, never = kept.advice, dict.fromkeys(WAYS, "never")
-    off_ms = frozen.baseline_ms
-    if on is None or off_ms is None:
-        return dict.fromkeys(WAYS, "")
-    lines = {"off": (0.0, off_ms)}
-    for way, row in (("on", on), ("frozen", frozen)):
-        if row.step_ratio is None or row.extra_start_s is None:
-            return dict.fromkeys(WAYS, "")
-        equal = next(
-            (ms for _, ms in lines.values() if abs(row.step_ratio * off_ms / ms - 1) < EQUAL), None
-        )
-        lines[way] = (1000 * row.extra_start_s, equal or row.step_ratio * off_ms)
-    present = min(lines, key=lambda way: (lines[way][0], lines[way][1]))
-    steps, told = 0.0, {present: "from the first step"}
-    while True:
-        start, ms = lines[present]
-        crossings = {
-            way: (other - start) / (ms - other_ms)
-            for way, (other, other_ms) in lines.items()
-            if other_ms < ms and (other - start) / (ms - other_ms) >= steps
-        }
-        if not crossings:
-            return never | told
-        present = min(crossings, key=lambda way: crossings[way])
-        steps = crossings[present]
-        if steps < FEW:
-            told = {present: "from the first step"}
-        else:
-            told[present] = f"from {two_digits(steps)} steps"
 
 
 def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:

@@ -4,17 +4,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
-from rich.table import Table
 
 from cudnn_sweep.analysis.answering.cell_names import CellRow, cell_words, names_apart
 from cudnn_sweep.analysis.asking.settings import config_name, shortened
 from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import counted, two_digits
 from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.standing import contrasts_in, settings_of
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection
-from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.orchestrator.showing.say import plain_table, say
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.problem import sizes_text
@@ -55,16 +54,12 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
     cells = dict(zip(ids, (trial.cell for trial in plan.trials), strict=True))
     trials = Counter(ids)
     configs = plan.configs()
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for name in PLAN_COLUMNS:
-        table.add_column(name)
-    table.add_column("trials", justify="right")
-    for cell_id, cell in cells.items():
-        words = cell_words(as_row(cell))
-        table.add_row(
-            *(_listed(words, about) for about in PLAN_COLUMNS.values()), str(trials[cell_id])
-        )
-    console.print(table)
+    words = {cell_id: cell_words(as_row(cell)) for cell_id, cell in cells.items()}
+    rows = [
+        [*(_listed(words[cell_id], about) for about in PLAN_COLUMNS.values()), str(trials[cell_id])]
+        for cell_id in cells
+    ]
+    console.print(plain_table([*PLAN_COLUMNS, "trials"], rows, right=("trials",)))
     contrasts = "; ".join(map(str, contrasts_in(plan))) or "none"
     blocks = sum(1 for _ in plan.blocks())
     twins = sum(trial.twin for trial in plan.trials)
@@ -90,12 +85,12 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
 
 
 def print_part(
-    console: Console, chosen: Plan, selection: SweepSelection, slots: int, *, gpu: bool
+    console: Console, chosen: Plan, options: LaunchOptions, slots: int, *, gpu: bool
 ) -> None:
     """The part of it that this launch runs: its shard, or all."""
-    print_plan(console, selection.part(chosen), slots, gpu=gpu)
-    if selection.shard is not None:
-        say(console, f"Shard {selection.shard} of {len(chosen.trials)} trials.")
+    print_plan(console, options.part(chosen), slots, gpu=gpu)
+    if options.shard is not None:
+        say(console, f"Shard {options.own_shard} of {len(chosen.trials)} trials.")
 
 
 def _listed(words: Mapping[str, str], about: Sequence[str]) -> str:

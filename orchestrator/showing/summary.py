@@ -15,9 +15,9 @@ from cudnn_sweep.analysis.answering.cell_names import stored_names
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import (
     BreakEven,
-    GpuSpeed,
     TimeShare,
     Verdict,
+    blocks_left_out,
     gpu_speeds,
     headline,
     more_blocks,
@@ -147,14 +147,7 @@ class Summary:
         if self.out_of_reach:
             yield f"{counted(self.out_of_reach, 'cell')} out of reach: no blocks left would decide more."
         yield from self.completeness
-        split = sum(verdict.split_blocks for verdict in self.verdicts)
-        doubtful = sum(verdict.doubtful_blocks for verdict in self.verdicts)
-        unpaired = sum(verdict.unpaired_blocks for verdict in self.verdicts)
-        if split or doubtful or unpaired:
-            yield (
-                f"Left out of the verdicts: {split} blocks that were split over GPUs or interrupted, "
-                f"{doubtful} on a throttled or shared GPU, {unpaired} that lack a trial."
-            )
+        yield from blocks_left_out(self.verdicts)
         yield from self._where_the_time_went()
 
     def _where_the_time_went(self) -> Iterator[str]:
@@ -285,39 +278,19 @@ def _print_next(console: Console, summary: Summary, location: str, options: Laun
 def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
     """A line for each GPU that is off, one for each measure in which a model's GPUs are at odds."""
     speeds = gpu_speeds(store, sweep_id)
-    off = [speed for speed in speeds if speed.finding in ("slow", "fast")]
-    for found in _grouped(off, "gpu", "host", "gpu_uuid"):
-        one, measures = found[0], ", ".join(map(_by_how_much, found))
-        yield (
-            f"{one.gpu_uuid} on {one.host}: {measures} than its {one.peers} peers ({one.gpu}): {GPU_ADVICE}"
+    off = attrgetter("gpu_uuid", "host", "gpu", "peers")
+    slow_or_fast = (speed for speed in speeds if speed.finding in ("slow", "fast"))
+    for (uuid, host, gpu, peers), found in groupby(sorted(slow_or_fast, key=off), off):
+        by = ", ".join(
+            f"{each.measure} {percent(abs(1 - each.ratio), 1)} {each.finding}er" for each in found
         )
-    for alike in _grouped(speeds, "gpu", "measure"):
-        if any(speed.finding == "differs" for speed in alike):
-            yield _at_odds(sorted(alike, key=lambda speed: speed.speed))
-
-
-def _grouped(speeds: list[GpuSpeed], *names: str) -> Iterator[list[GpuSpeed]]:
-    common = attrgetter(*names)
-    for _, found in groupby(sorted(speeds, key=common), key=common):
-        yield list(found)
-
-
-def _by_how_much(speed: GpuSpeed) -> str:
-    assert speed.ratio is not None
-    return f"{speed.measure} {percent(abs(1 - speed.ratio), 1)} {speed.finding}er"
-
-
-def _at_odds(speeds: list[GpuSpeed]) -> str:
-    slowest, fastest = speeds[0], speeds[-1]
-    return (
-        f"The {len(speeds)} {slowest.gpu} differ by {percent(1 - slowest.speed / fastest.speed, 1)} in "
-        f"{slowest.measure}, from {_told(slowest)} to {_told(fastest)}; with so few GPUs it is unclear "
-        f"which one is at fault: compare them with others, or for each of them {GPU_ADVICE}"
-    )
-
-
-def _told(speed: GpuSpeed) -> str:
-    return f"{given(speed.speed)} {speed.speed_unit} ({speed.gpu_uuid} on {speed.host})"
+        yield f"{uuid} on {host}: {by} than its {peers} peers ({gpu}): {GPU_ADVICE}"
+    alike = attrgetter("gpu", "measure", "speed_unit")
+    differing = (speed for speed in speeds if speed.finding == "differs")
+    for (gpu, measure, unit), found in groupby(sorted(differing, key=alike), alike):
+        ordered = sorted((each.speed, each.gpu_uuid, each.host) for each in found)
+        each_one = ", ".join(f"{uuid} on {host} {given(speed)}" for speed, uuid, host in ordered)
+        yield f"{gpu}s differ in {measure} ({unit}: {each_one}), too few to tell which is at fault: {GPU_ADVICE}"
 
 
 def shard_lines(choice: SweepChoice, there: Collection[StoredTrial]) -> Iterator[str]:
@@ -350,7 +323,7 @@ def to_json(summary: Summary, results: str, exit_code: int) -> str:
     """
 
     def named(row: Verdict | BreakEven) -> dict[str, object]:
-        return {"cell": summary.cells[row.cell_id], **asdict(row)}
+        return {"cell": summary.cells[row.cell_id], **vars(row)}
 
     found = {
         "sweep_id": summary.sweep_id,

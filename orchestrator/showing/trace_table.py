@@ -1,7 +1,6 @@
 """A trace as a table: a row for each distinct convolution, and what is the same for all said once."""
 
 from rich.console import Console, Group, RenderableType
-from rich.measure import Measurement
 from rich.text import Text
 
 from cudnn_sweep.analysis.words import percent
@@ -12,31 +11,25 @@ from cudnn_sweep.workloads.problem import sizes_text
 
 NUMBERS = ("stride", "padding", "dilation", "groups", "times", "FLOPs")
 ALWAYS_SHOWN = ("name", "input → channels", "kernel", "times", "FLOPs")
-UNLIMITED = 100_000  # columns
+WIDE = 120
 
 Row = dict[str, str]
 
 
 def trace_table(trace: Trace, console: Console) -> RenderableType:
-    """What does not fit: columns move together, then the kernel is left to the name, then cells fold."""
+    """Where there is less room the kernel is left to the name, and columns stand closer together."""
     rows = [_row(trace, name, each) for name, each in trace.named().items()]
     same = {
         column: value
         for column, value in rows[0].items()
         if column not in ALWAYS_SHOWN and all(row[column] == value for row in rows)
     }
-    columns = [column for column in rows[0] if column not in same]
-    without_kernel = [column for column in columns if column != "kernel"]
-    for shown, gap in ((columns, 2), (columns, 1), (without_kernel, 1)):
-        cells = [[row[column] for column in shown] for row in rows]
-        table = plain_table(shown, cells, NUMBERS, gap)
-        if (
-            Measurement.get(console, console.options.update(width=UNLIMITED), table).maximum
-            <= console.width
-        ):
-            break
+    is_wide = console.width >= WIDE
+    columns = [name for name in rows[0] if name not in same and (is_wide or name != "kernel")]
+    cells = [[row[column] for column in columns] for row in rows]
     told = ", ".join(f"{column} {value}" for column, value in same.items())
     counts = f"{counts_text(trace)}; torch {trace.torch}, {trace.device}"
+    table = plain_table(columns, cells, NUMBERS, 2 if is_wide else 1)
     return Group(table, *([Text(f"All of them: {told}")] if same else []), Text(counts))
 
 

@@ -64,41 +64,32 @@ def verdict_table(
     wide = width >= WIDE
     contrasts = {shortened(verdict.contrast) for verdict in verdicts}
     both = len({verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}) > 1
-    states = sorted({row.compute_cache for row in break_evens if row.outcome != "no_effect"})
-    on_device = any(verdict.device_ratio is not None for verdict in verdicts)
-    rows: list[list[str | Text]] = []
-    for verdict in verdicts:
-        words = verdict.wall_in_words if wide else verdict.wall_in_words.replace(" (", "\n(")
-        mine = {row.compute_cache: row for row in break_evens if row.identity == verdict.identity}
-        rows.append(
-            [
-                *([shortened(verdict.contrast)] if len(contrasts) > 1 else []),
-                number(verdict.baseline_ms),
-                number(verdict.candidate_ms),
-                ratio_text(verdict) if wide else ratio(verdict.ratio),
-                Text(words, style=VERDICT_STYLES.get(verdict.wall_verdict, "")),
-                *([device_text(verdict)] if on_device else []),
-                *(payback_text(mine.get(state), wide=wide) for state in states),
-            ]
-        )
+    paid = {(row.identity, row.compute_cache): row for row in break_evens}
+    columns: dict[str, list[str | Text]] = {}
+    if len(contrasts) > 1:
+        columns["contrast"] = [shortened(each.contrast) for each in verdicts]
+    columns["baseline"] = [number(each.baseline_ms) for each in verdicts]
+    columns["candidate"] = [number(each.candidate_ms) for each in verdicts]
+    if wide:
+        columns["ratio (95%)"] = [ratio_text(each) for each in verdicts]
+    else:
+        columns["ratio"] = [ratio(each.ratio) for each in verdicts]
+    columns["verdict"] = [_in_words(each, wide=wide) for each in verdicts]
+    if any(each.device_ratio is not None for each in verdicts):
+        columns["device"] = [device_text(each) for each in verdicts]
+    for state in sorted({row.compute_cache for row in break_evens if row.outcome != "no_effect"}):
+        rows = (paid.get((each.identity, state)) for each in verdicts)
+        head = f"break-even,\n{state}{' cache' if wide else ''}"
+        columns[head] = [payback_text(row, wide=wide) for row in rows]
     table = Table(box=None, padding=(0, GAP, 0, 0), header_style="bold", title_justify="left")
     gpus = ", ".join(sorted({verdict.gpu for verdict in verdicts}))
     table.title = f"{gpus}, {', '.join(sorted(contrasts))}; milliseconds an iteration"
     table.add_column("cell", min_width=20)
-    if len(contrasts) > 1:
-        table.add_column("contrast")
-    table.add_column("baseline", justify="right", no_wrap=True)
-    table.add_column("candidate", justify="right", no_wrap=True)
-    table.add_column("ratio (95%)" if wide else "ratio", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    if on_device:
-        table.add_column("device", no_wrap=True)
-    for state in states:
-        table.add_column(
-            f"break-even,\n{state} cache" if wide else f"break-even,\n{state}", justify="right"
-        )
-    heads = [str(column.header) for column in table.columns[1:]]
-    taken = sum(max(map(_wide, column)) + GAP for column in zip(heads, *rows, strict=True))
+    for head in columns:
+        is_right = head in ("baseline", "candidate") or "\n" in head
+        may_wrap = head == "contrast" or "\n" in head
+        table.add_column(head, justify="right" if is_right else "left", no_wrap=not may_wrap)
+    taken = sum(max(map(_wide, [head, *texts])) + GAP for head, texts in columns.items())
     room = max(LEAST_NAME, width - taken - GAP)
     for called in (cells, brief):
         names = [
@@ -107,9 +98,14 @@ def verdict_table(
         ]
         if max(map(cell_len, names)) <= room:
             break
-    for name, row in zip(short_names(names, room), rows, strict=True):
-        table.add_row(name, *row)
+    for row in zip(short_names(names, room), *columns.values(), strict=True):
+        table.add_row(*row)
     return table
+
+
+def _in_words(verdict: Verdict, *, wide: bool) -> Text:
+    words = verdict.wall_in_words if wide else verdict.wall_in_words.replace(" (", "\n(")
+    return Text(words, style=VERDICT_STYLES.get(verdict.wall_verdict, ""))
 
 
 def _wide(cell: str | Text) -> int:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.planning.plan import Trial
@@ -13,6 +13,9 @@ from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.sampling import LEAST_S, MIN_SAMPLES, paired_error
 from cudnn_sweep.workloads.measuring.turns import Said, Stage, Turn
+
+if TYPE_CHECKING:
+    from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 
 PLAIN = "plain"  # of the states some let nobody be beside them
 NO_OTHER = "no other of its block"
@@ -120,7 +123,7 @@ class Running:
     attempt: int
     process: Begun
     follows: bool
-    """Whether its process is its server's next one after that of the trial before."""
+    """No other process ran on this server since the previous trial."""
     new_cache: bool
     """Whether it found its compute cache empty."""
     pid: int = 0
@@ -154,46 +157,23 @@ class Running:
         return None
 
 
-class Place(Protocol):
-    """What a block needs of its slot."""
-
-    @property
-    def measuring(self) -> MeasureSpec: ...
-
-    def start(
-        self, trial: Trial, attempt: int, *, takes_turns: bool, beside: bool = False
-    ) -> Running: ...
-
-    def record(
-        self, running: Running, *, in_turns: bool = False, alone_reason: str | None = None
-    ) -> RunRecord:
-        """The record of a trial that has ended; a process that is to log runs now."""
-
-    def logs(self, trial: Trial) -> bool: ...
-
-    def turn_cpus(self) -> tuple[int, ...]: ...
-
-    def forget(self, running: Running) -> None:
-        """Leave its compute cache as it was found."""
-
-
 class Block:
-    def __init__(self, place: Place, trials: Sequence[Trial], begin: BeginTrial) -> None:
-        self._place = place
+    def __init__(self, slot: "ForkedSlot", trials: Sequence[Trial], begin: BeginTrial) -> None:
+        self._slot = slot
         self._todo = list(trials)
         self._begin_trial = begin
         self._attempts: dict[str, int] = {}
 
     def measure(self) -> Iterator[RunRecord]:
         """Raises ServerError where a server dies."""
-        reason: str | None = None if self._place.measuring.in_turns else "as asked"
+        reason: str | None = None if self._slot.measuring.in_turns else "as asked"
         if reason is None and len(self._todo) == 1:
             reason = NO_OTHER
         if reason is None:
             reason = yield from self._side_by_side()
         while self._todo and (running := self._start(takes_turns=False)):
             running.finish()
-            yield self._place.record(running, alone_reason=reason)
+            yield self._slot.record(running, alone_reason=reason)
 
     def _start(self, *, takes_turns: bool, beside: bool = False) -> Running | None:
         """The next trial's process, begun; None where no further one is to start."""
@@ -205,7 +185,7 @@ class Block:
                 return None
             self._attempts[trial.trial_id] = attempt
         attempt = self._attempts[trial.trial_id]
-        return self._place.start(trial, attempt, takes_turns=takes_turns, beside=beside)
+        return self._slot.start(trial, attempt, takes_turns=takes_turns, beside=beside)
 
     def _side_by_side(self) -> Generator[RunRecord, None, str | None]:
         """Returns why those that are left, if any, are to run alone."""
@@ -224,7 +204,7 @@ class Block:
     def _get_ready(self, *, beside: bool) -> list[Running]:
         """The next processes, whose one-time costs are paid, or that ended before."""
         ready: list[Running] = []
-        together = self._place.measuring.start_together
+        together = self._slot.measuring.start_together
         while self._todo and (not ready or (together and _may_start_beside(ready[-1]))):
             running = self._start(takes_turns=True, beside=beside or bool(ready))
             if running is None:
@@ -254,24 +234,24 @@ class Block:
         if (members or others) and _lacked_memory(running):
             self._again([running, *others])
             return MEMORY
-        yield self._place.record(running)
+        yield self._slot.record(running)
         return None
 
     def _in_turns(self, members: list[Running]) -> Generator[RunRecord, None, str]:
         """Returns why those of them that are to be measured again are."""
         seed = members[0].trial.seed
         confined = all(member.busy_cpus <= ONE_CPU for member in members)
-        cpus = self._place.turn_cpus() if confined else ()
+        cpus = self._slot.turn_cpus() if confined else ()
         for member in members:
             member.cpus = cpus
-        Rounds(members, self._place.measuring, seed=seed, cpus=cpus).run()
+        Rounds(members, self._slot.measuring, seed=seed, cpus=cpus).run()
         ended = [member for member in members if member.outcome]
         living = [member for member in members if not member.outcome]
         if any(_lacked_memory(member) for member in ended):
             self._again(members)
             return MEMORY
         for member in ended:
-            yield self._place.record(member, in_turns=True)
+            yield self._slot.record(member, in_turns=True)
         yield from self._finish(living, "rest", None)
         return MEMORY
 
@@ -281,7 +261,7 @@ class Block:
         """What is left of each, one at a time; processes that log follow when all have ended."""
         in_turns = reason is None
         held: list[Running] = []
-        holds = any(self._place.logs(member.trial) for member in members)
+        holds = any(self._slot.logs(member.trial) for member in members)
         living = list(members)
         while living:
             member = living.pop(0)
@@ -292,9 +272,9 @@ class Block:
             if holds:
                 held.append(member)
             else:
-                yield self._place.record(member, in_turns=in_turns, alone_reason=reason)
+                yield self._slot.record(member, in_turns=in_turns, alone_reason=reason)
         records = [
-            self._place.record(member, in_turns=in_turns, alone_reason=reason) for member in held
+            self._slot.record(member, in_turns=in_turns, alone_reason=reason) for member in held
         ]
         if _dropped(records):
             self._again(held)
@@ -306,7 +286,7 @@ class Block:
         for member in members:
             if not member.outcome:
                 member.kill()
-            self._place.forget(member)
+            self._slot.forget(member)
         self._todo[:0] = [member.trial for member in members]
 
 

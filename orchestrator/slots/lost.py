@@ -23,46 +23,38 @@ class NodeLossWatch:
         alive: Callable[[], set[str]],
         *,
         patience_s: float = GONE_S,
-        now: Callable[[], float] = monotonic,
     ) -> None:
         """`nodes`: the sweep's, by id what they are called; `alive`: the ids of those that are there."""
         self._nodes = nodes
         self._alive = alive
         self._patience_s = patience_s
-        self._now = now
-        self._next_look = self._seen = now()
+        self._next_look = self._seen = monotonic()
         self.reason: str | None = None
         """Why the sweep ends."""
 
     def look(self) -> bool:
         """Whether it ends. May be asked at any rate."""
-        now = self._now()
+        now = monotonic()
         if self.reason is None and now >= self._next_look:
             self._next_look = now + self._patience_s / LOOKS
             if not self._alive().isdisjoint(self._nodes):
                 self._seen = now
             elif now - self._seen >= self._patience_s:
-                self.reason = self._told()
+                self.reason = (
+                    f"for {self._patience_s / 60:g} minutes Ray has had none of the sweep's nodes: "
+                    f"{', '.join(self._nodes.values())}; a node that starts again counts as a new one: "
+                    "launch again to resume with the nodes that are up"
+                )
         return self.reason is not None
-
-    def _told(self) -> str:
-        return (
-            f"for {self._patience_s / 60:g} minutes Ray has had none of the sweep's nodes: "
-            f"{', '.join(self._nodes.values())}; a node that starts again counts as a new one: launch again to "
-            "resume with the nodes that are up"
-        )
 
 
 class ActorGone:
     """Asks an actor what it answers at once while it lives, whatever it does meanwhile."""
 
-    def __init__(
-        self, name: str, ask: Callable[[], Any], now: Callable[[], float] = monotonic
-    ) -> None:
+    def __init__(self, name: str, ask: Callable[[], Any]) -> None:
         self._name = name
         self._ask = ask
-        self._now = now
-        self._next_look = now()
+        self._next_look = monotonic()
         self._asked: Any | None = None
         self.reason: str | None = None
 
@@ -70,10 +62,10 @@ class ActorGone:
         """Whether it is gone. May be asked at any rate; does not wait."""
         if self.reason is not None:
             return True
-        if self._asked is None and self._now() >= self._next_look:
+        if self._asked is None and monotonic() >= self._next_look:
             self._asked = self._ask()
         if self._asked is not None and ray.wait([self._asked], timeout=0)[0]:
-            self._next_look = self._now() + LOOK_S
+            self._next_look = monotonic() + LOOK_S
             asked, self._asked = self._asked, None
             try:
                 ray.get(asked)

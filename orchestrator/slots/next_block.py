@@ -1,44 +1,23 @@
 """Which block of a plan is asked for next: the next one, or what decides the next cell soonest."""
 
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
 
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import Standing
 
-FIRST_BLOCKS = 2  # then it shows whether a setting can matter in a cell
+NO_LOOK = (sys.maxsize,)  # all blocks come before it
 TRIES = 5  # a look at results that are being written may fail
 AGAIN_S = 1.0
 
 
-class InOrder:
-    """Every block, one after another."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._blocks = deque(block for block, _ in plan.blocks())
-
-    def take(self) -> int | None:
-        return self._blocks.popleft() if self._blocks else None
-
-    def done(self, block: int) -> None:
-        """The others do not depend on it."""
-
-    def is_over(self) -> bool:
-        return not self._blocks
-
-    def time_is_up(self) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        self._blocks.clear()
-
-
-class UntilDecided:
-    """Each cell's blocks up to a look, then of those cells that are open still up to their next one.
+class BlockQueue:
+    """A plan without looks: its blocks in order. Else each cell's blocks up to a look, then those of open cells up
+    to their next one.
 
     Results are looked at when nothing else is left to hand out: so cells are judged together, and which blocks
     are asked for depends on the plan and on what is recorded alone. A cell's blocks up to its next look run
@@ -52,12 +31,11 @@ class UntilDecided:
         begun: Mapping[str, int],
         ask: Callable[[], Mapping[str, Standing]],
         owed: int = 0,
-        first: int = FIRST_BLOCKS,
     ) -> None:
         """`plan`: what is not recorded yet. `begun`: by cell_id how many blocks were. `owed`: how many first
-        blocks of a cell run although time is up. `first`: so many run before any result is looked at.
+        blocks of a cell run although time is up.
         """
-        self._stages = (first, *plan.looks)
+        self._looks = plan.looks or NO_LOOK
         self._ask = ask
         self._waiting: dict[str, deque[tuple[int, int]]] = {}
         """By cell, each block with its number among the cell's, in the plan's order."""
@@ -72,7 +50,7 @@ class UntilDecided:
         self._running: set[int] = set()
         self._ready: deque[int] = deque()
         for cell_id, reached in self._reached.items():
-            self._go_to(cell_id, next(stage for stage in self._stages if stage >= reached))
+            self._go_to(cell_id, next(look for look in self._looks if look >= reached))
         ready = set(self._ready)
         self._ready = deque(block for block, _ in plan.blocks() if block in ready)
 
@@ -107,7 +85,7 @@ class UntilDecided:
         """Let go on whichever cells have all blocks of their look, and are open."""
         busy = {self._cell_of[block] for block in self._running}
         due = [cell_id for cell_id in self._waiting if cell_id not in busy]
-        if not due:
+        if not due or self._looks == NO_LOOK:
             return
         found = self._standings()
         open_cells = []
@@ -120,17 +98,17 @@ class UntilDecided:
             else:
                 open_cells.append((standing.seconds_to_decide, cell_id))
         for reached in sorted({self._reached[cell_id] for _, cell_id in open_cells}):
-            later = [stage for stage in self._stages if stage > reached]
+            later = [look for look in self._looks if look > reached]
             for _, cell_id in sorted(open_cells):
                 if self._reached[cell_id] == reached:
                     self._go_to(cell_id, later[0])
             if self._ready:
                 return
 
-    def _go_to(self, cell_id: str, stage: int) -> None:
-        self._reached[cell_id] = stage
+    def _go_to(self, cell_id: str, look: int) -> None:
+        self._reached[cell_id] = look
         blocks = self._waiting[cell_id]
-        while blocks and blocks[0][0] < stage:
+        while blocks and blocks[0][0] < look:
             self._ready.append(blocks.popleft()[1])
 
     def _standings(self) -> Mapping[str, Standing]:
@@ -142,14 +120,8 @@ class UntilDecided:
         return self._ask()
 
 
-Asking: TypeAlias = InOrder | UntilDecided
-
-
-def asking_of(session: Session, ask: Callable[[], Mapping[str, Standing]]) -> Asking:
+def queue_of(session: Session, ask: Callable[[], Mapping[str, Standing]]) -> BlockQueue:
     """`ask`: how the cells stand as recorded so far, where that decides."""
     plan = session.plan.cell_by_cell() if session.cell_by_cell else session.plan
-    if not plan.looks:
-        return InOrder(plan)
-    first = plan.looks[0] if session.cell_by_cell else FIRST_BLOCKS
     owed = session.job.blocks_owed if session.job else 0
-    return UntilDecided(plan, session.begun, ask, owed, first)
+    return BlockQueue(plan, session.begun, ask, owed)

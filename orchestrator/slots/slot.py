@@ -13,7 +13,7 @@ from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of, read_cores, show_cpus
 from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Trial
-from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.planning.session import Code, Session
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import (
     LogJob,
@@ -22,13 +22,14 @@ from cudnn_sweep.orchestrator.process.protocol import (
 )
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.slots.block import BeginTrial, Block, Running
+from cudnn_sweep.workloads.cells.config import CODE
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.hashes import content_hash
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class DeviceServer:
     """A software's fork server, and what it finds on the slot's device."""
 
     server: ForkServer
@@ -63,10 +64,10 @@ def server_of(trial: Trial) -> Server:
 class ForkedSlot:
     """Each trial runs in a process that a fork server forks."""
 
-    def __init__(self, session: Session, name: str, places: Mapping[Server, Place]) -> None:
+    def __init__(self, session: Session, name: str, servers: Mapping[Server, DeviceServer]) -> None:
         self._session = session
         self.name = name
-        self._places = places
+        self._servers = servers
         self._ran_last = OWN
 
     @classmethod
@@ -79,13 +80,13 @@ class ForkedSlot:
         with ExitStack() as opened:
             own = _open(session, *OWN)
             opened.callback(own.server.close)
-            places = {OWN: own}
+            servers = {OWN: own}
             for key in sorted({server_of(trial) for trial in session.plan.trials} - {OWN}):
-                places[key] = _open(session, *key, beside=own.environment)
-                opened.callback(places[key].server.close)
+                servers[key] = _open(session, *key, beside=own.environment)
+                opened.callback(servers[key].server.close)
             opened.pop_all()
         name = own.environment.gpu_uuid or f"{own.environment.host}/{accelerator}"
-        return cls(session, name, places)
+        return cls(session, name, servers)
 
     @property
     def measuring(self) -> MeasureSpec:
@@ -93,11 +94,6 @@ class ForkedSlot:
 
     def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
         return Block(self, trials, begin).measure()
-
-    def run(self, trial: Trial, attempt: int) -> RunRecord:
-        """One trial by itself."""
-        (record,) = self.measure([trial], lambda _: attempt)
-        return record
 
     def start(
         self, trial: Trial, attempt: int, *, takes_turns: bool, beside: bool = False
@@ -109,7 +105,7 @@ class ForkedSlot:
         return Running(
             trial=trial,
             attempt=attempt,
-            process=self._places[server_of(trial)].server.begin(self._limited(job)),
+            process=self._servers[server_of(trial)].server.begin(self._limited(job)),
             follows=follows,
             new_cache=request.compute_cache is not None
             and not Path(request.compute_cache).exists(),
@@ -118,11 +114,12 @@ class ForkedSlot:
     def record(
         self, running: Running, *, in_turns: bool = False, alone_reason: str | None = None
     ) -> RunRecord:
+        """The record of a trial that has ended; a process that is to log runs now."""
         trial, outcome = running.trial, running.outcome
         assert outcome is not None
         if not running.follows:
             outcome = replace(outcome, gap_s=None)  # it would be since the server's own last trial
-        place = self._places[server_of(trial)]
+        place = self._servers[server_of(trial)]
         logs = self.logs(trial) and outcome.status == "ok"
         log = LogJob(trial=self._request(trial))
         return make_record(
@@ -143,12 +140,13 @@ class ForkedSlot:
     def turn_cpus(self) -> tuple[int, ...]:
         """Where a block takes its turns; empty: on all CPUs that the slot has."""
         wanted = self.measuring.turn_cpus
-        own = self._places[OWN]
+        own = self._servers[OWN]
         if wanted is None or own.environment.device != "cuda":
             return ()
         return tuple(core.cpus[0] for core in read_cores(own.cpus)[-wanted:])
 
     def forget(self, running: Running) -> None:
+        """Leave its compute cache as it was found."""
         folder = self._compute_cache(running.trial)
         if running.new_cache and folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -169,7 +167,7 @@ class ForkedSlot:
         return first and not trial.twin and self._on_gpu(trial)
 
     def _on_gpu(self, trial: Trial) -> bool:
-        return self._places[server_of(trial)].environment.device == "cuda"
+        return self._servers[server_of(trial)].environment.device == "cuda"
 
     def _limited(self, job: TrialJob | LogJob) -> Request:
         return Request(
@@ -179,7 +177,7 @@ class ForkedSlot:
         )
 
     def close(self) -> None:
-        for place in self._places.values():
+        for place in self._servers.values():
             place.server.close()
 
     def _compute_cache(self, trial: Trial) -> str | None:
@@ -197,13 +195,14 @@ def _open(
     variables: Sequence[tuple[str, str]],
     *,
     beside: Environment | None = None,
-) -> Place:
+) -> DeviceServer:
     """The software's fork server, and what it finds: the device that is found `beside` it, where given."""
+    code = _code(session, dict(variables).get(CODE))
     server = ForkServer(
-        python=_python(session, software),
-        folder=session.folder,
+        python=code.python or _python(session, software),
+        folder=code.folder,
         preload=session.preload,
-        variables=dict(variables),
+        variables={**code.variables, **dict(variables)},
     )
     try:
         found = survey(server, []).environment
@@ -233,6 +232,14 @@ def _check_same_device(software: str, own: Environment, found: Environment) -> N
         )
 
 
+def _code(session: Session, code: str | None) -> Code:
+    if code is None:
+        return Code(folder=session.folder)
+    if code not in session.codes:
+        raise ServerError(f"code: found {code!r}, allowed: null; `sweep gate` names two sides")
+    return session.codes[code]
+
+
 def _python(session: Session, software: str) -> Path | None:
     if software == OWN_SOFTWARE:
         return None
@@ -242,13 +249,13 @@ def _python(session: Session, software: str) -> Path | None:
     return session.pythons[software]
 
 
-def _pinned(server: ForkServer, found: Environment, gpus: Sequence[str]) -> Place:
+def _pinned(server: ForkServer, found: Environment, gpus: Sequence[str]) -> DeviceServer:
     """Where there is a GPU, only CUDA says which: its processes are pinned from then on."""
     pinning = pinning_of(found.gpu_uuid, gpus)
     if pinning is None:
         everywhere = frozenset(os.sched_getaffinity(0))
-        return Place(server=server, environment=found, cpus=everywhere)
+        return DeviceServer(server=server, environment=found, cpus=everywhere)
     server.pin(pinning.cpus)
     cores = len(pinning.cpus)
     there = replace(found, cpu_cores=cores, pinned_cpus=str(pinning), numa_node=pinning.node)
-    return Place(server=server, environment=there, cpus=pinning.cpus)
+    return DeviceServer(server=server, environment=there, cpus=pinning.cpus)

@@ -28,8 +28,8 @@ from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import Standing, standings, standings_text
 from cudnn_sweep.orchestrator.recording.recorder import (
     MAX_LOST,
-    GroupRecorder,
     Progress,
+    Recorder,
     configs_to_fail,
 )
 from cudnn_sweep.orchestrator.slots.lost import (
@@ -38,7 +38,7 @@ from cudnn_sweep.orchestrator.slots.lost import (
     NodeLossWatch,
     UntilLost,
 )
-from cudnn_sweep.orchestrator.slots.next_block import Asking, asking_of
+from cudnn_sweep.orchestrator.slots.next_block import BlockQueue, queue_of
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 
 # No log files of Tune's own (half of its time a trial), no box of its own around our display, and Ctrl-C
@@ -137,7 +137,7 @@ class BlockRunner(tune.Trainable):
 
     def _begin(self, trial: Trial) -> int | None:
         assert self._slot is not None
-        begin = self._recorder.begin.remote(trial.trial_id, trial.position, self._slot.name)
+        begin = self._recorder.begin.remote(trial.trial_id, self._slot.name)
         attempt: int | None = ray.get(begin)
         return attempt
 
@@ -167,7 +167,7 @@ class BlockSearcher(Searcher):
     not durable.
     """
 
-    def __init__(self, blocks: Asking, slots: int, deadline: float | None) -> None:
+    def __init__(self, blocks: BlockQueue, slots: int, deadline: float | None) -> None:
         super().__init__()
         self._blocks = blocks
         self._slots = slots
@@ -211,9 +211,8 @@ class BlockSearcher(Searcher):
 
 
 class ActorsKept(FIFOScheduler):
-    """Has no trial preferred: Tune's own scheduler prefers one that waits for its actor to start, gives it
-    another's, and ends the one that was starting, so that a slot once lost never comes back. It also
-    looks at every trial there ever was, at every step.
+    """FIFO that never takes another trial's actor. Tune's default gives a waiting trial the actor of another and ends
+    the one that was starting, so that a lost slot never comes back; it also looks at every trial at every step.
     """
 
     def choose_trial_to_run(self, tune_controller: object) -> None:
@@ -240,7 +239,7 @@ class Host:
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
         busy = min(slots.count, sum(1 for _ in session.plan.blocks()))
         self.recorder: Any = (
-            ray.remote(GroupRecorder)
+            ray.remote(Recorder)
             .options(**options)
             .remote(results, followed=followed, configs=configs_to_fail(session))
         )
@@ -250,7 +249,9 @@ class Host:
 
     def progress(self) -> Progress:
         """How far it is; may be asked from another thread while `run` runs."""
-        return self._with_standings(self._ask(self.recorder.progress.remote(), ANSWER_S))
+        progress = self._ask(self.recorder.progress.remote(), ANSWER_S)
+        progress.standings = self._standings
+        return progress
 
     def take(self) -> list[RunRecord]:
         """Records that became durable since the last time; may be asked from another thread."""
@@ -284,11 +285,11 @@ class Host:
             ActorGone("what starts all slots at once", self.gate.is_there.remote),
             self._nodes_gone(),
         )
-        asking = asking_of(self._session, self._look)
+        queue = queue_of(self._session, self._look)
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(
-                search_alg=BlockSearcher(asking, self._slots.count, deadline),
+                search_alg=BlockSearcher(queue, self._slots.count, deadline),
                 scheduler=ActorsKept(),  # type: ignore[no-untyped-call]
                 num_samples=len(blocks),
                 reuse_actors=True,
@@ -323,10 +324,6 @@ class Host:
     def finish(self, refuges: list[Path]) -> Progress:
         """Write what is held and compact; see Recorder.finish."""
         return self._ask(self.recorder.finish.remote(self._session.sweep_id, refuges))
-
-    def _with_standings(self, progress: Progress) -> Progress:
-        progress.standings = self._standings
-        return progress
 
     def _ask(self, answer: Any, timeout_s: float | None = None) -> Progress:
         try:

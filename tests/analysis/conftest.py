@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from cudnn_sweep.analysis.answering.answers import Row
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import Value, load_query
 from cudnn_sweep.analysis.storing.schema import (
@@ -62,7 +63,9 @@ CHOICE = LoggedChoice(
     timed_ms=None,
 )
 
-LATER_AXES: dict[str, Any] = {name: axis.usual for name, axis in axes().items() if axis.since > 2}
+USUAL_AXES: dict[str, Any] = {
+    name: axis.usual for name, axis in axes().items() if axis.usual is not None
+}
 USUAL_CONFIG: dict[str, Any] = {name: setting.usual for name, setting in settings().items()}
 
 _LACKING = """
@@ -101,12 +104,10 @@ RECORD = RunRecord(
     occurrences=2,
     regime="fixed",
     regime_parameters={"batch": 64.0},
-    state="plain",
     state_parameters={},
-    **LATER_AXES,
+    **USUAL_AXES,
     loop_kind="closed",
     precision="bf16",
-    layout="contiguous",
     replicate=0,
     twin=0,
     block=0,
@@ -155,8 +156,6 @@ RECORD = RunRecord(
     steady_device_error=0.001,
     steady_device_iterations=40,
     steady_device_stop="precision",
-    steady_flushed_samples_ms=[9.5],
-    steady_flushed_ms=9.5,
     launch_bound=True,
     convolutions=1,
     routes=["Cudnn"],
@@ -331,6 +330,11 @@ def make_record(**changes: object) -> RunRecord:
     return replace(RECORD, **changes)  # type: ignore[arg-type]
 
 
+def changed(row: Row, **columns: Any) -> Row:
+    """An answer's row with other values in these columns."""
+    return type(row)(**vars(row) | columns)
+
+
 def make_pair(
     block: int, baseline_ms: float, candidate_ms: float, **changes: object
 ) -> list[RunRecord]:
@@ -338,6 +342,23 @@ def make_pair(
     return [
         make_record(**_timed(block, False, baseline_ms, 30.0) | changes),
         make_record(**_timed(block, True, candidate_ms, 500.0) | changes),
+    ]
+
+
+def processes(name: str, times_ms: Iterable[float], **columns: object) -> list[RunRecord]:
+    """Of one cell and config, a block each, with these wall times."""
+    return [
+        make_record(
+            **{
+                "trial_id": f"{name}-{block}",
+                "attempt_id": f"{name}-{block}",
+                "block": block,
+                "steady_wall_ms": ms,
+                "steady_device_ms": 0.9 * ms,
+            }
+            | columns
+        )
+        for block, ms in enumerate(times_ms)
     ]
 
 

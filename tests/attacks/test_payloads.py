@@ -22,8 +22,7 @@ from ruamel.yaml import YAML
 
 from cudnn_sweep.analysis.nightly.reports.report import write_reports
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.nightly.night import WhereToLook, news_of, show
-from cudnn_sweep.orchestrator.nightly.webhook import slack_body
+from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, show, slack_body
 from tests.orchestrator.typed import invoke
 
 if TYPE_CHECKING:
@@ -97,20 +96,12 @@ def test_names_in_results_stay_text_wherever_they_are_shown(
 
 
 def say_code(results: Path, trial: str, payload: str) -> None:
-    """What is pasted into a shell, a file of Python and an issue."""
-
-    def sweep(*words: str) -> str:
-        done = invoke(["repro", trial, *words, "--results", str(results)])
-        assert done.exit_code == 0, (payload, done.output, done.exception)
-        return done.stdout
-
-    code, issue = sweep(), sweep("--issue")
+    """What is pasted into a file of Python."""
+    done = invoke(["repro", trial, "--results", str(results)])
+    assert done.exit_code == 0, (payload, done.output, done.exception)
+    code = done.stdout
     assert not re.search(r"import os$|pwned", ast.unparse(ast.parse(code)), re.MULTILINE), payload
-    head, fence, rest = issue.partition("```python\n")
-    assert fence and rest == f"{code}```\n", payload
-    assert not Found.of(MARKDOWN.render(issue)), payload
-    assert not STEERING.search(code + issue) and "\n# heading" not in head, payload
-    assert not re.search(r"(?<!>)@everyone", head), payload
+    assert not STEERING.search(code), payload
 
 
 def say_all(results: Path, payload: str) -> None:
@@ -151,5 +142,4 @@ def test_names_in_a_night_stay_text(
     show(outcome, reports, "text", Console(file=said, width=120))
     assert "\x1b]" not in said.getvalue() and "\x07" not in said.getvalue()
     posted = json.loads(json.dumps(slack_body(news_of(outcome, list(outcome.alerts), WHERE))))
-    posted["blocks"] = [each for each in posted["blocks"] if each["type"] != "header"]  # plain text
     assert not re.search("<[!h]", json.dumps(posted)), posted

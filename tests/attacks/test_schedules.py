@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from cudnn_sweep.orchestrator.errors import ScheduleError
-from cudnn_sweep.orchestrator.schedule.entry import Entry, parse_time, with_entry, without
+import pytest
+
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.schedule.schedule import Entry, parse_time, with_entry, without
 
 PARTS = ["$(touch pwned)", "`touch pwned`", "; touch pwned #", "\n* * * * * touch pwned", " ", "\t"]
 PARTS += [*"a%\\'\"\u202eé#&|~*!", "\\%", "$HOME", "x" * 60]
@@ -25,8 +27,13 @@ PROGRAM = '#!/bin/sh\nprintf \'%s\\n\' "$PWD" "$@" >> "{told}"\n'
 
 
 def test_schedule_runs_what_it_is_for_or_is_refused(
-    tmp_path: Path, attempts: Callable[[int, int], int], seed: int
+    tmp_path: Path,
+    attempts: Callable[[int, int], int],
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (tmp_path / "cudnn-sweep").mkdir()
     dice, ends = random.Random(seed), Counter[str]()
     for number in range(attempts(40, 250)):
         root = tmp_path / f"{number}"
@@ -39,9 +46,8 @@ def test_schedule_runs_what_it_is_for_or_is_refused(
                 launch_file=folder / f"{name}.yaml",
                 program=(str(program),),
                 at=parse_time("02:30"),
-                log=root / "log",
             )
-        except ScheduleError:
+        except SpecError:
             ends["refused"] += 1
             continue
         try:

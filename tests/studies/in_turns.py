@@ -34,7 +34,6 @@ from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.orchestrator.planning.standing import Standing, contrasts_of, standings
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of
-from cudnn_sweep.orchestrator.slots.next_block import FIRST_BLOCKS
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 from cudnn_sweep.workloads.cells.suite import LOOKS, SuiteSpec, workload_names
 from cudnn_sweep.workloads.survey import Survey
@@ -143,7 +142,7 @@ def next_blocks(
     reached = len(blocks) - len(lacking)
     if standing and standing.is_decided and reached >= standing.recorded_blocks:
         return []
-    look = min((each for each in (FIRST_BLOCKS, *plan.looks) if each > reached), default=reached)
+    look = min((each for each in plan.looks if each > reached), default=reached)
     return lacking[: look - reached]
 
 

@@ -26,6 +26,14 @@ NEEDED: dict[str, dict[str, object]] = {
     GENERATOR: {"input": "2x100x1x1", "model": {"arguments": {"width": 16}}},
 }
 
+MODEL = WorkloadFacts(
+    directions=("training", "inference"),
+    varies=("batch", "space"),
+    input_shape=None,
+    recomputes=True,
+    is_model=True,
+)
+
 
 class MeasureCell(Protocol):
     def __call__(

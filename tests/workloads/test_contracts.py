@@ -16,16 +16,9 @@ from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.problem import PROBLEMS, ConvProblem, Shape, load_problems
 from cudnn_sweep.workloads.survey import workload_facts
-from tests.workloads.made_up_cells import plain_setting
+from tests.workloads.made_up_cells import MODEL, plain_setting
 
 SPACE = 32
-MODEL = WorkloadFacts(
-    directions=("training", "inference"),
-    varies=("batch", "space"),
-    input_shape=None,
-    recomputes=True,
-    is_model=True,
-)
 
 
 def distinct_at_batch_1() -> list[ConvProblem]:

@@ -11,15 +11,16 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict
 from functools import wraps
 from importlib import import_module
 from time import monotonic
-from types import FrameType, ModuleType, TracebackType
-from typing import Any, NoReturn
+from types import ModuleType, TracebackType
+from typing import Any, NoReturn, TypeVar
 
-from cudnn_sweep.workloads.auditing.convolutions import Convolutions
+from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_at, new_in_tail
 from cudnn_sweep.workloads.auditing.findings import (
     SCHEMA_VERSION,
     Convolution,
@@ -32,7 +33,9 @@ from cudnn_sweep.workloads.auditing.imported import when_imported
 from cudnn_sweep.workloads.auditing.libraries import loaded_cudnn_files
 from cudnn_sweep.workloads.auditing.models import Models
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
-from cudnn_sweep.workloads.auditing.writes import Frames, Writes, variables_now, without_ours
+from cudnn_sweep.workloads.auditing.writes import Writes, variables_now, without_ours
+
+T = TypeVar("T")
 
 VARIABLE = "CUDNN_SWEEP_AUDIT"
 """JSON: `findings`, the file to write; `steps`, or null; `python_path`, the user's PYTHONPATH, or null;
@@ -46,90 +49,102 @@ DIRECT = "convolutions from C++ extensions, torch.ops or torch.convolution"
 
 
 class Elsewhere:
-    """Counts what happens where an audit does not look."""
+    """Counts what happens where an audit does not look: forks, Python processes and replays of graphs."""
 
     def __init__(self) -> None:
-        self.forks = self.pythons = self.replays = 0
+        self.counts: Counter[str] = Counter()
 
     def watch_processes(self) -> None:
-        os.register_at_fork(after_in_parent=self._forked)
+        os.register_at_fork(after_in_parent=self._counting("forks", lambda: None))
         import _posixsubprocess
 
         for module, name in ((subprocess, "_fork_exec"), (_posixsubprocess, "fork_exec")):
             if hasattr(module, name):
-                setattr(module, name, self._noting_start(getattr(module, name)))
+                setattr(module, name, self._counting("pythons", getattr(module, name), _is_python))
 
     def watch_graphs(self, torch: ModuleType) -> None:
-        replay = torch.cuda.CUDAGraph.replay
+        graph = torch.cuda.CUDAGraph
+        graph.replay = self._counting("replays", graph.replay)
 
-        @wraps(replay)
-        def noting(graph: Any) -> Any:
-            self.replays += 1
-            return replay(graph)
+    def _counting(
+        self, what: str, call: Callable[..., T], counts: Callable[..., bool] = lambda *_: True
+    ) -> Callable[..., T]:
+        @wraps(call)
+        def counted(*args: Any) -> T:
+            self.counts[what] += counts(*args)
+            return call(*args)
 
-        torch.cuda.CUDAGraph.replay = noting
-
-    def _forked(self) -> None:
-        self.forks += 1
-
-    def _noting_start(self, start: Callable[..., int]) -> Callable[..., int]:
-        @wraps(start)
-        def noting(args: Any, *rest: Any) -> int:
-            if args and os.path.basename(os.fsdecode(args[0])).startswith("python"):
-                self.pythons += 1
-            return start(args, *rest)
-
-        return noting
+        return counted
 
     def not_seen(
         self,
-        convolutions: Iterable[Convolution],
-        models: Iterable[Model],
+        convolutions: Collection[Convolution],
+        models: Collection[Model],
         transformed: int,
-        flags_from_elsewhere: list[str],
     ) -> tuple[NotSeen, ...]:
-        found = {"other processes": self._processes()}
+        forks, pythons, replays = (self.counts[each] for each in ("forks", "pythons", "replays"))
+        signs = {
+            "other processes": [
+                _if(forks, _count(forks, "process", "es") + " forked, as DataLoader's workers are"),
+                _if(pythons, _count(pythons, "Python process", "es") + " started"),
+            ]
+        }
         if "torch" in sys.modules:
-            replays, vmaps = f"graphs were replayed {_times(self.replays)}", _times(transformed)
-            found = {
-                BACKWARD: _backward(tuple(convolutions)),
-                "convolutions in compiled code": _compiled(tuple(models)),
-                "convolutions in TorchScript": _scripted(tuple(models)),
-                "convolutions in a CUDA graph": [replays] if self.replays else [],
-                "convolutions in torch.func.vmap and its like": [f"called {vmaps}"]
-                if transformed
-                else [],
+            passed = sum(each.first_backward_s is not None for each in convolutions)
+            of_all = f"{passed} of {len(convolutions)} distinct convolutions had one"
+            counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+            graphs = counters["stats"]["unique_graphs"] if "stats" in counters else 0
+            made = f"torch.compile made {_count(graphs, 'graph')}"
+            signs = {
+                BACKWARD: [_if(passed, of_all)],
+                "convolutions in compiled code": [*_compiled(models), _if(graphs, made)],
+                "convolutions in TorchScript": [],
+                "convolutions in a CUDA graph": [
+                    _if(replays, f"graphs were replayed {_count(replays, 'time')}")
+                ],
+                "convolutions in torch.func.vmap and its like": [
+                    _if(transformed, f"called {_count(transformed, 'time')}")
+                ],
                 DIRECT: [],
-                "flags that C++ code sets": flags_from_elsewhere,
-                **found,
+                "flags that C++ code sets": [],
+                **signs,
             }
         return tuple(
-            NotSeen(what=what, evidence="; ".join(told) or None) for what, told in found.items()
+            NotSeen(what=what, evidence="; ".join(filter(None, texts)) or None)
+            for what, texts in signs.items()
         )
 
-    def _processes(self) -> list[str]:
-        forked = f"{_count(self.forks, 'process', 'es')} forked, as DataLoader's workers are"
-        started = f"{_count(self.pythons, 'Python process', 'es')} started"
-        return [*([forked] if self.forks else []), *([started] if self.pythons else [])]
+
+def _is_python(arguments: Any, *_: Any) -> bool:
+    return bool(arguments) and os.path.basename(os.fsdecode(arguments[0])).startswith("python")
 
 
-class LimitReached(SystemExit):
-    """Ends the script as sys.exit() does."""
+def _compiled(models: Iterable[Model]) -> list[str]:
+    mine = (each for each in models if each.unseen == "compiled")
+    return [f"{each.name} has some and was called {_count(each.calls, 'time')}" for each in mine]
+
+
+def _if(number: int, text: str) -> str:
+    return text if number else ""
+
+
+def _count(number: int, what: str, plural: str = "s") -> str:
+    return f"{number:,} {what}{plural if number != 1 else ''}"
 
 
 def begin(folder: str, before: Collection[str]) -> None:
     """`folder`: where Python found the file that calls this; it stays nowhere. `before`: the modules that
     Python had imported by then.
     """
-    asked = json.loads(os.environ.pop(VARIABLE))
+    request = json.loads(os.environ.pop(VARIABLE))
     sys.path.remove(folder)
-    if asked["python_path"] is None:
+    if request["python_path"] is None:
         del os.environ["PYTHONPATH"]
     else:
-        os.environ["PYTHONPATH"] = asked["python_path"]
-    _Audit(asked["findings"], asked["steps"]).begin()
+        os.environ["PYTHONPATH"] = request["python_path"]
+    _Audit(request["findings"], request["steps"]).begin()
     for name in {*sys.modules}.difference(before):
-        of_theirs = os.path.join(asked["modules"], name.partition(".")[0])
+        of_theirs = os.path.join(request["modules"], name.partition(".")[0])
         if os.path.exists(f"{of_theirs}.py") or os.path.isdir(of_theirs):
             del sys.modules[name]  # the script means its own
     _import_their_own_sitecustomize()
@@ -153,10 +168,9 @@ class _Audit:
         self._process = os.getpid()
         self._began = monotonic()
         self._own = OwnErrors()
-        self._frames = Frames()
         self._convolutions = Convolutions(self._own)
         self._models = Models(self._own, self._convolutions, self._end_after)
-        self._writes = Writes(self._own, self._frames, self._convolutions.calls)
+        self._writes = Writes(self._own, self._convolutions.calls)
         self._elsewhere = Elsewhere()
         self._torch: ModuleType | None = None
         self._flags_at_start: dict[str, Value] = {}
@@ -166,7 +180,7 @@ class _Audit:
 
     def begin(self) -> None:
         atexit.register(self._write)  # the first that is registered is the last that runs
-        signal.signal(END, self._time_is_up)
+        signal.signal(END, lambda *_: self._end())
         self._watch_errors()
         self._watch_ends()
         self._writes.watch_variables()
@@ -175,8 +189,6 @@ class _Audit:
 
     def _watch_torch(self, torch: ModuleType) -> None:
         self._torch = torch
-        assert torch.__file__ is not None
-        self._frames.torch = os.path.dirname(torch.__file__) + os.sep
         self._convolutions.watch(torch)
         self._models.watch(torch)
         self._writes.watch_flags(torch)
@@ -216,34 +228,28 @@ class _Audit:
         os._exit = _exit
 
     def _end_after(self, calls: int) -> None:
-        """Raises LimitReached in the main thread, at the first call of a model past the limit."""
-        if self._steps is None or calls < self._steps:
-            return
-        if threading.current_thread() is threading.main_thread():
-            self._end()
-        signal.pthread_kill(threading.main_thread().ident or 0, END)
-
-    def _time_is_up(self, number: int, frame: FrameType | None) -> None:
-        self._end()
+        """Ends the script in the main thread, as sys.exit() does, at the first call of a model past the limit."""
+        if self._steps is not None and calls >= self._steps:
+            signal.pthread_kill(threading.main_thread().ident or 0, END)
 
     def _end(self) -> NoReturn:
         self._limit_reached = True
         self._write()  # in case that the script does not let itself be ended
-        raise LimitReached(0)
+        raise SystemExit(0)
 
     def _write(self) -> None:
         if os.getpid() != self._process:
             return  # forked off by the script
         part = f"{self._file}.part"
         with self._own:
-            with open(
-                part, "w", encoding="utf-8", errors="replace"
-            ) as file:  # ? for what is no text
+            # `?` for what is no text
+            with open(part, "w", encoding="utf-8", errors="replace") as file:
                 json.dump(asdict(self._findings()), file, ensure_ascii=False)
             os.replace(part, self._file)
 
     def _findings(self) -> Findings:
         torch, convolutions, models = self._torch, self._convolutions.found(), self._models.found()
+        calls = self._convolutions.calls()
         cuda_used = torch is not None and torch.cuda.is_initialized()
         return Findings(
             schema_version=SCHEMA_VERSION,
@@ -260,20 +266,15 @@ class _Audit:
             flags_at_start=self._flags_at_start,
             flags_at_end=self._writes.flags(),
             variables_at_start=self._variables_at_start,
-            calls=self._convolutions.calls(),
+            calls=calls,
             threads=self._convolutions.threads(),
             not_told_apart=self._convolutions.not_told_apart(),
-            arrivals=self._convolutions.arrivals(),
-            new_in_last_tenth=self._convolutions.new_in_last_tenth(),
+            arrivals=arrivals_at(self._convolutions.arrived(), calls),
+            new_in_last_tenth=new_in_tail(self._convolutions.arrived(), calls),
             convolutions=convolutions,
             models=models,
             own_errors=tuple(sorted(self._own.texts)),
-            not_seen=self._elsewhere.not_seen(
-                convolutions,
-                models,
-                self._convolutions.transformed,
-                self._writes.from_elsewhere(),
-            ),
+            not_seen=self._elsewhere.not_seen(convolutions, models, self._convolutions.transformed),
         )
 
 
@@ -283,31 +284,3 @@ def _cudnn_version(torch: ModuleType) -> int | None:
     except RuntimeError:  # another than torch was built with
         return None
     return version
-
-
-def _backward(convolutions: tuple[Convolution, ...]) -> list[str]:
-    passed = sum(each.first_backward_s is not None for each in convolutions)
-    return [f"{passed} of {len(convolutions)} distinct convolutions had one"] if passed else []
-
-
-def _compiled(models: tuple[Model, ...]) -> list[str]:
-    named = [_called(each) for each in models if each.unseen == "compiled"]
-    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
-    graphs = counters["stats"]["unique_graphs"] if "stats" in counters else 0
-    return [*named, *([f"torch.compile made {_count(graphs, 'graph', 's')}"] if graphs else [])]
-
-
-def _scripted(models: tuple[Model, ...]) -> list[str]:
-    return [_called(each) for each in models if each.unseen == "scripted"]
-
-
-def _called(model: Model) -> str:
-    return f"{model.name} has some and was called {_times(model.calls)}"
-
-
-def _times(number: int) -> str:
-    return _count(number, "time", "s")
-
-
-def _count(number: int, what: str, plural: str) -> str:
-    return f"{number:,} {what}{plural if number != 1 else ''}"

@@ -113,11 +113,8 @@ class Convolutions:
                     tally.add_to(found[id(tally.plan)])
             return tuple(found.values())
 
-    def arrivals(self) -> tuple[tuple[int, int], ...]:
-        return arrivals_at(self._arrived(), self.calls())
-
-    def new_in_last_tenth(self) -> int:
-        return new_in_tail(self._arrived(), self.calls())
+    def arrived(self) -> list[int]:
+        return [plan.arrived_at for plan in list(self._met.values())]
 
     def watch(self, torch: ModuleType) -> None:
         functional = torch.nn.functional
@@ -130,9 +127,6 @@ class Convolutions:
                     setattr(module, name, watched)
             if id(call) in scriptable:
                 scriptable[id(watched)] = scriptable[id(call)]
-
-    def _arrived(self) -> list[int]:
-        return [plan.arrived_at for plan in list(self._met.values())]
 
     def _begin(self, thread: ThreadCalls, alive: _Alive) -> None:
         with self._lock:
@@ -234,16 +228,14 @@ class Convolutions:
             return self._met[plan]
 
 
+@dataclass(frozen=True, slots=True)
 class FirstCalls:
     """Calls that were not met before in this thread: timed where they make a plan."""
 
-    def __init__(
-        self, owner: Convolutions, torch: ModuleType, call: Call, arguments: tuple[str, ...]
-    ) -> None:
-        self._owner = owner
-        self._torch = torch
-        self._call = call
-        self._arguments = arguments
+    _owner: Convolutions
+    _torch: ModuleType
+    _call: Call
+    _arguments: tuple[str, ...]
 
     def __call__(
         self,

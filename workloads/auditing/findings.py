@@ -91,7 +91,7 @@ class Argument:
     """Of a tensor; what each size was in every call: a number, a size of the first one of floats."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Model:
     """An outermost torch.nn.Module that runs convolutions, or has some that are not seen."""
 
@@ -103,18 +103,18 @@ class Model:
     """What its class must be made with."""
     parameters: tuple[str, ...]
     """Of `forward`."""
-    arguments: tuple[Argument, ...]
-    own_loss: bool
+    arguments: tuple[Argument, ...] = ()
+    own_loss: bool = False
     """Whether it returned a loss in its last call that recorded gradients."""
-    calls: int
-    convolutions: int
+    calls: int = 0
+    convolutions: int = 0
     """Calls of convolutions within its calls."""
-    unseen: Literal["compiled", "scripted"] | None
+    unseen: Literal["compiled"] | None
     """Why its convolutions, or some of them, are not seen."""
-    without_shape: int
+    without_shape: int = 0
     """Calls with no floating-point tensor that has two or more sizes among the arguments."""
-    shapes: tuple[InputShape, ...]
-    arrivals: tuple[tuple[int, int], ...]
+    shapes: tuple[InputShape, ...] = ()
+    arrivals: tuple[tuple[int, int], ...] = ()
     """(calls, distinct shapes by then)."""
 
 

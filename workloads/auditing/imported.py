@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -24,24 +24,12 @@ class _Finder(MetaPathFinder):
             return None
         sys.meta_path.remove(self)
         spec = find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _AndThen(spec.loader, self._do)
+        if spec is not None and (loader := spec.loader) is not None:
+
+            def exec_module(module: ModuleType) -> None:
+                del loader.exec_module  # the module's own loader stays as it was
+                loader.exec_module(module)
+                self._do(module)
+
+            loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
-
-
-class _AndThen(Loader):
-    """The module's own loader, which is all that stays behind of it in the module."""
-
-    def __init__(self, loader: Loader, do: Callable[[ModuleType], None]) -> None:
-        self._loader = loader
-        self._do = do
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        self._do(module)

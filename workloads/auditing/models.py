@@ -20,45 +20,46 @@ WRAPPERS = ("module", "_orig_mod")
 """Where DataParallel, DistributedDataParallel and torch.compile keep the model that they wrap."""
 FEWEST_SIZES = 2  # of a batch: a loss or a learning rate has fewer
 
-Unseen = Literal["compiled", "scripted"]
 Module = Any  # torch is not imported here
 Given = tuple[tuple[str | int, str | None, str, Sizes | None], ...]
 """Of each Argument of a call name, key, kind and shape."""
 
 
 class ModelCalls:
-    def __init__(self, module: Module, unseen: Unseen | None) -> None:
+    def __init__(self, module: Module, unseen: Literal["compiled"] | None) -> None:
         inner = _unwrapped(module)
-        self.name: str = getattr(
-            inner, "original_name", type(inner).__qualname__
-        )  # of a scripted one
         self.type: type = type(inner)
-        self.wrapped_in = None if inner is module else type(module).__name__
-        self.file = _file_of(self.type)  # now: as a script ends, Python forgets its file
-        self.unseen = unseen
-        self.calls = self.convolutions = self.without_shape = 0
-        self.shapes: dict[Sizes, list[int]] = {}
-        self.arrivals: list[int] = []
-        self.arguments: dict[tuple[bool, str | int, str | None], Argument] = {}
-        self.own_loss = False
+        self.model = Model(
+            name=self.type.__qualname__,
+            module=self.type.__module__,
+            file=_file_of(self.type),  # now: as a script ends, Python forgets its file
+            wrapped_in=None if inner is module else type(module).__name__,
+            required_arguments=_required_arguments(self.type),
+            parameters=tuple(each.name for each in _named(getattr(self.type, "forward", None))[1:]),
+            unseen=unseen,
+        )
+        self._shapes: dict[Sizes, list[int]] = {}
+        self._arrivals: list[int] = []
+        self._arguments: dict[tuple[bool, str | int, str | None], Argument] = {}
         self._noted: set[tuple[bool, Given]] = set()
 
     def note(self, given: Given, convolutions: int, training: bool, output: object) -> None:
-        self.calls += 1
-        self.convolutions += convolutions
+        model = self.model
+        model.calls += 1
+        model.convolutions += convolutions
         shape = _first_shape(given)
         if (training, given) not in self._noted:
             self._noted.add((training, given))
             self._note_arguments(given, shape, training)
         if training:
-            self.own_loss = own_loss(output) is not None
+            model.own_loss = own_loss(output) is not None
         if shape is None:
-            self.without_shape += 1
+            model.without_shape += 1
             return
-        if shape not in self.shapes:
-            self.shapes[shape] = [0, 0]
-            self.arrivals.append(self.calls)
-        self.shapes[shape][training] += 1
+        if shape not in self._shapes:
+            self._shapes[shape] = [0, 0]
+            self._arrivals.append(model.calls)
+        self._shapes[shape][training] += 1
 
     def _note_arguments(self, given: Given, first: Sizes | None, training: bool) -> None:
         named = named_sizes(first) if first and len(first) <= MOST_SIZES else {}
@@ -68,28 +69,19 @@ class ModelCalls:
             ]
             shape = None if sizes is None else tuple(told)
             new = Argument(training=training, name=name, key=key, kind=kind, shape=shape)
-            old = self.arguments.get((training, name, key), new)
-            self.arguments[training, name, key] = _both(old, new)
+            old = self._arguments.get((training, name, key), new)
+            self._arguments[training, name, key] = _both(old, new)
 
     def found(self) -> Model:
-        return Model(
-            name=self.name,
-            module=self.type.__module__,
-            file=self.file,
-            wrapped_in=self.wrapped_in,
-            required_arguments=_required_arguments(self.type),
-            parameters=tuple(each.name for each in _named(getattr(self.type, "forward", None))[1:]),
-            arguments=tuple(self.arguments.values()),
-            own_loss=self.own_loss,
-            calls=self.calls,
-            convolutions=self.convolutions,
-            unseen=self.unseen,
-            without_shape=self.without_shape,
+        shapes = self._shapes.items()
+        return replace(
+            self.model,
+            arguments=tuple(self._arguments.values()),
             shapes=tuple(
                 InputShape(shape=shape, training=training, inference=inference)
-                for shape, (inference, training) in self.shapes.items()
+                for shape, (inference, training) in shapes
             ),
-            arrivals=arrivals_at(self.arrivals, self.calls),
+            arrivals=arrivals_at(self._arrivals, self.model.calls),
         )
 
 
@@ -97,7 +89,7 @@ class Models:
     """Classes of models get a `__call__` of ours, and no other class: what a usual module costs stays as it is.
 
     A class is found by its first convolution: of the modules whose call is on the stack, the outermost is the
-    model. Those that show no convolution, as they are compiled or scripted, are looked at from the start.
+    model. Those that show no convolution, as they are compiled, are looked at from the start.
     """
 
     def __init__(
@@ -109,25 +101,20 @@ class Models:
         self._ending = ending
         self._by_kind: dict[tuple[type, str], ModelCalls] = {}
         self._by_module: WeakKeyDictionary[Module, tuple[ModelCalls, bool]] = WeakKeyDictionary()
-        self._plain_call: Callable[..., Any] = _call_of_any_module
         self._torch: Any = None
 
     def found(self) -> tuple[Model, ...]:
         """The one that runs most convolutions comes first."""
-        called = [each.found() for each in list(self._by_kind.values()) if each.calls]
+        called = [each.found() for each in list(self._by_kind.values()) if each.model.calls]
         return tuple(sorted(called, key=lambda model: -model.convolutions))
 
     def watch(self, torch: ModuleType) -> None:
         global _models, _plain_call, _is_compiling
         self._torch = torch
-        self._plain_call = torch.nn.Module.__call__
-        _models, _plain_call = self, self._plain_call
+        _models, _plain_call = self, torch.nn.Module.__call__
         _is_compiling = torch.compiler.is_dynamo_compiling
         self._convolutions.outside = self._look_outside
-        for of_torch in (torch.nn.DataParallel, torch.jit.ScriptModule):
-            self._watch_class_of_torch(of_torch)
-        if "__call__" in vars(torch.jit.RecursiveScriptModule):
-            self._watch_class_of_torch(torch.jit.RecursiveScriptModule)
+        self._watch_class_of_torch(torch.nn.DataParallel)
         self._watch_compile(torch)
         when_imported(
             "torch._dynamo.eval_frame",
@@ -144,7 +131,7 @@ class Models:
         thread = self._convolutions.local.calls
         if thread.inside:
             return plain_call(module, *args, **kwargs)
-        self._ending(max((each.calls for each in self._by_kind.values()), default=0))
+        self._ending(max((each.model.calls for each in self._by_kind.values()), default=0))
         thread.inside = True
         try:
             in_threads = isinstance(module, self._torch.nn.DataParallel)
@@ -187,7 +174,7 @@ class Models:
 
     def _watch_class(self, class_: type) -> bool:
         """Whether it is watched from now on. One with a `__call__` of its own is left alone."""
-        if class_.__call__ is not self._plain_call:
+        if class_.__call__ is not _plain_call:
             return False
         class_.__call__ = watched_call  # type: ignore[method-assign]
         return True
@@ -216,7 +203,7 @@ class Models:
         if is_new:
             self._note(module, _given(self._torch, call["args"], call["kwargs"]), 1, None)
         elif type(module).__call__ is watched_call:
-            self._calls_of(module)[0].convolutions += 1  # of that first call
+            self._calls_of(module)[0].model.convolutions += 1  # of that first call
 
     def _note(self, module: Module, given: Given, convolutions: int, output: object) -> None:
         """A module without any convolution, such as a loss, is no model here."""
@@ -229,8 +216,8 @@ class Models:
         if module not in self._by_module:
             unseen = _unseen_in(self._torch, module)
             made = ModelCalls(module, unseen)
-            calls = self._by_kind.setdefault((made.type, made.name), made)
-            calls.unseen = calls.unseen or unseen
+            calls = self._by_kind.setdefault((made.type, made.model.name), made)
+            calls.model.unseen = calls.model.unseen or unseen
             self._by_module[module] = calls, unseen is not None
         return self._by_module[module]
 
@@ -253,27 +240,16 @@ def watched_call(module: Module, *args: Any, **kwargs: Any) -> Any:
     return _models.call(_plain_call, module, args, kwargs)
 
 
-def _unseen_in(torch: ModuleType, module: Module) -> Unseen | None:
-    """Whether it holds convolutions that TorchScript or compiled code runs."""
-    for each in module.modules():
-        if isinstance(each, torch.jit.ScriptModule):
-            if any(_is_convolution(torch, part) for part in each.modules()):
-                return "scripted"
-        elif _is_compiled(each) and any(_is_convolution(torch, part) for part in each.modules()):
-            return "compiled"
-    return None
+def _unseen_in(torch: ModuleType, module: Module) -> Literal["compiled"] | None:
+    """Whether it holds convolutions that compiled code runs."""
+    convolution = torch.nn.modules.conv._ConvNd
+    compiled = (part for each in module.modules() if _is_compiled(each) for part in each.modules())
+    return "compiled" if any(isinstance(part, convolution) for part in compiled) else None
 
 
 def _is_compiled(module: Module) -> bool:
     """By torch.compile(module), or by module.compile()."""
     return hasattr(module, "_orig_mod") or module._compiled_call_impl is not None
-
-
-def _is_convolution(torch: ModuleType, module: Module) -> bool:
-    if isinstance(module, torch.jit.ScriptModule):
-        name = getattr(module, "original_name", "")
-        return name.startswith("Conv") and name[-1:] == "d"
-    return isinstance(module, torch.nn.modules.conv._ConvNd)
 
 
 def _unwrapped(module: Module) -> Module:

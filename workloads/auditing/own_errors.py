@@ -1,22 +1,17 @@
 """A mistake of ours must not become one of the user's script."""
 
+from contextlib import AbstractContextManager
 from types import TracebackType
 
 
-class OwnErrors:
+class OwnErrors(AbstractContextManager["OwnErrors"]):
     """As a context, it keeps the errors of its block to itself and remembers what they said."""
 
     def __init__(self) -> None:
         self.texts: set[str] = set()
 
-    def __enter__(self) -> None:
-        return None
-
     def __exit__(
-        self,
-        type_: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, _: object, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         if not isinstance(error, Exception):
             return False

@@ -5,10 +5,10 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from threading import Lock
 from types import FrameType, ModuleType, TracebackType
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, TypeVar
 
 from cudnn_sweep.workloads.auditing.findings import Place, Value, Write
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
@@ -42,16 +42,6 @@ PRECISIONS = {
 """What torch's setter of precisions calls them. Those of matrix products are not cuDNN's."""
 PRECISION = ("_get_fp32_precision_getter", "_set_fp32_precision_setter")
 
-ALONE = (
-    "enabled",
-    "benchmark",
-    "benchmark_limit",
-    "deterministic",
-    "use_deterministic_algorithms",
-)
-"""Flags that change with no other."""
-
-P = ParamSpec("P")
 R = TypeVar("R")
 
 OURS = os.path.dirname(__file__) + os.sep
@@ -62,45 +52,9 @@ PASSING_ON = {f"{name}.py" for name in ("contextlib", "os", "_collections_abc", 
 LIBRARY = sysconfig.get_path("stdlib")
 
 
-def _installed() -> tuple[str, ...]:
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    return tuple({sysconfig.get_path(name) + os.sep for name in names})
-
-
-INSTALLED = _installed()
-
-
-class Frames:
-    """Looks up the stack; `torch` is the folder of that package, once it is imported."""
-
-    def __init__(self) -> None:
-        self.torch = "\0"
-
-    def writer(self) -> tuple[Place, Place | None] | None:
-        """The innermost place outside of torch, and the innermost of the user's own code in another file.
-        None where torch.compile sets flags back that it saved.
-        """
-        frame: FrameType | None = sys._getframe(1)
-        innermost_of_torch: FrameType | None = None
-        while frame is not None and self._passes_on(frame.f_code.co_filename):
-            if frame.f_code.co_filename.startswith(self.torch):
-                if f"{os.sep}_dynamo{os.sep}" in frame.f_code.co_filename:
-                    return None
-                innermost_of_torch = innermost_of_torch or frame
-            frame = frame.f_back
-        found = frame or innermost_of_torch
-        if found is None:
-            return None
-        own: FrameType | None = found
-        while own is not None and not _is_own(own.f_code.co_filename, besides=found):
-            own = own.f_back
-        return _place(found), None if own is None else _place(own)
-
-    def _passes_on(self, file: str) -> bool:
-        if file.startswith((self.torch, OURS, *GENERATED)):
-            return True
-        folder, name = os.path.split(file)
-        return folder == LIBRARY and name in PASSING_ON
+INSTALLED = tuple(
+    {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
 
 
 def _is_own(file: str, besides: FrameType) -> bool:
@@ -140,16 +94,14 @@ def _stripped(traceback: TracebackType | None) -> TracebackType | None:
 
 
 class Writes:
-    def __init__(self, own: OwnErrors, frames: Frames, calls: Callable[[], int]) -> None:
+    def __init__(self, own: OwnErrors, calls: Callable[[], int]) -> None:
         """`calls`: how many convolutions have been called."""
         self._own = own
-        self._frames = frames
+        self._torch = "\0"  # the folder of that package, once it is imported
         self._calls = calls
         self._seen: dict[tuple[object, ...], Write] = {}
         self._lock = Lock()
         self._flags: dict[str, Callable[[], Value]] = {}
-        self._known: dict[str, Value] = {}
-        self._from_elsewhere: dict[str, str] = {}
 
     def writes(self) -> tuple[Write, ...]:
         with self._lock:
@@ -159,37 +111,23 @@ class Writes:
         """What they are now; empty before torch is imported."""
         return {name: _value_of(get) for name, get in self._flags.items()}
 
-    def from_elsewhere(self) -> list[str]:
-        """Flags that changed and that no line of Python set: C++ code did."""
-        for name in ALONE:
-            if name in self._flags:
-                self._look(name, _value_of(self._flags[name]))
-        return list(self._from_elsewhere.values())
-
-    def _look(self, name: str, value: Value) -> None:
-        before = self._known.get(name, value)
-        if before != value:
-            self._from_elsewhere.setdefault(name, f"{name} went from {before} to {value}")
-        self._known[name] = value
-
     def watch_variables(self) -> None:
         """os.environ calls these two."""
         os.putenv = self._noting_variable(os.putenv)
         os.unsetenv = self._noting_variable(os.unsetenv)
 
     def watch_flags(self, torch: ModuleType) -> None:
-        _C = torch._C
+        self._torch = os.path.dirname(torch.__file__ or "") + os.sep
         for name, (getter, setter) in FLAGS.items():
-            get, set_ = getattr(_C, getter, None), getattr(_C, setter, None)
+            get, set_ = (getattr(torch._C, each, None) for each in (getter, setter))
             if get is not None and set_ is not None:
                 self._flags[name] = get
-                self._known[name] = _value_of(get)
-                self._replace(torch, setter, self._noting_flag(name, get, set_))
-        get, set_ = (getattr(_C, name, None) for name in PRECISION)
+                self._replace(torch, setter, self._noting(set_, lambda *_, flag=name: flag))
+        get, set_ = (getattr(torch._C, name, None) for name in PRECISION)
         if get is not None and set_ is not None:
-            for (backend, operation), name in PRECISIONS.items():
-                self._flags[name] = _asking(get, backend, operation)
-            self._replace(torch, PRECISION[1], self._noting_precision(get, set_))
+            self._flags |= {name: partial(get, *key) for key, name in PRECISIONS.items()}
+            noting = self._noting(set_, lambda *given: PRECISIONS.get(given[:2]))
+            self._replace(torch, PRECISION[1], noting)
 
     def _replace(self, torch: ModuleType, name: str, noting: Callable[..., object]) -> None:
         """In torch._C, and where torch.backends.cudnn keeps it as the setter of an attribute."""
@@ -199,32 +137,19 @@ class Writes:
             if getattr(attribute, "setter", None) is before:
                 attribute.setter = noting
 
-    def _noting_flag(
-        self, name: str, get: Callable[[], Value], set_: Callable[P, R]
-    ) -> Callable[P, R]:
-        @wraps(set_)
-        def setter(*args: P.args, **kwargs: P.kwargs) -> R:
-            before = _value_of(get)
-            if name in ALONE:
-                self._look(name, before)
-            done = set_(*args, **kwargs)
-            self._known[name] = after = _value_of(get)
-            self._note("flag", name, before, after)
-            return done
+    def _noting(
+        self, set_: Callable[..., R], name_of: Callable[..., str | None]
+    ) -> Callable[..., R]:
+        """`name_of`: the flag that a call with these arguments sets; None: none that is watched."""
 
-        return setter
-
-    def _noting_precision(
-        self, get: Callable[[str, str], str], set_: Callable[[str, str, str], R]
-    ) -> Callable[[str, str, str], R]:
         @wraps(set_)
-        def setter(backend: str, operation: str, value: str) -> R:
-            name = PRECISIONS.get((backend, operation))
+        def setter(*args: Any, **kwargs: Any) -> R:
+            name = name_of(*args)
             if name is None:
-                return set_(backend, operation, value)
-            before = get(backend, operation)
-            done = set_(backend, operation, value)
-            self._note("flag", name, before, get(backend, operation))
+                return set_(*args, **kwargs)
+            before = _value_of(self._flags[name])
+            done = set_(*args, **kwargs)
+            self._note("flag", name, before, _value_of(self._flags[name]))
             return done
 
         return setter
@@ -240,25 +165,44 @@ class Writes:
 
         return change
 
+    def _writer(self) -> tuple[Place, Place | None] | None:
+        """The innermost place outside of torch, and the innermost of the user's own code in another file.
+        None where torch.compile sets flags back that it saved.
+        """
+        frame: FrameType | None = sys._getframe(1)
+        innermost_of_torch: FrameType | None = None
+        while frame is not None and self._passes_on(frame.f_code.co_filename):
+            if frame.f_code.co_filename.startswith(self._torch):
+                if f"{os.sep}_dynamo{os.sep}" in frame.f_code.co_filename:
+                    return None
+                innermost_of_torch = innermost_of_torch or frame
+            frame = frame.f_back
+        found = frame or innermost_of_torch
+        if found is None:
+            return None
+        own: FrameType | None = found
+        while own is not None and not _is_own(own.f_code.co_filename, besides=found):
+            own = own.f_back
+        return _place(found), None if own is None else _place(own)
+
+    def _passes_on(self, file: str) -> bool:
+        if file.startswith((self._torch, OURS, *GENERATED)):
+            return True
+        folder, name = os.path.split(file)
+        return folder == LIBRARY and name in PASSING_ON
+
     def _note(
         self, kind: Literal["flag", "variable"], name: str, before: Value, after: Value
     ) -> None:
         with self._own, self._lock:
-            found = self._frames.writer()
+            found = self._writer()
             if found is None:
                 return
             at, called_from = found
-            key = (kind, name, before, after, at, called_from)
-            seen = self._seen.get(key) or Write(
-                kind=kind,
-                name=name,
-                before=before,
-                after=after,
-                at=at,
-                called_from=called_from,
-                times=0,
-                at_call=self._calls(),
-            )
+            alike: dict[str, Any] = {"kind": kind, "name": name, "before": before, "after": after}
+            alike |= {"at": at, "called_from": called_from}
+            key = tuple(alike.values())
+            seen = self._seen.get(key) or Write(**alike, times=0, at_call=self._calls())
             self._seen[key] = replace(seen, times=seen.times + 1)
 
 
@@ -268,10 +212,6 @@ def variables_now() -> dict[str, str]:
         for name, value in os.environ.items()
         if name.startswith(PREFIXES) or name in VARIABLES
     }
-
-
-def _asking(get: Callable[[str, str], str], backend: str, operation: str) -> Callable[[], Value]:
-    return lambda: get(backend, operation)
 
 
 def _value_of(get: Callable[[], Value]) -> Value:

@@ -1,18 +1,14 @@
 """One convolution of a problem file: its three operations alone, or forward with both backward ones."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch.nn import functional
 
 from cudnn_sweep.workloads.differentiable import DIRECTIONS, Pair, differentiable_step
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
-
-PLAIN = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
-TRANSPOSED = {
-    1: functional.conv_transpose1d,
-    2: functional.conv_transpose2d,
-    3: functional.conv_transpose3d,
-}
 
 # Which of input's, weight's and bias's gradients autograd's backward operation computes.
 GRADIENTS = {
@@ -35,9 +31,10 @@ def conv(setting: Setting) -> TimedStep:
         return _backward(setting, problem, weight)
     bias = setting.random((problem.out_channels,)) if problem.bias else None
     parameters = {"weight": weight} | ({} if bias is None else {"bias": bias})
+    function, sizes = _functional(problem)
     return differentiable_step(
         setting,
-        lambda images: _convolve(problem, images, weight, bias),
+        lambda images: function(images, weight, bias, *sizes),
         parameters,
         problem.output_shape,
     )
@@ -54,7 +51,7 @@ def _backward(setting: Setting, problem: ConvProblem, weight: torch.Tensor) -> T
     def gradient_of(inputs: Pair) -> torch.Tensor:
         images, output_gradient = inputs
         found = torch.ops.aten.convolution_backward(
-            output_gradient, images, weights, None, *_sizes(problem), asked
+            output_gradient, images, weights, None, *sizes, asked
         )
         gradient: torch.Tensor = next(tensor for tensor in found if tensor is not None)
         return gradient
@@ -62,31 +59,8 @@ def _backward(setting: Setting, problem: ConvProblem, weight: torch.Tensor) -> T
     def run(inputs: Pair) -> None:
         gradient_of(inputs)
 
-    # Autocast would have handed the operation its own type.
-    weights = weight.to(setting.random_gradient((1,)).dtype)
-    return TimedStep(prepare=prepare, run=run, examine=lambda inputs: {name: gradient_of(inputs)})
-
-
-def _convolve(
-    problem: ConvProblem, images: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
-) -> torch.Tensor:
-    """By the functional form that a module calls: on a CPU autocast knows no other."""
-    spatial = len(problem.kernel_size)
-    stride, padding, groups, dilation = (
-        problem.stride,
-        problem.padding,
-        problem.groups,
-        problem.dilation,
-    )
-    if not problem.transposed:
-        return PLAIN[spatial](images, weight, bias, stride, padding, dilation, groups)
-    added = problem.output_padding
-    return TRANSPOSED[spatial](images, weight, bias, stride, padding, added, groups, dilation)
-
-
-def _sizes(problem: ConvProblem) -> tuple[Shape, Shape, Shape, bool, Shape, int]:
-    """As the operation below the functional forms takes them."""
-    return (
+    # As the operation below the functional forms takes them.
+    sizes = (
         problem.stride,
         problem.padding,
         problem.dilation,
@@ -94,3 +68,15 @@ def _sizes(problem: ConvProblem) -> tuple[Shape, Shape, Shape, bool, Shape, int]
         problem.output_padding,
         problem.groups,
     )
+    # Autocast would have handed the operation its own type.
+    weights = weight.to(setting.random_gradient((1,)).dtype)
+    return TimedStep(prepare=prepare, run=run, examine=lambda inputs: {name: gradient_of(inputs)})
+
+
+def _functional(problem: ConvProblem) -> tuple[Callable[..., torch.Tensor], tuple[Any, ...]]:
+    """The functional form that a module calls, since on a CPU autocast knows no other, and its sizes."""
+    first, spatial = (problem.stride, problem.padding), len(problem.kernel_size)
+    if problem.transposed:
+        last = (problem.output_padding, problem.groups, problem.dilation)
+        return getattr(functional, f"conv_transpose{spatial}d"), (*first, *last)
+    return getattr(functional, f"conv{spatial}d"), (*first, problem.dilation, problem.groups)

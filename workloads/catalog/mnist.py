@@ -23,18 +23,17 @@ SEED = 0  # of the shuffle
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 
-class MnistNet(nn.Sequential):
-    def __init__(self) -> None:
-        super().__init__(
-            nn.Conv2d(1, 10, 5),
-            nn.MaxPool2d(2),
-            nn.ReLU(),
-            nn.Conv2d(10, 20, 5),
-            nn.MaxPool2d(2),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(320, 10),
-        )
+def mnist_net() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(1, 10, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(10, 20, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(320, 10),
+    )
 
 
 def load_digits() -> Batch:
@@ -60,7 +59,7 @@ def mnist(setting: Setting) -> TimedStep:
     """A step is zero_grad, forward, loss, backward, optimiser; batches are on the device already."""
     (images, labels), held = split_digits()
     images, labels = setting.like_inputs(images), labels.to(setting.device)
-    net = setting.place(MnistNet())
+    net = setting.place(mnist_net())
     optimiser = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
     scaler = torch.amp.GradScaler(
         setting.device.type, enabled=setting.precision.autocast == "float16"

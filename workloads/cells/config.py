@@ -19,6 +19,7 @@ from cudnn_sweep.workloads.errors import WorkloadError
 HEURISTIC_MODE_B = "TORCH_CUDNN_USE_HEURISTIC_MODE_B"
 PLAN_CACHE_LIMIT = "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT"
 COMPUTE_CACHE_DISABLED = "CUDA_CACHE_DISABLE"
+CODE = "SWEEP_CODE"
 # Variables that are somebody else's: not for `environment`.
 OWNERS = {
     HEURISTIC_MODE_B: "the setting heuristic_mode_b",
@@ -102,10 +103,25 @@ class CudnnConfig:
     """Further environment variables of the process, but those that belong to another setting. They are stored
     with the results: no secrets."""
 
+    code: str | None = None
+    """Which side of `sweep gate` runs: not for suites. null: the code of the folder that a launch was typed in."""
+
     @property
     def at_import(self) -> dict[str, str]:
-        """Variables that torch reads when it is imported."""
-        return {name: self.environment[name] for name in ALLOCATORS if name in self.environment}
+        """Variables that torch reads when it is imported, and what says which code a process runs."""
+        read = {name: self.environment[name] for name in ALLOCATORS if name in self.environment}
+        return read if self.code is None else read | {CODE: self.code}
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Variables of the process, but for errata."""
+        limit = self.plan_cache_limit
+        return {
+            **({HEURISTIC_MODE_B: "1"} if self.heuristic_mode_b else {}),
+            **({} if limit is None else {PLAN_CACHE_LIMIT: str(limit)}),
+            **({COMPUTE_CACHE_DISABLED: "1"} if self.compute_cache_disabled else {}),
+            **self.environment,
+        }
 
     def apply(self) -> None:
         """Set variables (before the process's first CUDA call), then flags; autograd's for this thread.
@@ -115,12 +131,10 @@ class CudnnConfig:
         from torch.autograd.grad_mode import set_multithreading_enabled
         from torch.backends import cudnn
 
-        limit = self.plan_cache_limit
-        _set_or_unset(HEURISTIC_MODE_B, "1" if self.heuristic_mode_b else None)
-        _set_or_unset(PLAN_CACHE_LIMIT, None if limit is None else str(limit))
-        _set_or_unset(COMPUTE_CACHE_DISABLED, "1" if self.compute_cache_disabled else None)
+        for name in (HEURISTIC_MODE_B, PLAN_CACHE_LIMIT, COMPUTE_CACHE_DISABLED):
+            os.environ.pop(name, None)  # what the user's shell exports is none of what a trial says
         use_errata(self.errata)
-        os.environ.update(self.environment)
+        os.environ.update(self.variables)
         cudnn.enabled = self.enabled
         cudnn.benchmark = self.benchmark
         cudnn.benchmark_limit = self.benchmark_limit
@@ -145,6 +159,7 @@ def read_back(environment: Mapping[str, str], variables: Iterable[str] = ()) -> 
         errata=errata_in_force(),
         environment={name: environment[name] for name in variables if name in environment},
         compute_cache_disabled=environment.get(COMPUTE_CACHE_DISABLED) == "1",
+        code=environment.get(CODE),
     )
 
 
@@ -159,11 +174,3 @@ def apply_config(config: CudnnConfig) -> CudnnConfig:
     if found != config:
         raise WorkloadError(f"cuDNN's flags did not take: asked for {config}, found {found}")
     return found
-
-
-def _set_or_unset(variable: str, value: str | None) -> None:
-    """What the user's shell exports must not change what a trial says it measured."""
-    if value is None:
-        os.environ.pop(variable, None)
-    else:
-        os.environ[variable] = value

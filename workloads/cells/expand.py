@@ -35,26 +35,17 @@ OPEN_SHAPES_CHECKED = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RegimeParameter:
-    """A number that a user's own regime takes."""
-
-    is_whole: bool
-    default: float | None
-    """None: it has to be given."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class WorkloadFacts:
     """What planning must know of a workload, or a regime of the user's own, without importing it."""
 
-    directions: tuple[str, ...]
-    varies: tuple[str, ...]
-    input_shape: Shape | None
+    directions: tuple[str, ...] = ()
+    varies: tuple[str, ...] = ()
+    input_shape: Shape | None = None
     """None: a problem's, or a model's own."""
     recomputes: bool = False
     is_model: bool = False
-    regime_parameters: dict[str, RegimeParameter] | None = None
-    """Of a regime; None: it is none."""
+    regime_parameters: dict[str, int | float | None] | None = None
+    """Defaults of a regime's parameters, None of one that has to be given; None: it is no regime."""
     fault: str | None = None
     """Why no cell can use it; None: one can."""
 
@@ -200,23 +191,16 @@ def _input_shape(
     given: Shape | None,
     batch: int | None,
 ) -> Shape:
-    needs_problem = known.input_shape is None and not known.is_model
-    if problem is not None and not needs_problem:
+    if problem is not None and (known.input_shape is not None or known.is_model):
         raise WorkloadError(f"workload {workload} takes no problem, found {problem.name!r}")
     if given is not None and not known.is_model:
         found = sizes_text(given)
         raise WorkloadError(f"workload {workload} takes no input (a model does), found {found!r}")
-    if problem is not None:
-        shape = problem.input_shape
-    elif needs_problem:
+    shape = problem.input_shape if problem is not None else given or known.input_shape
+    if shape is None and known.is_model:
+        raise WorkloadError(f"model {workload} needs an input: `input: 32x3x224x224`")
+    if shape is None:
         raise WorkloadError(f"workload {workload} needs a problem: `problem: tutorials/rgb256`")
-    elif known.is_model:
-        if given is None:
-            raise WorkloadError(f"model {workload} needs an input: `input: 32x3x224x224`")
-        shape = given
-    else:
-        assert known.input_shape is not None
-        shape = known.input_shape
     return shape if batch is None else (batch, *shape[1:])
 
 
@@ -326,15 +310,12 @@ def _own_rule(name: str, numbers: dict[str, float], known: WorkloadFacts) -> _Ru
     wanted = known.regime_parameters
     if wanted is None:
         raise WorkloadError(f"regime {name} is no regime: write it under `workload`")
-    types = {parameter: int if each.is_whole else float for parameter, each in wanted.items()}
-    numbers = checked_numbers(f"regime {name}", types, numbers)
-    parameters = {
-        parameter: numbers.get(parameter, each.default) for parameter, each in wanted.items()
-    }
+    types = {key: int if isinstance(default, int) else float for key, default in wanted.items()}
+    parameters = wanted | checked_numbers(f"regime {name}", types, numbers)
     missing = [parameter for parameter, value in parameters.items() if value is None]
     if missing:
         raise WorkloadError(f"regime {name} needs {', '.join(missing)}: it has no default")
-    given = {name: float(value) for name, value in parameters.items() if value is not None}
+    given = {key: float(value) for key, value in parameters.items() if value is not None}
     return _Rule(name=name, parameters=given, varies=set(known.varies))
 
 

@@ -3,7 +3,7 @@
 import csv
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -162,13 +162,9 @@ def _row(where: str, names: Sequence[str], cells: Sequence[str]) -> dict[str, in
         raise ValueError(
             f"{where}: found {len(cells)} values, wanted {len(names)}: {','.join(names)}"
         )
-    return {COUNT: 1} | dict(_numbers(where, names, cells))
-
-
-def _numbers(where: str, names: Sequence[str], cells: Sequence[str]) -> Iterator[tuple[str, int]]:
     for name, cell in zip(names, cells, strict=True):
         if not (cell.isascii() and cell.isdecimal() and 1 <= int(cell[:20]) <= LARGEST):
             raise ValueError(
                 f"{where}: {name}: found {cell[:40]!r}, wanted a whole number of 1 or more"
             )
-        yield name, int(cell)
+    return {COUNT: 1} | dict(zip(names, map(int, cells), strict=True))

@@ -138,8 +138,6 @@ class SteadyDevice:
     steady_device_error: float | None = None
     steady_device_iterations: int | None = None
     steady_device_stop: str | None = None
-    steady_flushed_samples_ms: list[float] | None = None
-    steady_flushed_ms: float | None = None
     launch_bound: bool | None = None
 
 
@@ -216,9 +214,9 @@ class LoggedChoice:
     numeric_notes: list[str]
     behavior_notes: list[str]
     workspace_bytes: int
-    plans_built: int
-    plans_timed: int
-    timed_ms: float | None
+    plans_built: int = 1
+    plans_timed: int = 0
+    timed_ms: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

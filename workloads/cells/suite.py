@@ -146,25 +146,9 @@ class ProblemSpec(BaseModel):
 
     def problem(self, name: str) -> ConvProblem:
         """Raises WorkloadError for sizes that do not go together."""
-        spatial = len(self.input) - 2
-
-        def each(sizes: Shape) -> Shape:
-            return sizes * spatial if len(sizes) == 1 else sizes
-
-        return ConvProblem(
-            name=name,
-            input_shape=self.input,
-            out_channels=self.out_channels,
-            kernel_size=each(self.kernel),
-            stride=each(self.stride),
-            padding=each(self.padding),
-            dilation=each(self.dilation),
-            groups=self.groups,
-            bias=self.bias,
-            transposed=self.transposed,
-            output_padding=each(self.output_padding),
-            occurrences=self.occurrences,
-        )
+        given = dict(self)
+        shape, kernel = given.pop("input"), given.pop("kernel")
+        return ConvProblem(name=name, input_shape=shape, kernel_size=kernel, **given)
 
 
 class ModelSpec(BaseModel):

@@ -4,6 +4,7 @@ torch's allocator does not know of. See its documentation, Graph Management and 
 
 import ctypes
 from collections.abc import Callable
+from ctypes import byref
 from dataclasses import dataclass
 from functools import cache
 
@@ -50,67 +51,52 @@ def graph_nodes(graph: int) -> list[GraphNode]:
 def count_captured(stream: int) -> int:
     """How many nodes a capture that is going on has on this stream so far."""
     status, graph = ctypes.c_int(), ctypes.c_void_p()
-    _call(
-        "cuStreamGetCaptureInfo_v2",
-        ctypes.c_void_p(stream),
-        ctypes.byref(status),
-        None,
-        ctypes.byref(graph),
-        None,
-        None,
-    )
+    _call("cuStreamGetCaptureInfo_v2", stream, byref(status), None, byref(graph), None, None)
     return _count(graph.value) if graph.value else 0
 
 
 def set_enabled(executable: int, node: GraphNode, enabled: bool) -> None:
     """Whether a replay of the instantiated graph runs this node."""
-    _call(
-        "cuGraphNodeSetEnabled",
-        ctypes.c_void_p(executable),
-        ctypes.c_void_p(node.handle),
-        ctypes.c_uint(enabled),
-    )
+    _call("cuGraphNodeSetEnabled", executable, node.handle, enabled)
 
 
 def allocate(size_bytes: int) -> int:
     """The address of so much memory of the current device. Raises DriverError."""
     address = ctypes.c_uint64()
-    _call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size_bytes))
+    _call("cuMemAlloc_v2", byref(address), size_bytes)
     return address.value
 
 
 def free(address: int) -> None:
     """Waits for the device."""
-    _call("cuMemFree_v2", ctypes.c_uint64(address))
+    _call("cuMemFree_v2", address)
 
 
 def _count(graph: int) -> int:
     count = ctypes.c_size_t()
-    _call("cuGraphGetNodes", ctypes.c_void_p(graph), None, ctypes.byref(count))
+    _call("cuGraphGetNodes", graph, None, byref(count))
     return count.value
 
 
 def _handles(graph: int) -> list[int]:
     count = ctypes.c_size_t(_count(graph))
-    if count.value == 0:
-        return []
     handles = (ctypes.c_void_p * count.value)()
-    _call("cuGraphGetNodes", ctypes.c_void_p(graph), handles, ctypes.byref(count))
+    if count.value:
+        _call("cuGraphGetNodes", graph, handles, byref(count))
     return [handle for handle in handles if handle is not None]
 
 
 def _read_node(handle: int) -> GraphNode:
     kind = ctypes.c_int()
-    _call("cuGraphNodeGetType", ctypes.c_void_p(handle), ctypes.byref(kind))
+    _call("cuGraphNodeGetType", handle, byref(kind))
     if kind.value != KERNEL:
         return GraphNode(handle=handle, name=OTHER_NODES.get(kind.value, f"node {kind.value}"))
-    found = _KernelNodeParameters()
-    _call("cuGraphKernelNodeGetParams_v2", ctypes.c_void_p(handle), ctypes.byref(found))
-    name = ctypes.c_char_p()
+    found, name = _KernelNodeParameters(), ctypes.c_char_p()
+    _call("cuGraphKernelNodeGetParams_v2", handle, byref(found))
     if found.function:
-        _call("cuFuncGetName", ctypes.byref(name), ctypes.c_void_p(found.function))
+        _call("cuFuncGetName", byref(name), found.function)
     else:
-        _call("cuKernelGetName", ctypes.byref(name), ctypes.c_void_p(found.kernel))
+        _call("cuKernelGetName", byref(name), found.kernel)
     return GraphNode(
         handle=handle,
         name=(name.value or b"").decode(),
@@ -121,7 +107,9 @@ def _read_node(handle: int) -> GraphNode:
 
 
 def _call(function: str, *arguments: object) -> None:
-    code = _driver(function)(*arguments)
+    """Numbers are handles, addresses and sizes, all of 64 bits."""
+    wide = (ctypes.c_uint64(each) if isinstance(each, int) else each for each in arguments)
+    code = _driver(function)(*wide)
     if code != 0:
         raise DriverError(f"{function} failed with CUresult {code}")
 

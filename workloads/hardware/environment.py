@@ -24,12 +24,12 @@ class Environment:
 
     device: Literal["cuda", "cpu"]
     gpu: str
-    gpu_uuid: str | None
-    gpu_memory_bytes: int | None
-    mig_profile: str | None
-    max_sm_clock_mhz: int | None
-    power_limit_w: float | None
-    driver: str | None
+    gpu_uuid: str | None = None
+    gpu_memory_bytes: int | None = None
+    mig_profile: str | None = None
+    max_sm_clock_mhz: int | None = None
+    power_limit_w: float | None = None
+    driver: str | None = None
     cuda: str | None
     cudnn: int | None
     torch: str
@@ -65,13 +65,13 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
     """
     import torch
 
-    from cudnn_sweep.workloads.hardware.gpu import Gpu, read_gpu
+    from cudnn_sweep.workloads.hardware.gpu import read_gpu
 
     cuda = torch.cuda.is_available()
-    gpu = read_gpu() if cuda else Gpu(gpu=variables.get("SWEEP_FAKE_GPU") or processor())
+    gpu = read_gpu() if cuda else {"gpu": variables.get("SWEEP_FAKE_GPU") or processor()}
     return Environment(
         device="cuda" if cuda else "cpu",
-        **asdict(gpu),
+        **gpu,
         cuda=torch.version.cuda,
         cudnn=torch.backends.cudnn.version() if cuda else None,
         torch=torch.__version__,

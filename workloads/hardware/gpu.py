@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Any
 
 import pynvml
 import torch
@@ -14,34 +14,23 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 MIG = " MIG "  # in names, before a slice's profile
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Gpu:
-    """Fields of Environment, which are unknown of a CPU."""
-
-    gpu: str
-    gpu_uuid: str | None = None
-    gpu_memory_bytes: int | None = None
-    mig_profile: str | None = None
-    max_sm_clock_mhz: int | None = None
-    power_limit_w: float | None = None
-    driver: str | None = None
-
-
-def read_gpu() -> Gpu:
-    """The first one. A machine without NVML still measures: what NVML alone knows is None there."""
+def read_gpu() -> dict[str, Any]:
+    """Fields of Environment, of the first one. A machine without NVML still measures: what NVML alone knows is
+    None there.
+    """
     properties = torch.cuda.get_device_properties(0)
     uuid = gpu_uuid(0)
     nvml = NvmlGpu(uuid)
     power_mw = nvml.ask_whole(pynvml.nvmlDeviceGetEnforcedPowerLimit)
-    return Gpu(
-        gpu=properties.name,
-        gpu_uuid=uuid,
-        gpu_memory_bytes=properties.total_memory,
-        mig_profile=_profile(properties.name, nvml) if nvml.is_slice else None,
-        max_sm_clock_mhz=nvml.ask_whole(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM),
-        power_limit_w=None if power_mw is None else power_mw / 1000,
-        driver=nvml.ask(lambda _: pynvml.nvmlSystemGetDriverVersion()),
-    )
+    return {
+        "gpu": properties.name,
+        "gpu_uuid": uuid,
+        "gpu_memory_bytes": properties.total_memory,
+        "mig_profile": _profile(properties.name, nvml) if nvml.is_slice else None,
+        "max_sm_clock_mhz": nvml.ask_whole(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM),
+        "power_limit_w": None if power_mw is None else power_mw / 1000,
+        "driver": nvml.ask(lambda _: pynvml.nvmlSystemGetDriverVersion()),
+    }
 
 
 def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:

@@ -31,11 +31,8 @@ class GpuReading:
 
 
 class Monitor(Protocol):
-    @property
-    def source(self) -> MonitorKind: ...
-
-    @property
-    def max_sm_clock_mhz(self) -> int | None: ...
+    source: MonitorKind
+    max_sm_clock_mhz: int | None
 
     def read(self) -> GpuReading: ...
 

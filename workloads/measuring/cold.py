@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
 
-import torch
-
 from cudnn_sweep.workloads.cells.measurement import ColdCall
+from cudnn_sweep.workloads.differentiable import around_autograd
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep
@@ -17,59 +15,41 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SplitCall:
-    """Milliseconds. What is left of `total_ms` came after the backward pass."""
-
-    total_ms: float
-    forward_ms: float
-    backward_ms: float | None
-    result: Any
-
-
 def time_cold(
     step: TimedStep, shapes: Iterable[Shape], device: Device
 ) -> Iterator[tuple[ColdCall, Any]]:
     """Call each shape twice; yields the times and what the first call returned."""
     for shape in shapes:
         inputs = step.prepare(shape)
-        first = split_call(step, inputs, device)
-        second = split_call(step, inputs, device)
-        call = ColdCall(
-            shape=shape,
-            first_ms=first.total_ms,
-            first_forward_ms=first.forward_ms,
-            first_backward_ms=first.backward_ms,
-            second_ms=second.total_ms,
-            second_forward_ms=second.forward_ms,
-            second_backward_ms=second.backward_ms,
-        )
-        yield call, first.result
+        first, result = split_call(step, inputs, device)
+        second, _ = split_call(step, inputs, device)
+        times = {f"first_{name}": ms for name, ms in first.items()}
+        times |= {f"second_{name}": ms for name, ms in second.items()}
+        yield ColdCall(shape=shape, **times), result
 
 
-def split_call(step: TimedStep, inputs: Any, device: Device) -> SplitCall:
-    """One synchronised call. Where autograd is called more than once, the passes are added up."""
+def split_call(step: TimedStep, inputs: Any, device: Device) -> tuple[dict[str, Any], Any]:
+    """Times of one synchronised call, as the columns of a ColdCall end, and what it returned.
+
+    Where autograd is called more than once, the passes are added up. What is left of `ms` came after them.
+    """
     device.synchronise()
     began = perf_counter()
     with _watching_autograd(device) as passes:
         result = step.run(inputs)
     device.synchronise()
     total_s = perf_counter() - began
-    return SplitCall(
-        total_ms=total_s * 1e3,
-        forward_ms=(passes[0][0] - began if passes else total_s) * 1e3,
-        backward_ms=sum(end - start for start, end in passes) * 1e3 if passes else None,
-        result=result,
-    )
+    times = {
+        "ms": total_s * 1e3,
+        "forward_ms": (passes[0][0] - began if passes else total_s) * 1e3,
+        "backward_ms": sum(end - start for start, end in passes) * 1e3 if passes else None,
+    }
+    return times, result
 
 
 @contextmanager
 def _watching_autograd(device: Device) -> Iterator[list[tuple[float, float]]]:
-    """Start and end of every backward pass, synchronised.
-
-    `Tensor.backward` calls `torch.autograd.backward`, and a user's code either that or
-    `torch.autograd.grad`; both are functions of Python.
-    """
+    """Start and end of every backward pass, synchronised."""
     passes: list[tuple[float, float]] = []
     running = False  # checkpointing calls autograd inside a backward pass
 
@@ -90,9 +70,5 @@ def _watching_autograd(device: Device) -> Iterator[list[tuple[float, float]]]:
 
         return call
 
-    backward, grad = torch.autograd.backward, torch.autograd.grad
-    torch.autograd.backward, torch.autograd.grad = timed(backward), timed(grad)  # type: ignore[assignment]
-    try:
+    with around_autograd(timed):
         yield passes
-    finally:
-        torch.autograd.backward, torch.autograd.grad = backward, grad

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 import torch
 
+from cudnn_sweep.workloads.cells.measurement import MemoryUse
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeviceMemory:
-    """Memory of the caching allocator in bytes, peaks since `forget_peak`. All None on a CPU."""
-
-    allocated_bytes: int | None = None
-    reserved_bytes: int | None = None
-    peak_allocated_bytes: int | None = None
-    peak_reserved_bytes: int | None = None
+MEMORY = {
+    "allocated": torch.cuda.memory_allocated,
+    "reserved": torch.cuda.memory_reserved,
+    "peak_allocated": torch.cuda.max_memory_allocated,
+    "peak_reserved": torch.cuda.max_memory_reserved,
+}
+"""Memory of the caching allocator in bytes, peaks since `forget_peak`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,15 +35,12 @@ class Device:
         """Memory of the device that no process holds, and all of it; unknown on a CPU."""
         return torch.cuda.mem_get_info() if self.is_cuda else (None, None)
 
-    def memory(self) -> DeviceMemory:
-        if not self.is_cuda:
-            return DeviceMemory()
-        return DeviceMemory(
-            allocated_bytes=torch.cuda.memory_allocated(),
-            reserved_bytes=torch.cuda.memory_reserved(),
-            peak_allocated_bytes=torch.cuda.max_memory_allocated(),
-            peak_reserved_bytes=torch.cuda.max_memory_reserved(),
-        )
+    def note_memory(self, memory: MemoryUse, column: str) -> None:
+        """Into the columns of such a name, as `steady_{}_bytes`, that there are; they stay None on a CPU."""
+        names = {column.format(name): read for name, read in MEMORY.items()}
+        for name, read in names.items() if self.is_cuda else ():
+            if hasattr(memory, name):
+                setattr(memory, name, read())
 
 
 def find_device() -> Device:

@@ -24,7 +24,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -57,20 +57,12 @@ TIMED = re.compile(r"Plan (?P<engine>\S+) took\s+(?P<ms>[\d.e+-]+)")
 MOST_STEPS = 1000  # in which a regime's shapes are looked for
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Plan:
-    engine: str
-    numeric_notes: list[str]
-    behavior_notes: list[str]
-    workspace_bytes: int
-
-
 @dataclass(slots=True)
 class _Operation:
     """What was said of one operation, up to its end or the next one's beginning."""
 
     name: str
-    plans: list[_Plan] = field(default_factory=list)
+    plans: list[LoggedChoice] = field(default_factory=list)
     timed_ms: dict[str, float] = field(default_factory=dict)
     blocked: set[str] = field(default_factory=set)
 
@@ -82,17 +74,10 @@ class _Operation:
     def choice(self) -> LoggedChoice | None:
         if not self.plans:
             return None
-        if self.timed_ms:
-            engine = min(self.timed_ms, key=lambda name: self.timed_ms[name])
-        else:
-            engine = self.plans[-1].engine
+        engine = min(self.timed_ms, key=self.timed_ms.__getitem__, default=self.plans[-1].engine)
         taken = next(plan for plan in reversed(self.plans) if plan.engine == engine)
-        return LoggedChoice(
-            operation=self.name,
-            engine=taken.engine,
-            numeric_notes=taken.numeric_notes,
-            behavior_notes=taken.behavior_notes,
-            workspace_bytes=taken.workspace_bytes,
+        return replace(
+            taken,
             plans_built=len(self.plans),
             plans_timed=len(self.timed_ms),
             timed_ms=self.timed_ms.get(engine),
@@ -189,7 +174,8 @@ def _operations(text: str) -> list[_Operation]:
 def _read_line(line: str, operation: _Operation) -> None:
     if found := PLAN.search(line):
         operation.plans.append(
-            _Plan(
+            LoggedChoice(
+                operation=operation.name,
                 engine=found["engine"],
                 numeric_notes=_notes(found["numeric"]),
                 behavior_notes=_notes(found["behavior"]),

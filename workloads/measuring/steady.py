@@ -140,7 +140,7 @@ def measure_closed(
     telemetry.begin()
     timed = time_closed(loop, warm.round_s, spec, telemetry)
     telemetry.end()
-    note_memory(device, measured)
+    device.note_memory(measured.memory, "steady_{}_bytes")
     note_samples(timed, measured.wall)
     measured.loss_last = loss_of(loop.result)
     loop.result = None  # an autograd graph that it holds would spoil a capture
@@ -163,7 +163,7 @@ def measure_open(
     telemetry.begin()
     timed, result = time_open(step, shapes, spec, device, telemetry)
     telemetry.end()
-    note_memory(device, measured)
+    device.note_memory(measured.memory, "steady_{}_bytes")
     note_samples(timed, measured.wall)
     measured.wall.steady_wall_ms = fmean(timed.samples_ms)
     measured.wall.steady_wall_error = None  # shapes differ from step to step: nothing is repeated
@@ -243,11 +243,3 @@ def note_samples(timed: Sampled, wall: SteadyWall) -> None:
     wall.steady_wall_error = timed.error
     wall.steady_iterations = timed.iterations
     wall.steady_stop = timed.stop
-
-
-def note_memory(device: Device, measured: Measurement) -> None:
-    memory, now = measured.memory, device.memory()
-    memory.steady_allocated_bytes = now.allocated_bytes
-    memory.steady_reserved_bytes = now.reserved_bytes
-    memory.steady_peak_allocated_bytes = now.peak_allocated_bytes
-    memory.steady_peak_reserved_bytes = now.peak_reserved_bytes

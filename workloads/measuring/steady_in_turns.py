@@ -19,7 +19,6 @@ from cudnn_sweep.workloads.measuring.steady import (
     measure_profiled,
     note_device,
     note_launch_bound,
-    note_memory,
     note_samples,
     note_warm_up,
     periods_of_group,
@@ -124,7 +123,7 @@ class SteadyInTurns:
         assert self._warming is not None
         wall, loop = self._measured.wall, self._loop
         note_warm_up(self._warming, self._spec, wall)
-        note_memory(loop.device, self._measured)
+        loop.device.note_memory(self._measured.memory, "steady_{}_bytes")
         note_samples(_sampled(self._wall, self._wall_steps, stopped), wall)
         wall.steady_wall_rounds = self._wall_rounds
         self._measured.loss_last = loss_of(loop.result)

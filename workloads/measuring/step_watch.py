@@ -22,15 +22,11 @@ UNNAMED = "???"  # torch's Python bindings leave out MkldnnTranspose alone
 # Under torch.inference_mode these arrive whole, as no autograd above has taken them apart.
 COMPOSITES = {
     getattr(operation, overload)
-    for operation in (
-        torch.ops.aten.conv1d,
-        torch.ops.aten.conv2d,
-        torch.ops.aten.conv3d,
-        torch.ops.aten.conv_transpose1d,
-        torch.ops.aten.conv_transpose2d,
-        torch.ops.aten.conv_transpose3d,
-        torch.ops.aten._convolution_mode,
+    for name in (
+        *(f"conv{way}{n}d" for way in ("", "_transpose") for n in (1, 2, 3)),
+        "_convolution_mode",
     )
+    for operation in [getattr(torch.ops.aten, name)]
     for overload in operation.overloads()
 }
 

@@ -4,7 +4,7 @@ import os
 import resource
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import blake2b
@@ -15,6 +15,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
@@ -183,10 +184,8 @@ def _measure_cold(
         unseen = islice(dict.fromkeys(period), spec.cold_shapes)
         measured.regime_shapes = len(set(period))
     device.forget_peak()
-    before = device.memory()
+    device.note_memory(memory, "cold_{}_bytes_before")
     memory.cold_free_bytes, _ = device.free_bytes()
-    memory.cold_allocated_bytes_before = before.allocated_bytes
-    memory.cold_reserved_bytes_before = before.reserved_bytes
     measured.cold, measured.distinct_shapes = [], 0
     began = perf_counter()
     for call, result in time_cold(step, unseen, device):
@@ -197,11 +196,8 @@ def _measure_cold(
         measured.distinct_shapes += 1
         if perf_counter() - began > spec.cold_budget_s:
             break
-    after = device.memory()
-    memory.cold_allocated_bytes_after = after.allocated_bytes
-    memory.cold_reserved_bytes_after = after.reserved_bytes
-    memory.cold_peak_allocated_bytes = after.peak_allocated_bytes
-    memory.cold_peak_reserved_bytes = after.peak_reserved_bytes
+    for column in ("cold_{}_bytes_after", "cold_{}_bytes"):
+        device.note_memory(memory, column)
 
 
 def _measure_steady(
@@ -308,18 +304,9 @@ class MadeShapes:
 
         def prepare(shape: Shape) -> Any:
             inputs = step.prepare(shape)
-            shapes = {tuple(tensor.shape) for tensor in _tensors(inputs)}
+            parts = tree_leaves(inputs)
+            shapes = {tuple(each.shape) for each in parts if isinstance(each, torch.Tensor)}
             self.others += bool(shapes) and shape not in shapes
             return inputs
 
         return replace(step, prepare=prepare)
-
-
-def _tensors(inputs: object) -> Iterator[torch.Tensor]:
-    if isinstance(inputs, torch.Tensor):
-        yield inputs
-    elif isinstance(inputs, Mapping):
-        yield from _tensors(list(inputs.values()))
-    elif isinstance(inputs, tuple | list):
-        for part in inputs:
-            yield from _tensors(part)

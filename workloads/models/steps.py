@@ -31,7 +31,10 @@ from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, pay_unr
 Source = type[nn.Module] | FunctionType | nn.Module
 Tensors = dict[str, torch.Tensor]
 
-ALLOWED = "a class derived from torch.nn.Module, a function that returns one, or one itself"
+ALLOWED = (
+    "a class derived from torch.nn.Module, a function that returns one, one itself, or a function that takes "
+    "tensors, annotated torch.Tensor: a step"
+)
 SEED = 0  # of what a forward pass draws when it is examined
 
 
@@ -43,17 +46,36 @@ def model_workload(name: str, found: object) -> Workload:
             f"{name} is {what}; allowed: a workload, made by @workload(...) above a function, or a "
             f"model: {ALLOWED}"
         )
+    is_step = isinstance(found, FunctionType) and _takes_tensors(found)
     return Workload(
         name=name,
-        directions=("training", "inference"),
+        directions=("training",) if is_step else ("training", "inference"),
         varies=("batch", "space"),
         input_shape=None,
         batches=1,
         recomputes=True,
         is_model=True,
         pay_one_time_costs=pay_unrelated_step,
-        build=partial(_build, name, cast(Source, found)),
+        build=partial(_own_step, cast(FunctionType, found))
+        if is_step
+        else partial(_build, name, cast(Source, found)),
     )
+
+
+def _takes_tensors(function: FunctionType) -> bool:
+    return any("Tensor" in str(each.annotation) for each in signature(function).parameters.values())
+
+
+def _own_step(function: Callable[..., Any], setting: Setting) -> TimedStep:
+    """A user's own function, called as it is: what it computes is not compared."""
+    assert setting.model is not None
+    prepare, call = _inputs(function, setting.model, setting)
+
+    def run(inputs: Any) -> Any:
+        with setting.region():
+            return call(inputs)
+
+    return TimedStep(prepare=prepare, run=run)
 
 
 def _build(name: str, source: Source, setting: Setting) -> TimedStep:
@@ -139,7 +161,7 @@ def _inference(net: nn.Module, choice: ModelChoice, setting: Setting) -> TimedSt
 
 
 def _inputs(
-    net: nn.Module, choice: ModelChoice, setting: Setting
+    net: Callable[..., Any], choice: ModelChoice, setting: Setting
 ) -> tuple[Callable[[Shape], Any], Callable[[Any], Any]]:
     """What makes a step's inputs, and what calls the model with them."""
     if choice.inputs is None:

@@ -10,7 +10,6 @@ from cudnn_sweep.workloads.regime import ShapeRegime
 class Fixed(ShapeRegime):
     """Always the same shape: the default."""
 
-    name = "fixed"
     varies = "nothing"
 
     def period(self, base: Shape) -> tuple[Shape, ...]:

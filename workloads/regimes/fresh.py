@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from math import ceil
 
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.regime import SpatialRegime, inside, resized
+from cudnn_sweep.workloads.regime import SpatialRegime, resized
 
 MIN_SIZES = 1000  # fewer would end before a loop's budget does
 
@@ -19,15 +20,9 @@ class Fresh(SpatialRegime):
     closed loop. The draws are the same for every config and replicate, so loops can be compared.
     """
 
-    name = "fresh"
-
-    smallest: float = 0.5
+    smallest: float = number(0.5, above=0, below=1)
     seed: int = 0
     """Decides which sizes are drawn."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        inside(self.name, "smallest", self.smallest)
 
     def period(self, base: Shape) -> tuple[Shape, ...] | None:
         sizes = self._sizes(base)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from math import ceil, log
 
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.regime import SpatialRegime, at_least
+from cudnn_sweep.workloads.regime import SpatialRegime
 
 LEAST_LENGTHS = 1000  # of which an open loop draws: fewer would end before its budget
 
@@ -22,26 +23,17 @@ class Lengths(SpatialRegime):
     size is the regime `fixed`.
     """
 
-    name = "lengths"
-
-    median: float = 0.2
-    spread: float = 0.8
+    median: float = number(0.2, above=0)
+    spread: float = number(0.8, above=0)
     """Standard deviation of the logarithm."""
     shortest: float = 0.05
-    buckets: int = 0
-    draws: int = 100
+    buckets: int = number(0, least=0)
+    draws: int = number(100, least=2)
     seed: int = 0
     """Decides which lengths are drawn."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self.name, "buckets", self.buckets, 0)
-        at_least(self.name, "draws", self.draws, 2)
-        for parameter in ("median", "spread"):
-            if getattr(self, parameter) <= 0:
-                raise WorkloadError(
-                    f"regime lengths: {parameter} must be above 0, found {getattr(self, parameter)}"
-                )
         if not 0 <= self.shortest < self.median < 1:
             raise WorkloadError(
                 "regime lengths: shortest must be below median, and that below 1; "

@@ -3,8 +3,9 @@
 import random
 from dataclasses import dataclass
 
+from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.regime import SpatialRegime, at_least
+from cudnn_sweep.workloads.regime import SpatialRegime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,19 +16,11 @@ class MultiScale(SpatialRegime):
     batches (Redmon and Farhadi 2017, section 2). Sizes come in random order, each once per round.
     """
 
-    name = "multi_scale"
-
-    sizes: int = 10
-    step: int = 32
-    hold: int = 10
+    sizes: int = number(10, least=2)
+    step: int = number(32, least=1)
+    hold: int = number(10, least=1)
     seed: int = 0
     """Decides the order of the sizes."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(self.name, "sizes", self.sizes, 2)
-        at_least(self.name, "step", self.step, 1)
-        at_least(self.name, "hold", self.hold, 1)
 
     def period(self, base: Shape) -> tuple[Shape, ...]:
         steps = list(range(self.sizes))

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.regime import SpatialRegime, at_least, inside, resized
+from cudnn_sweep.workloads.regime import SpatialRegime, resized
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,17 +16,9 @@ class Progressive(SpatialRegime):
     all stages again and again.
     """
 
-    name = "progressive"
-
-    stages: int = 4
-    smallest: float = 0.5
-    hold: int = 10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(self.name, "stages", self.stages, 2)
-        at_least(self.name, "hold", self.hold, 1)
-        inside(self.name, "smallest", self.smallest)
+    stages: int = number(4, least=2)
+    smallest: float = number(0.5, above=0, below=1)
+    hold: int = number(10, least=1)
 
     def period(self, base: Shape) -> tuple[Shape, ...]:
         shares = [

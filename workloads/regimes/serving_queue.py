@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from math import exp
 
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.regime import ShapeRegime, at_least, inside
+from cudnn_sweep.workloads.regime import ShapeRegime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,17 +18,12 @@ class ServingQueue(ShapeRegime):
     an idle server serves the first request alone. A period has `batches` batches.
     """
 
-    name = "serving_queue"
     varies = "batch"
 
-    load: float = 0.5
-    batches: int = 100
+    load: float = number(0.5, above=0, below=1)
+    batches: int = number(100, least=2)
     seed: int = 0
     """Decides when requests arrive."""
-
-    def __post_init__(self) -> None:
-        at_least(self.name, "batches", self.batches, 2)
-        inside(self.name, "load", self.load)
 
     def period(self, base: Shape) -> tuple[Shape, ...]:
         if base[0] < 2:

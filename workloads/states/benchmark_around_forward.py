@@ -1,15 +1,11 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ParamSpec, TypeVar
 
-import torch
 from torch.backends import cudnn
 
+from cudnn_sweep.workloads.differentiable import around_autograd
 from cudnn_sweep.workloads.workload import Setting, State, TimedStep
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,10 +14,8 @@ class BenchmarkAroundForward(State):
     it in a `with` block around the forward pass alone.
     """
 
-    name = "benchmark_around_forward"
-
     def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
-        return replace(step, run=_off_in_autograd(step.run))
+        return replace(step, run=around_autograd(benchmark_off())(step.run))
 
 
 @contextmanager
@@ -33,26 +27,3 @@ def benchmark_off() -> Iterator[None]:
         yield
     finally:
         cudnn.benchmark = asked
-
-
-def _off_in_autograd(run: Callable[P, T]) -> Callable[P, T]:
-    """Both ways into autograd are functions of Python: `Tensor.backward` calls `torch.autograd.backward`."""
-
-    def called(*args: P.args, **kwargs: P.kwargs) -> T:
-        backward, grad = torch.autograd.backward, torch.autograd.grad
-        torch.autograd.backward = _off_in(backward)
-        torch.autograd.grad = _off_in(grad)
-        try:
-            return run(*args, **kwargs)
-        finally:
-            torch.autograd.backward, torch.autograd.grad = backward, grad
-
-    return called
-
-
-def _off_in(function: Callable[..., Any]) -> Callable[..., Any]:
-    def called(*args: Any, **kwargs: Any) -> Any:
-        with benchmark_off():
-            return function(*args, **kwargs)
-
-    return called

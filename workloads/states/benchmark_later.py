@@ -1,7 +1,7 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.states.benchmark_around_forward import benchmark_off
 from cudnn_sweep.workloads.workload import Setting, State, TimedStep
 
@@ -12,13 +12,7 @@ class BenchmarkLater(State):
     it when training has begun.
     """
 
-    name = "benchmark_later"
-
-    calls: int = 1
-
-    def __post_init__(self) -> None:
-        if self.calls < 1:
-            raise WorkloadError(f"state {self.name}: calls must be at least 1, found {self.calls}")
+    calls: int = number(1, least=1)
 
     def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
         left = self.calls

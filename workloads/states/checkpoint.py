@@ -1,12 +1,8 @@
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
 
 from torch.utils.checkpoint import set_checkpoint_early_stop
 
 from cudnn_sweep.workloads.workload import Setting, State, TimedStep
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,17 +14,9 @@ class Checkpoint(State):
     inputs to save, which is all there is to a lone convolution.
     """
 
-    name = "checkpoint"
     recomputes = True
 
     def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
-        examine = None if step.examine is None else _to_the_end(step.examine)
-        return replace(step, run=_to_the_end(step.run), examine=examine)
-
-
-def _to_the_end(call: Callable[[Any], T]) -> Callable[[Any], T]:
-    def called(inputs: Any) -> T:
-        with set_checkpoint_early_stop(False):
-            return call(inputs)
-
-    return called
+        to_the_end = set_checkpoint_early_stop(False)
+        examine = None if step.examine is None else to_the_end(step.examine)
+        return replace(step, run=to_the_end(step.run), examine=examine)

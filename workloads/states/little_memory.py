@@ -8,6 +8,7 @@ import torch
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.hardware import cuda_driver
+from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import Setting, State, TimedStep
 
@@ -31,16 +32,9 @@ class LittleMemory(State):
     timed: while others are made, and for the checks, since a float64 reference needs room.
     """
 
-    name = "little_memory"
     alone = True
 
-    free_mib: int = 1024
-
-    def __post_init__(self) -> None:
-        if self.free_mib < 1:
-            raise WorkloadError(
-                f"state {self.name}: free_mib must be at least 1, found {self.free_mib}"
-            )
+    free_mib: int = number(1024, least=1)
 
     def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
         if setting.device.type != "cuda":

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
-from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import Setting, State, TimedStep
 
@@ -22,15 +22,7 @@ class Misaligned(State):
     aligned, and so does what a step first converts to another type or layout, as autocast does.
     """
 
-    name = "misaligned"
-
-    offset: int = 1
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.offset <= MOST:
-            raise WorkloadError(
-                f"state {self.name}: offset must be 1 to {MOST} elements, found {self.offset}"
-            )
+    offset: int = number(1, least=1, most=MOST)
 
     def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
         def prepare(shape: Shape) -> Any:

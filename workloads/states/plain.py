@@ -7,7 +7,5 @@ from cudnn_sweep.workloads.workload import Setting, State, TimedStep
 class Plain(State):
     """Nothing surrounds the step: the default."""
 
-    name = "plain"
-
     def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
         return step

@@ -22,8 +22,6 @@ class SecondThread(State):
     the hand-over, tens of µs.
     """
 
-    name = "second_thread"
-
     def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
         worker = ThreadPoolExecutor(1, thread_name_prefix=self.name)  # ends with the step
         worker.submit(_pay_one_time_costs, setting.device).result()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from cudnn_sweep.workloads.errors import WorkloadError, unknown
@@ -38,50 +39,44 @@ def floating_tensors(output: Any, name: str = "output") -> dict[str, "torch.Tens
     }
 
 
-class MeanSquare:
+def mean_square(output: Any) -> "torch.Tensor":
     """The mean of squares of every floating-point output, so outputs are trained towards zero."""
-
-    def __call__(self, output: Any) -> "torch.Tensor":
-        return _mean_over(MEAN_SQUARE, output, lambda values: values.square().mean())
+    return _mean_over(MEAN_SQUARE, output, lambda values: values.square().mean())
 
 
-class CrossEntropy:
+def cross_entropy(output: Any) -> "torch.Tensor":
     """Cross-entropy of scores (N, classes) or (N, classes, *space) for random classes, the same each step."""
+    import torch
 
-    def __init__(self) -> None:
-        self._classes: dict[Shape, torch.Tensor] = {}
-
-    def __call__(self, output: Any) -> "torch.Tensor":
-        return _mean_over("cross_entropy", output, self._of)
-
-    def _of(self, scores: "torch.Tensor") -> "torch.Tensor":
-        import torch
-
+    def of_scores(scores: torch.Tensor) -> torch.Tensor:
         shape = tuple(scores.shape)
         if len(shape) < 2:
             raise WorkloadError(
                 "loss cross_entropy takes an output of shape (N, classes) or (N, classes, *space), "
                 f"found {shape}"
             )
-        if shape not in self._classes:
-            generator = torch.Generator(scores.device).manual_seed(SEED)
-            self._classes[shape] = torch.randint(
-                shape[1], (shape[0], *shape[2:]), generator=generator, device=scores.device
-            )
-        return torch.nn.functional.cross_entropy(scores, self._classes[shape])
+        return torch.nn.functional.cross_entropy(scores, _classes(shape, scores.device))
+
+    return _mean_over("cross_entropy", output, of_scores)
 
 
-class OwnLoss:
+@cache
+def _classes(shape: Shape, device: "torch.device") -> "torch.Tensor":
+    import torch
+
+    generator = torch.Generator(device).manual_seed(SEED)
+    return torch.randint(shape[1], (shape[0], *shape[2:]), generator=generator, device=device)
+
+
+def own(output: Any) -> "torch.Tensor":
     """The loss that the model returns."""
-
-    def __call__(self, output: Any) -> "torch.Tensor":
-        found = own_loss(output)
-        if found is None:
-            raise WorkloadError(
-                f"loss {OWN} takes the model's own, the model returned a {type(output).__name__}; allowed: a "
-                "dict or object with a scalar `loss`, a tuple whose first is a scalar, or a scalar"
-            )
-        return found
+    found = own_loss(output)
+    if found is None:
+        raise WorkloadError(
+            f"loss {OWN} takes the model's own, the model returned a {type(output).__name__}; allowed: a "
+            "dict or object with a scalar `loss`, a tuple whose first is a scalar, or a scalar"
+        )
+    return found
 
 
 def own_loss(output: Any) -> "torch.Tensor | None":
@@ -98,11 +93,7 @@ def own_loss(output: Any) -> "torch.Tensor | None":
     return found if is_loss else None
 
 
-LOSSES: dict[str, Callable[[], Loss]] = {
-    MEAN_SQUARE: MeanSquare,
-    "cross_entropy": CrossEntropy,
-    OWN: OwnLoss,
-}
+LOSSES: dict[str, Loss] = {each.__name__: each for each in (mean_square, cross_entropy, own)}
 
 
 def check_loss(name: str) -> None:
@@ -114,15 +105,15 @@ def check_loss(name: str) -> None:
 def make_loss(name: str) -> Loss:
     """A user's own takes what the model returns and gives a scalar tensor."""
     if name in LOSSES:
-        return LOSSES[name]()
-    own = import_named(name)
-    if not callable(own):
-        raise WorkloadError(f"loss {name} is a {type(own).__name__}; allowed: a function")
+        return LOSSES[name]
+    users = import_named(name)
+    if not callable(users):
+        raise WorkloadError(f"loss {name} is a {type(users).__name__}; allowed: a function")
 
     def checked(output: Any) -> "torch.Tensor":
         import torch
 
-        loss = own(output)
+        loss = users(output)
         if not isinstance(loss, torch.Tensor) or loss.dim() != 0:
             shape = f" of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else ""
             raise WorkloadError(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from cudnn_sweep.workloads.parameters import make_from_parameters
 
@@ -12,10 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Optimiser:
-    """Its dataclass fields are its parameters, all of them numbers."""
-
-    name: ClassVar[str]
-    torch_name: ClassVar[str]
+    """The one of torch.optim that is called as this class; the fields are its parameters, all of them numbers."""
 
     def make(
         self, weights: Iterable["torch.Tensor"], device: "torch.device"
@@ -23,21 +20,17 @@ class Optimiser:
         """Raises ValueError for a number that torch does not take."""
         import torch
 
-        made: torch.optim.Optimizer = getattr(torch.optim, self.torch_name)(
-            weights, **self._keywords(device)
-        )
-        return made
+        kind: type[torch.optim.Optimizer] = getattr(torch.optim, type(self).__name__)
+        return kind(weights, **self._keywords(device))
 
     def _keywords(self, device: "torch.device") -> dict[str, Any]:
         return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sgd(Optimiser):
+class SGD(Optimiser):
     """torch.optim.SGD with these arguments."""
 
-    name = "sgd"
-    torch_name = "SGD"
     lr: float = 0.01
     momentum: float = 0.9
     weight_decay: float = 0.0
@@ -47,8 +40,6 @@ class Sgd(Optimiser):
 class Adam(Optimiser):
     """torch.optim.Adam with these arguments."""
 
-    name = "adam"
-    torch_name = "Adam"
     lr: float = 0.001
     beta1: float = 0.9
     beta2: float = 0.999
@@ -67,17 +58,13 @@ class Adam(Optimiser):
 class AdamW(Adam):
     """torch.optim.AdamW with these arguments."""
 
-    name = "adamw"
-    torch_name = "AdamW"
     weight_decay: float = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
-class RmsProp(Optimiser):
+class RMSprop(Optimiser):
     """torch.optim.RMSprop with these arguments."""
 
-    name = "rmsprop"
-    torch_name = "RMSprop"
     lr: float = 0.01
     alpha: float = 0.99
     eps: float = 1e-8
@@ -89,7 +76,7 @@ class RmsProp(Optimiser):
         return {**asdict(self), "capturable": device.type == "cuda"}
 
 
-OPTIMISERS = {kind.name: kind for kind in (Sgd, Adam, AdamW, RmsProp)}
+OPTIMISERS = {kind.__name__.lower(): kind for kind in (SGD, Adam, AdamW, RMSprop)}
 
 
 def make_optimiser(name: str, parameters: dict[str, float]) -> Optimiser:

@@ -15,6 +15,7 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     beside_wall,
     cause,
     finding_texts,
+    meaning,
     percent_or_times,
 )
 from cudnn_sweep.analysis.nightly.series import (
@@ -24,7 +25,6 @@ from cudnn_sweep.analysis.nightly.series import (
     Amount,
     Change,
 )
-from cudnn_sweep.analysis.nightly.shared import SHARED
 from cudnn_sweep.analysis.words import counted, listed, one_line
 
 STEADY = {STEADY_WALL.name: "wall", STEADY_DEVICE.name: "device"}
@@ -51,49 +51,44 @@ class OneChange:
     @property
     def size(self) -> str:
         """What changed, and by how much: over its series, the smallest and the largest change."""
+        first = self.findings[0]
         ratios = [each.finding.ratio for each in self.findings if each.finding.ratio is not None]
-        if self.is_of_many:
-            return self.findings[0].change
-        if len(ratios) < len(self.findings):
-            words = dict.fromkeys(each.change for each in self.findings)
-            return f"{self._what}: {listed(list(words)[:MOST_NAMED])}"
         walls = [wall for each in self.findings if (wall := each.finding.wall_ratio) is not None]
-        if len(self.findings) == len(walls) == 1:
-            return self.findings[0].change
+        if first.is_of_many or len(self.findings) == len(walls) == 1:
+            return first.change
         if walls:
             sizes = [percent_or_times(min(each), max(each)) for each in (ratios, walls)]
             return beside_wall(*sizes)
-        return f"{self._what}: {percent_or_times(min(ratios), max(ratios))}"
+        if len(ratios) == len(self.findings):
+            return f"{self._what}: {percent_or_times(min(ratios), max(ratios))}"
+        words = dict.fromkeys(each.change for each in self.findings)
+        return f"{self._what}: {listed([*words][:MOST_NAMED])}"
 
     @property
     def told(self) -> str:
         since = min(each.finding.since for each in self.findings)
-        return f"{self.size}{',' if self.is_of_many else ''} since {since}, {cause(self.first)}"
-
-    @property
-    def is_of_many(self) -> bool:
-        return self.first.key.metric == SHARED
+        comma = "," if self.findings[0].is_of_many else ""
+        return f"{self.size}{comma} since {since}, {cause(self.first)}"
 
     @property
     def cells(self) -> str:
-        if self.is_of_many:
+        if self.findings[0].is_of_many:
             return self.findings[0].cell
         cells = list(dict.fromkeys(each.cell for each in self.findings))
-        settings = dict.fromkeys(each.settings for each in self.findings)
+        settings = list(dict.fromkeys(one_line(each.key.settings) for each in self.findings))
         more = f" and {counted(len(cells) - MOST_NAMED, 'more cell')}" if cells[MOST_NAMED:] else ""
         series = "1 series" if len(self.findings) == 1 else f"{len(self.findings):,} series"
-        return f"{series}: {'; '.join(cells[:MOST_NAMED])}{more} · {listed(list(settings))}"
+        return f"{series}: {'; '.join(cells[:MOST_NAMED])}{more} · {listed(settings)}"
 
     @property
     def details(self) -> list[str]:
-        """What is to be known of it, a line each: first its series, last what `--accept` takes."""
-        first, ids = self.findings[0], [each.series_id for each in self.findings[:MOST_NAMED]]
-        basis = f"{first.nights}; {first.confirmation}"
+        """A line each: first its series, last what `--accept` takes."""
+        first, ids = self.findings[0], [each.key.series_id for each in self.findings[:MOST_NAMED]]
         in_wall = " in wall time" if len(self._metrics & set(STEADY)) > 1 else ""
         is_sized = first.levels and first.finding.ratio
         largest = f"; the largest{in_wall}: {first.size}" if is_sized else ""
         more = " ..." if self.findings[MOST_NAMED:] else ""
-        known = filter(None, [basis + largest, first.look])
+        known = filter(None, [first.basis + largest, first.look])
         return [self.cells, *known, f"series {', '.join(ids)}{more}"]
 
     @property
@@ -113,14 +108,6 @@ class OneChange:
     def new_of(self, fresh: Collection[Finding]) -> list[FindingText]:
         return [each for each in self.findings if each.finding in fresh]
 
-    def echoes(self, other: "OneChange") -> bool:
-        """Whether it shows in no other cell than `other`, the same way, or came with the same change."""
-        mine = {each.finding.key.cell_id for each in self.findings}
-        its = {each.finding.key.cell_id for each in other.findings}
-        moved = self.first.moved
-        is_of_one = mine <= its or (moved and moved == other.first.moved)
-        return bool(is_of_one) and _kind(self.first) == _kind(other.first)
-
     @property
     def _metrics(self) -> set[str]:
         return {each.finding.key.metric for each in self.findings}
@@ -130,7 +117,7 @@ class OneChange:
         if self._metrics <= set(STEADY):
             of = [STEADY[name] for name in STEADY if name in self._metrics]
             return f"{listed(of)} time of an iteration"
-        return self.findings[0].metric
+        return meaning(self.first.key)
 
 
 def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
@@ -138,7 +125,7 @@ def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
     changes = one_by_one(finding_texts(outcome))
     alerts = [change for change in changes if change.group == "alert"]
     alerts.sort(key=lambda change: not change.new_of(fresh))
-    said = counted_changes([change for change in changes if change not in alerts[:1]], alerts)
+    said = _counted([change for change in changes if change not in alerts[:1]])
     if outcome.state in WHY:
         said = [WHY[outcome.state].lower(), *said]
     elif alerts:
@@ -177,20 +164,15 @@ def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
     return sorted(
         changes,
         key=lambda change: (
-            not change.is_of_many,
+            not change.findings[0].is_of_many,
             change.first.wall_ratio is not None,
             -len(change.findings),
         ),
     )
 
 
-def counted_changes(changes: Sequence[OneChange], alerts: Sequence[OneChange]) -> list[str]:
-    """How many changes there are of each kind; what waits beside an alert of the same is none of its own."""
-    counts = Counter(
-        change.group
-        for change in changes
-        if change.group != "waiting" or not any(change.echoes(alert) for alert in alerts)
-    )
+def _counted(changes: Sequence[OneChange]) -> list[str]:
+    counts = Counter(change.group for change in changes)
     said = [counted(counts["alert"], "other confirmed change")] if counts["alert"] else []
     return said + [
         f"{counts[each]:,} {each}" for each in TITLES if counts[each] and each != "alert"

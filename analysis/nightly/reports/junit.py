@@ -100,7 +100,7 @@ def _unchanged(series: Series) -> Iterable[ElementTree.Element]:
 def _result(each: FindingText) -> ElementTree.Element:
     """What got better or was refuted passes, and its output says so."""
     tag = {"alert": "failure", "waiting": "skipped"}.get(each.group, "system-out")
-    message = f"{each.metric}: {each.change}"
+    message = f"{meaning(each.key)}: {each.change}"
     said = {} if tag == "system-out" else {"message": message, "type": each.finding.direction}
     result = _element(tag, **said)
     result.text = _legal(f"{each.line}\nTo measure again: {each.command}")

@@ -1,286 +1,236 @@
-"""A night as one HTML file: what was found on top, the history of each of it below, then the rest."""
+"""A night as one HTML file without a script: its sections, with the history of each series as a drawing."""
 
-from bisect import insort
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cache
-from itertools import groupby, pairwise
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from html import escape
+from itertools import pairwise
 from math import isfinite
 from statistics import median
-from typing import TypeAlias
 
-import numpy as np
-
-from cudnn_sweep.analysis.nightly.confirm import LEAST_NOISE, NORMAL
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome
-from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, by_size, headline, one_by_one
+from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
+from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, by_size, headline
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
+from cudnn_sweep.analysis.nightly.reports.sections import Code, Section, details, sections
 from cudnn_sweep.analysis.nightly.reports.words import (
-    TITLES,
-    WHY,
-    FindingText,
-    facts,
+    BLUNT,
+    Group,
+    amount,
     finding_texts,
-    how_to_accept,
     meaning,
     moves,
     smallest_step,
     unit,
 )
-from cudnn_sweep.analysis.nightly.series import METRIC_OF, Amount, Metric, Series, SeriesKey
-from cudnn_sweep.analysis.report.figures import history as figure
-from cudnn_sweep.analysis.report.figures.palette import PAGE
-from cudnn_sweep.analysis.report.single_file import single_file
-from cudnn_sweep.analysis.words import GIB, MIB
+from cudnn_sweep.analysis.nightly.series import Series, SeriesKey
+from cudnn_sweep.analysis.report.pages.formats import document
+from cudnn_sweep.analysis.words import one_line
 
-Night: TypeAlias = tuple[str, str]  # its date and its sweep_id
-Value: TypeAlias = float | str | None
-Level: TypeAlias = tuple[int, int, float | str]  # first and last night, and what it is
-
-DIGITS = 6  # of a number in the file: more than any measurement has
-FEWEST_NIGHTS = 3  # of a level: fewer are spikes
-FEWEST_LATELY = 2  # of the last one, as an alert needs
-# Of one more level, in noise × log(nights): of 200 series without a change none shows one.
-PENALTY = 3
-UNNAMED = "other software"
-FOLDER = "nightly/reports"
+KEY = (
+    "In a history a dot is a night. The lines are what was usual before a finding, and since; dots at the edge are "
+    "beyond the scale. A dashed line is the first night with other software."
+)
+ROLES: dict[Group | None, str] = {
+    "alert": "hurts",
+    "waiting": "inconclusive",
+    "better": "equivalent",
+    "refuted": "no-effect",
+}
+OPEN = 4  # histories of one change that are open from the start
+WIDTH, HEIGHT, LEFT, EDGE = 640, 130, 120, 12
+WORD = 18  # characters beside the scale: a dot's title has all
+BEYOND = 0.3  # of each level: one odd night must not flatten all others
+LEAST_SPAN = 0.1  # of the largest value: the noise of a series that never moves would look large
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Hardware:
-    """What series of one env_hash share."""
+class Frame:
+    """Where a night and a height lie in a drawing."""
 
-    nights: list[Night]
-    marks: list[dict[str, object]]
-    """From the night at this `place` on the software was another `version`."""
+    first: date
+    last: date
+    low: float
+    high: float
 
+    def x(self, night: date) -> str:
+        days = max((self.last - self.first).days, 1)
+        return f"{LEFT + (WIDTH - LEFT - EDGE) * (night - self.first).days / days:.1f}"
 
-def hardwares(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, Hardware]:
-    found: dict[str, dict[Night, str]] = {}
-    for one in series:
-        nights = found.setdefault(one.key.env_hash, {})
-        for point in one.points:
-            nights[point.date.isoformat(), point.night] = point.software_hash
-    return {
-        env_hash: Hardware(nights=sorted(nights), marks=_marks(outcome, nights))
-        for env_hash, nights in found.items()
-    }
+    def y(self, height: float) -> str:
+        inner = min(max(height, self.low), self.high)
+        share = (inner - self.low) / (self.high - self.low or 1.0)
+        return f"{HEIGHT - 2 * EDGE - (HEIGHT - 3 * EDGE) * share:.1f}"
 
+    def level(self, start: date, end: date, height: float) -> str:
+        across = f'x1="{self.x(start)}" x2="{self.x(end)}"'
+        return f'<line {across} y1="{self.y(height)}" y2="{self.y(height)}" stroke-width="3"/>'
 
-def history(one: Series, hardware: Hardware) -> dict[str, object]:
-    """From its own first night on, a value a night; null where it was not measured."""
-    key = one.key
-    points = {point.night: point for point in one.points}
-    places = [place for place, (_, night) in enumerate(hardware.nights) if night in points]
-    first = places[0] if places else len(hardware.nights)
-    mine = [points.get(night) for _, night in hardware.nights[first:]]
-    values = [point.value if point else None for point in mine]
-    size, shown_unit = _scale(values, unit(key))
-    return {
-        "cell": key.cell,
-        "settings": key.settings,
-        "metric": meaning(key),
-        "gpu": key.gpu,
-        "env": key.env_hash,
-        "smallest_step": smallest_step(one),
-        "unit": shown_unit,
-        "first": first,
-        "values": [_shown(value, size) for value in values],
-        "processes": [point.processes if point else 0 for point in mine],
-        "levels": [
-            (start + first, end + first, _shown(level, size))
-            for start, end, level in _levels(values, METRIC_OF.get(key.metric))
-        ],
-    }
+    def dashed(self, night: date) -> str:
+        x = self.x(night)
+        return f'<line x1="{x}" x2="{x}" y1="0" y2="{HEIGHT - EDGE}" stroke-dasharray="3"/>'
+
+    def dot(self, night: date, height: float, role: str, title: str) -> str:
+        place = f'cx="{self.x(night)}" cy="{self.y(height)}" r="4" fill="var(--{role})"'
+        return f"<circle {place}><title>{_inline(title)}</title></circle>"
 
 
-def _marks(outcome: NightOutcome, nights: Mapping[Night, str]) -> list[dict[str, object]]:
-    """Where the software's hash changes, in the outcome's words where it has any."""
-    named = {str(version.date): moves(version.changes) for version in outcome.versions}
-    ordered = sorted(nights)
-    changed = [after for before, after in pairwise(ordered) if nights[before] != nights[after]]
-    return [
-        {"place": place, "version": named.get(night[0]) or UNNAMED}
-        for place, night in enumerate(ordered)
-        if night in changed or night[0] in named
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Histories:
+    """The drawings of a night's series."""
+
+    series: Mapping[SeriesKey, Series]
+    versions: Mapping[date, str]
+    """By its first night, how the software differed from the one before."""
+
+    def folded(
+        self, key: SeriesKey, said: str, finding: Finding | None = None, *, is_open: bool = False
+    ) -> str:
+        one = self.series.get(key)
+        drawing = self._figure(one, finding) if one is not None else ""
+        return f"<details{' open' * is_open}><summary>{_inline(said)}</summary>{drawing}</details>"
+
+    def _figure(self, one: Series, finding: Finding | None) -> str:
+        points, (heights, ticks) = one.points, _scale(one, finding)
+        first, last = points[0].date, points[-1].date
+        frame = Frame(first=first, last=last, low=min(ticks), high=max(ticks))
+        software = [b.date for a, b in pairwise(points) if a.software_hash != b.software_hash]
+        told = [f"{point.date}: {_shown(one, point.value)}" for point in points]
+        since = date.max if finding is None else finding.since
+        drawn = [
+            *(
+                f'<text x="0" y="{frame.y(at)}">{_inline(text[:WORD])}</text>'
+                for at, text in ticks.items()
+            ),
+            f'<text x="{frame.x(first)}" y="{HEIGHT}">{first:%m-%d}</text>',
+            f'<text x="{frame.x(last)}" y="{HEIGHT}" text-anchor="end">{last:%m-%d}</text>',
+            *map(frame.dashed, software),
+            *(frame.level(*level) for level in _levels(one, finding)),
+            *(
+                frame.dot(point.date, height, "c1" if point.date < since else "c2", title)
+                for point, height, title in zip(points, heights, told, strict=True)
+                if height is not None
+            ),
+        ]
+        step = smallest_step(one)
+        notes = [f"the smallest step that it could show: {step}"] if step else []
+        notes += [f"{night}: {self.versions.get(night, 'other software')}" for night in software]
+        spoken = _inline("; ".join(told))
+        svg = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{spoken}">{"".join(drawn)}</svg>'
+        return f'<figure class="dots">{svg}<figcaption>{_inline("; ".join(notes))}</figcaption></figure>'
+
+
+def _shown(one: Series, value: float | str | None) -> str:
+    return "not measured" if value is None else amount(value, unit(one.key))
+
+
+def _levels(one: Series, finding: Finding | None) -> list[tuple[date, date, float]]:
+    """From night to night: what was usual before the finding and since, or on all nights."""
+    numbers = [each for each in one.numbers if each is not None and isfinite(each)]
+    first, last = one.points[0].date, one.points[-1].date
+    if finding is not None and isinstance(finding.before, float) and isinstance(finding.now, float):
+        since = max(finding.since, first)
+        return [(first, since, finding.before), (since, last, finding.now)]
+    return [(first, last, median(numbers))] if numbers else []
+
+
+def _scale(one: Series, finding: Finding | None) -> tuple[list[float | None], dict[float, str]]:
+    """The height of each night, and what stands beside the lowest, the highest and, of words, each other one."""
+    words = list(dict.fromkeys(word for word in one.words if word is not None))
+    if words:
+        places = {word: float(-place) for place, word in enumerate(words)}
+        heights = [None if word is None else places[word] for word in one.words]
+        return heights, {place: word for word, place in places.items()}
+    levels = [level for _, _, level in _levels(one, finding)]
+    near = [
+        each
+        for each in one.numbers
+        if each is not None and any(abs(each - level) <= BEYOND * abs(level) for level in levels)
     ]
-
-
-def _levels(values: Sequence[Value], metric: Metric | None) -> Iterable[Level]:
-    if not isinstance(metric, Amount):
-        return _runs(values)
-    return levels([value if isinstance(value, float | int) else None for value in values], metric)
-
-
-def _runs(values: Sequence[Value]) -> Iterable[Level]:
-    for word, places in groupby(range(len(values)), lambda place: values[place]):
-        if word is not None:
-            nights = list(places)
-            yield nights[0], nights[-1], str(word)
-
-
-def _scale(values: Sequence[Value], unit: str | None) -> tuple[float, str]:
-    """What values are divided by, and the unit that they then have."""
-    if unit != "bytes":
-        return 1.0, "ms" if unit == "ms" else ""
-    largest = max((value for value in values if isinstance(value, float | int)), default=0.0)
-    return (GIB, "GiB") if largest >= GIB else (MIB, "MiB")
-
-
-def _shown(value: Value, size: float) -> Value:
-    """What is infinite or no number has no place in a picture."""
-    if value is None or isinstance(value, str):
-        return value
-    return float(f"{value / size:.{DIGITS}g}") if isfinite(value) else None
-
-
-def levels(values: Sequence[float | None], metric: Amount) -> list[Level]:
-    """The levels of `values`, one a night, oldest first, None where a night has none.
-
-    Those whose distances from the nights, and a penalty each, sum to least (a median has the least
-    distances, so that spikes count little); then without changes below the least effect. Alerts do not
-    rest on them.
-    """
-    places = [place for place, value in enumerate(values) if value is not None]
-    known = [value for value in values if value is not None]
-    if len(known) < FEWEST_NIGHTS:
-        return []
-    logs = metric.logs(known).tolist()
-    bounds = _without_trifles(logs, _bounds(logs), float(np.log1p(metric.min_effect)))
-    if len(bounds) == 2:
-        return [(0, len(values) - 1, median(known))]
-    starts = [0, *(places[start] for start in bounds[1:-1]), len(values)]
-    return [
-        (start, end - 1, float(np.exp(level)))
-        for (start, end), level in zip(pairwise(starts), _medians(logs, bounds), strict=True)
-    ]
-
-
-def _bounds(logs: list[float]) -> list[int]:
-    """Where levels start, and the end: the best partition of the first nights, then of more."""
-    nights = len(logs)
-    if nights < 2 * FEWEST_NIGHTS:
-        return [0, nights]
-    penalty = PENALTY * _noise(logs) * np.log(nights)
-    total = [0.0] + [np.inf] * nights
-    start_of_last = [0] * (nights + 1)
-    for start in range(nights):
-        for end, distance in enumerate(_distances(logs[start:]), start + 1):
-            found = total[start] + distance + penalty
-            fewest = FEWEST_LATELY if end == nights else FEWEST_NIGHTS
-            if end - start >= fewest and found < total[end]:
-                total[end], start_of_last[end] = found, start
-    bounds = [nights]
-    while bounds[0] > 0:
-        bounds.insert(0, start_of_last[bounds[0]])
-    return bounds
-
-
-def _distances(logs: list[float]) -> Iterator[float]:
-    """The summed distances of the first one, two, ... logs from their median."""
-    ordered: list[float] = []
-    distance = 0.0
-    for log in logs:
-        if ordered:
-            low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
-            distance += max(low - log, log - high, 0.0)
-        insort(ordered, log)
-        yield distance
-
-
-def _noise(logs: list[float]) -> float:
-    """From night to night: a change of level is one difference of many."""
-    differences = np.diff(logs)
-    return max(NORMAL * float(np.median(abs(differences)) / np.sqrt(2)), LEAST_NOISE)
-
-
-def _without_trifles(logs: list[float], bounds: list[int], least: float) -> list[int]:
-    while len(bounds) > 2:
-        sizes = abs(np.diff(_medians(logs, bounds)))
-        if sizes.min() >= least:
-            break
-        bounds = bounds[: sizes.argmin() + 1] + bounds[sizes.argmin() + 2 :]
-    return bounds
-
-
-def _medians(logs: list[float], bounds: list[int]) -> list[float]:
-    return [float(np.median(logs[start:end])) for start, end in pairwise(bounds)]
+    low, high = min([*levels, *near], default=0.0), max([*levels, *near], default=1.0)
+    wanting = max(LEAST_SPAN * abs(high) - (high - low), 0.0) / 2
+    ends = (max(low - wanting, 0.0), high + wanting)
+    finite = [each if each is not None and isfinite(each) else None for each in one.numbers]
+    return finite, {end: _shown(one, end) for end in ends}
 
 
 def to_html(outcome: NightOutcome, series: Sequence[Series]) -> str:
-    return single_file(
-        f"{FOLDER}/night.html",
-        script=f"{FOLDER}/night.js",
-        looks=(f"{FOLDER}/night.css",),
-        data=_data(outcome, series),
+    histories = Histories(
+        series={one.key: one for one in series if one.points},
+        versions={each.date: moves(each.changes) for each in outcome.versions},
+    )
+    found = sections(outcome, series)
+    names = {
+        key: f"{key.cell} · {key.settings}: {meaning(key)}, {key.gpu}" for key in histories.series
+    }
+    every = [histories.folded(key, names[key]) for key in sorted(names, key=names.__getitem__)]
+    text = [_section(each, outcome, histories) for each in found]
+    text.append(f"<section><h2>Every series</h2>{''.join(every)}</section>")
+    return document(
+        title="cuDNN night report",
+        measured=_inline(" · ".join(dict.fromkeys(key.gpu for key in names))),
+        headline=_inline(headline(outcome)),
+        about=KEY,
+        tiles="\n".join(_tiles(outcome, found)),
+        sections="\n".join(text),
+        location=_inline(outcome.night),
     )
 
 
-def _data(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, object]:
-    changes = one_by_one(finding_texts(outcome))
-    drawn = [one for one in series if one.points]
-    places = {one.key: place for place, one in enumerate(drawn)}
-    known = hardwares(outcome, drawn)
-    return {
-        "headline": headline(outcome),
-        "state": outcome.state,
-        "reasons": outcome.reasons,
-        "why": WHY.get(outcome.state, ""),
-        "facts": facts(outcome),
-        "titles": TITLES,
-        "counts": Counter(change.group for change in changes),
-        "fine": outcome.fine_series,
-        "blunt": outcome.blunt_series,
-        "insufficient": outcome.insufficient_series,
-        "new_baseline": outcome.new_baseline,
-        "accept": how_to_accept(outcome),
-        "changes": [asdict(change) for change in outcome.changes],
-        "findings": [_change(change, outcome, places) for change in changes],
-        "hardware": {env_hash: asdict(each) for env_hash, each in known.items()},
-        "series": [history(one, known[one.key.env_hash]) for one in drawn],
-        "columns": [asdict(column) for column in figure.COLUMNS],
-        "drawings": _drawings(),
-    }
+def _tiles(outcome: NightOutcome, found: Iterable[Section]) -> Iterable[str]:
+    for each in found:
+        if each.group is not None:
+            link = f'<a href="#{_anchor(each)}">{each.title.lower()}</a>'
+            yield f'<li class="tile {ROLES[each.group]}"><strong>{len(each.changes)}</strong> {link}</li>'
+    counts = (outcome.fine_series, outcome.blunt_series, outcome.insufficient_series)
+    for count, text in zip(counts, ("as they were", BLUNT, "with too few nights"), strict=True):
+        yield f'<li class="tile"><strong>{count:,}</strong> {text}</li>'
 
 
-@cache
-def _drawings() -> dict[str, dict[str, object]]:
-    """The same for all nights, and half of the time that a page takes."""
-    return {
-        values: {layout: drawing.to_dict() for layout, drawing in layouts.items()}
-        for values, layouts in figure.drawings(PAGE).items()
-    }
+def _section(section: Section, outcome: NightOutcome, histories: Histories) -> str:
+    rows = [
+        f"<tr>{''.join(f'<td>{_inline(cell)}</td>' for cell in row)}</tr>" for row in section.rows
+    ]
+    head = "".join(f"<th>{each}</th>" for each in section.head)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    parts = [
+        _listed(section.reasons),
+        *(_article(each, outcome, histories) for each in section.changes),
+        *(f"<p>{' '.join(map(_inline, note))}</p>" for note in section.notes),
+        f'<div class="scrolls">{table}</div>' if rows else "",
+    ]
+    return f'<section id="{_anchor(section)}"><h2>{section.title}</h2>{"".join(parts)}</section>'
 
 
-def _change(
-    change: OneChange, outcome: NightOutcome, places: Mapping[SeriesKey, int]
-) -> dict[str, object]:
+def _article(change: OneChange, outcome: NightOutcome, histories: Histories) -> str:
     """With the series that show it: of a finding that stands for many, those."""
-    ids = {each.series_id for each in change.findings}
+    ids = {each.key.series_id for each in change.findings}
     members = tuple(each for each in outcome.members if each.shared in ids)
     texts = finding_texts(replace(outcome, findings=members))
-    return _finding(change.findings[0]) | {
-        "told": change.told,
-        "details": change.details,
-        "command": change.command,
-        "series": [
-            _finding(each) | {"place": places.get(each.finding.key)}
-            for each in sorted(texts, key=by_size) or change.findings
-        ],
-    }
+    drawn = [
+        histories.folded(
+            each.key,
+            f"{each.series}, {meaning(each.key)}: {each.size} · series {each.key.series_id}",
+            each.finding,
+            is_open=place < OPEN,
+        )
+        for place, each in enumerate(sorted(texts, key=by_size) or change.findings)
+    ]
+    title = f"<h3>{_inline(change.told)}</h3>"
+    return f'<article class="{ROLES[change.group]}">{title}{_listed(details(change))}{"".join(drawn)}</article>'
 
 
-def _finding(each: FindingText) -> dict[str, object]:
-    return {
-        "group": each.group,
-        "direction": each.finding.direction,
-        "name": f"{each.series}, {each.metric}",
-        "size": each.size,
-        "before": each.before,
-        "since": str(each.finding.since),
-        "series_id": each.series_id,
-    }
+def _listed(lines: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{_inline(each)}</li>' for each in lines)}</ul>" if lines else ""
+
+
+def _anchor(section: Section) -> str:
+    return re.sub(r"\W+", "-", section.title.lower())
+
+
+def _inline(text: str) -> str:
+    safe = escape(one_line(text))
+    return f"<code>{safe}</code>" if isinstance(text, Code) else safe
 
 
 REPORT = NightReport(file="night.html", render=to_html)

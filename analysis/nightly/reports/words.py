@@ -46,31 +46,52 @@ AS_USUAL = 0.02  # of a calibration: less comes and goes with the night
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FindingText:
+    """A finding in words."""
+
     finding: Finding
-    group: Group
-    cell: str
-    """The cell's name, with its GPU where the night's findings are from several."""
-    settings: str
-    metric: str
-    change: str
-    """The size of the change with its 95% interval; for words, the word before and now."""
-    before: str
-    """The value before, in the metric's unit as `now` is; both are empty for one that stands for many."""
-    now: str
-    nights: str
-    """How many nights it was compared with, and since when it shows."""
-    confirmation: str
-    command: str
-    look: str
-    """Of a failure: the command that shows all of the night's; else empty."""
+    night: str
+    """The sweep_id of tonight."""
+    with_gpu: bool = False
+    """Whether the cell's name says its GPU: the night's findings are from several."""
+
+    @property
+    def key(self) -> SeriesKey:
+        return self.finding.key
+
+    @property
+    def group(self) -> Group:
+        if self.finding.is_alert:
+            return "alert"
+        return "better" if self.finding.state == "confirmed" else self.finding.state
+
+    @property
+    def is_of_many(self) -> bool:
+        return self.key.metric == SHARED
+
+    @property
+    def cell(self) -> str:
+        return one_line(f"{self.key.cell} on {self.key.gpu}" if self.with_gpu else self.key.cell)
 
     @property
     def series(self) -> str:
-        return self.cell if self.finding.key.metric == SHARED else f"{self.cell} · {self.settings}"
+        return self.cell if self.is_of_many else f"{self.cell} · {one_line(self.key.settings)}"
 
     @property
     def levels(self) -> str:
-        return f"{self.before} → {self.now}" if self.before else ""
+        """The values before and now, in the metric's unit; empty for one that stands for many."""
+        values = (self.finding.before, self.finding.now)
+        both = [one_line(amount(each, unit(self.key))) for each in values]
+        return "" if self.is_of_many else " → ".join(both)
+
+    @property
+    def change(self) -> str:
+        """The size of the change with its 95% interval; for words, the word before and now."""
+        finding = self.finding
+        if self.is_of_many:
+            return _of_many(finding)
+        size = self.levels if finding.ratio is None else _ratio(finding)
+        said = one_line(finding.message or "")[:MOST_CHARACTERS]
+        return f"{size} ({said})" if said else size
 
     @property
     def size(self) -> str:
@@ -79,21 +100,36 @@ class FindingText:
         return f"{self.change}{levels}"
 
     @property
-    def line(self) -> str:
-        """All of it but the command."""
-        said = [f"{self.metric}: {self.size}", self.nights, self.confirmation, cause(self.finding)]
-        return f"{self.series}: {'; '.join(said)}; series {self.series_id}"
+    def basis(self) -> str:
+        """How many nights it was compared with, since when it shows, and what confirmed it."""
+        nights = counted(self.finding.nights, "night")
+        return f"against {nights}, since {self.finding.since}; {_confirmation(self.finding)}"
 
     @property
-    def series_id(self) -> str:
-        return self.finding.key.series_id
+    def command(self) -> str:
+        """The command that measures it again."""
+        return one_line(self.finding.command)
+
+    @property
+    def look(self) -> str:
+        """Of a failure: the command that shows all of the night's; else empty."""
+        is_failure = self.finding.message is not None
+        return f"sweep query failures --sweep-id {self.night}" if is_failure else ""
+
+    @property
+    def line(self) -> str:
+        """All of it but the commands."""
+        said = [f"{meaning(self.key)}: {self.size}", self.basis, cause(self.finding)]
+        return f"{self.series}: {'; '.join(said)}; series {self.key.series_id}"
 
 
 def finding_texts(outcome: NightOutcome) -> list[FindingText]:
     """Every finding, in the outcome's order."""
     several = len({finding.key.gpu for finding in outcome.findings}) > 1
-    look = f"sweep query failures --sweep-id {outcome.night}"
-    return [_finding_text(finding, look, with_gpu=several) for finding in outcome.findings]
+    return [
+        FindingText(finding=finding, night=outcome.night, with_gpu=several)
+        for finding in outcome.findings
+    ]
 
 
 def notes(outcome: NightOutcome) -> list[str]:
@@ -155,14 +191,12 @@ def machine(one: Machine) -> str:
     return one_line(f"{said}; {text}" if measured else said)
 
 
-def how_to_accept(
-    outcome: NightOutcome, finding: Finding | None = None, results: str | None = None
-) -> str:
-    """With its series and date, if a finding is given; `results` are those of the command line."""
-    series, since = (finding.key.series_id, finding.since) if finding else ("SERIES", "DATE")
+def how_to_accept(outcome: NightOutcome, finding: Finding, results: str | None = None) -> str:
+    """`results` are those of the command line."""
     words = ["sweep", "nightly", outcome.launch_file]
     words += ["--results", results] if results is not None else []
-    return shlex.join([*words, "--accept", series, "--from", str(since), "--reason", "TEXT"])
+    words += ["--accept", finding.key.series_id, "--from", str(finding.since), "--reason", "TEXT"]
+    return shlex.join(words)
 
 
 def smallest_step(series: Series) -> str:
@@ -209,44 +243,13 @@ def part(change: Change) -> str:
     return "cudnn-sweep" if change.part == "version" else change.part
 
 
-def _finding_text(finding: Finding, look: str, *, with_gpu: bool) -> FindingText:
-    key, its_unit = finding.key, unit(finding.key)
-    before, now = (one_line(amount(each, its_unit)) for each in (finding.before, finding.now))
-    change = f"{before} → {now}" if finding.ratio is None else _ratio(finding)
-    if key.metric == SHARED:
-        before, now, change = "", "", _of_many(finding)
-    elif finding.message is not None:
-        change = f"{change} ({one_line(finding.message)[:MOST_CHARACTERS]})"
-    cell = f"{key.cell} on {key.gpu}" if with_gpu else key.cell
-    return FindingText(
-        finding=finding,
-        group=_group(finding),
-        cell=one_line(cell),
-        settings=one_line(key.settings),
-        metric=meaning(key),
-        change=change,
-        before=before,
-        now=now,
-        nights=f"against {counted(finding.nights, 'night')}, since {finding.since}",
-        confirmation=_confirmation(finding),
-        command=one_line(finding.command),
-        look=look if finding.message is not None else "",
-    )
-
-
-def _group(finding: Finding) -> Group:
-    if finding.is_alert:
-        return "alert"
-    return "better" if finding.state == "confirmed" else finding.state
-
-
 def _ratio(finding: Finding) -> str:
     assert finding.ratio is not None
-    if finding.wall_ratio is not None:
-        device = _in_percent(finding.ratio, finding.ratio_low, finding.ratio_high)
-        wall = _in_percent(finding.wall_ratio, finding.wall_ratio_low, finding.wall_ratio_high)
-        return beside_wall(device, wall)
-    return change(finding.ratio, finding.ratio_low, finding.ratio_high)
+    size = change(finding.ratio, finding.ratio_low, finding.ratio_high)
+    if finding.wall_ratio is None:
+        return size
+    ends = (finding.wall_ratio_low, finding.wall_ratio_high)
+    return beside_wall(size, change(finding.wall_ratio, *ends))
 
 
 def _of_many(finding: Finding) -> str:
@@ -255,15 +258,6 @@ def _of_many(finding: Finding) -> str:
     if finding.wall_ratio is not None:
         return f"{told}: {_ratio(finding)}"
     return f"{told}, typically by {percent(abs((finding.ratio or 1.0) - 1))}"
-
-
-def _in_percent(ratio: float, low: float | None, high: float | None) -> str:
-    sign, word = (1, "more") if ratio >= 1 else (-1, "less")
-    size = f"{percent(abs(ratio - 1))} {word}"
-    if low is None or high is None:
-        return size
-    least, most = sorted(round(100 * sign * (end - 1)) for end in (low, high))
-    return f"{size} ({least}–{most}%)" if least >= 0 else f"{size} ({least} to {most}%)"
 
 
 def beside_wall(device: str, wall: str) -> str:
@@ -281,18 +275,14 @@ def percent_or_times(low: float, high: float) -> str:
 
 
 def _confirmation(finding: Finding) -> str:
-    fresh = counted(finding.blocks, f"fresh {_fresh(finding)}")
+    fresh = "pair"
+    if isinstance(METRIC_OF.get(finding.key.metric), Category):  # needs no last good software
+        fresh = "verdict" if finding.key.metric == SIGN.name else "trial"
+    by = counted(finding.blocks, f"fresh {fresh}")
     if finding.state == "waiting":
-        after = f"undecided after {fresh}" if finding.blocks else "not confirmed yet"
+        after = f"undecided after {by}" if finding.blocks else "not confirmed yet"
         return f"{after}, waits for further nights"
-    return f"{finding.state} by {fresh if finding.blocks else 'the nights since'}"
-
-
-def _fresh(finding: Finding) -> str:
-    """A word needs no last good software to pair with."""
-    if not isinstance(METRIC_OF.get(finding.key.metric), Category):
-        return "pair"
-    return "verdict" if finding.key.metric == SIGN.name else "trial"
+    return f"{finding.state} by {by if finding.blocks else 'the nights since'}"
 
 
 def cause(finding: Finding) -> str:

@@ -3,17 +3,14 @@
 import altair as alt
 
 from cudnn_sweep.analysis.report.figures.figure import (
-    CELL,
     ROWS,
-    VERDICT,
-    Column,
     Drawing,
     Figure,
     chart,
-    ratio_ticks,
+    ratios,
     styled,
     verdict_colour,
-    verdict_shape,
+    verdict_marks,
 )
 from cudnn_sweep.analysis.report.figures.palette import Palette
 from cudnn_sweep.analysis.words import given
@@ -38,15 +35,15 @@ def effect(palette: Palette, min_effect: float) -> Figure:
         table="verdicts",
         needs=("ratio",),
         columns=(
-            CELL,
-            Column(field="ratio", title="ratio", kind="ratio"),
-            Column(field="ratio_low", title="low", kind="ratio"),
-            Column(field="ratio_high", title="high", kind="ratio"),
-            VERDICT,
-            Column(field="device_ratio", title="device ratio", kind="ratio"),
-            Column(field="baseline_ms", title="baseline ms"),
-            Column(field="candidate_ms", title="candidate ms"),
-            Column(field="blocks", title="blocks"),
+            "label",
+            "ratio",
+            "ratio_low",
+            "ratio_high",
+            "verdict",
+            "device_ratio",
+            "baseline_ms",
+            "candidate_ms",
+            "blocks",
         ),
         rows="short_label",
         drawings={
@@ -82,11 +79,8 @@ def _named_above(palette: Palette, min_effect: float) -> Drawing:
 
 def _layers(palette: Palette, min_effect: float, y: alt.Y, size: int, *, device: bool) -> Drawing:
     """With `device` the time on the GPU alone stands below the wall time, where it is known."""
-    axis = alt.Axis(orient="top", format="~g", values=ratio_ticks("x"), labelOverlap="greedy")
     title = "← faster\u2003candidate time / baseline time\u2003slower →"
-    x = alt.X(
-        "ratio:Q", scale=alt.Scale(type="log", nice=False, padding=14), axis=axis, title=title
-    )
+    x = ratios("x", "ratio", title, orient="top")
     ends = (
         alt.Chart(ROWS)
         .transform_calculate(
@@ -97,18 +91,7 @@ def _layers(palette: Palette, min_effect: float, y: alt.Y, size: int, *, device:
         .mark_rule(strokeWidth=2)
         .encode(y=y, x=alt.X("low:Q", title=title), x2="high:Q", color=verdict_colour(palette))
     )
-    marks = (
-        alt.Chart(ROWS)
-        .mark_point(filled=True, size=size, opacity=1, cursor="pointer")
-        .encode(
-            y=y,
-            x=x,
-            color=verdict_colour(palette),
-            shape=verdict_shape(),
-            tooltip=alt.Tooltip("label:N"),
-            description="label:N",
-        )
-    )
+    marks = verdict_marks(palette, size).encode(y=y, x=x)
     layers = [_band(palette, min_effect), _one(palette), ends, marks]
     return alt.layer(*layers, *(_device(palette, y) if device else ())).properties(
         width="container"

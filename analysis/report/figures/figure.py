@@ -35,15 +35,6 @@ ROWS = alt.NamedData(name="rows")  # the page fills it: what the filters leave o
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Column:
-    """A field as tooltips and the table beside a chart show it."""
-
-    field: str
-    title: str
-    kind: Literal["text", "number", "ratio"] = "number"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
     """A chart in one or more layouts; the page takes what fits its width and the number of rows."""
 
@@ -59,11 +50,10 @@ class Figure:
     """Fields that must have these values."""
     compares: str | None = None
     """The field that must have two values, or else there is nothing to compare and no chart."""
-    columns: tuple[Column, ...]
+    columns: tuple[str, ...]
+    """Fields that a tooltip and the table beside it show."""
     rows: str | None = None
     """The field of which each value has a line of its own, where the height follows them."""
-    dense_rows: str | None = None
-    """The same where the lines go without names; null: as many, closer together."""
     half: bool = False
     """Whether two of them stand side by side on a wide screen."""
     drawings: Mapping[Layout, Drawing]
@@ -90,11 +80,6 @@ def chart(*, place: int) -> Callable[[Make], Chart]:
     return declare
 
 
-CELL = Column(field="label", title="cell", kind="text")
-CONFIG = Column(field="config", title="config", kind="text")
-VERDICT = Column(field="verdict", title="verdict", kind="text")
-
-
 def middle_cut(most: int) -> str:
     """What shows a longer name without its middle: its end tells it from others."""
     name, end = "datum.label", 2 * most // 3
@@ -106,10 +91,31 @@ def named_axis(label_px: int) -> alt.Axis:
     return alt.Axis(ticks=False, labelLimit=0, labelExpr=middle_cut(label_px // 7))
 
 
-def ratio_ticks(channel: Literal["x", "y"]) -> alt.ExprRef:
-    """Ticks for an axis of ratios, on a log scale."""
+def ratios(channel: Literal["x", "y"], field: str, title: str, **axis: Any) -> Any:
+    """A field of ratios on a log scale, as an `alt.X` or `alt.Y`."""
     span = f"domain('{channel}')[1] / domain('{channel}')[0]"
-    return alt.ExprRef(f"{span} > {WIDE_RATIO} ? {COARSE} : {FINE}")
+    ticks = alt.ExprRef(f"{span} > {WIDE_RATIO} ? {COARSE} : {FINE}")
+    return {"x": alt.X, "y": alt.Y}[channel](
+        f"{field}:Q",
+        scale=alt.Scale(type="log", nice=False, padding=14),
+        axis=alt.Axis(format="~g", values=ticks, labelOverlap="greedy", **axis),
+        title=title,
+    )
+
+
+def verdict_marks(palette: Palette, size: int) -> alt.Chart:
+    """A mark a verdict, in its colour and shape, which leads to its cell's trials."""
+    marks: alt.Chart = (
+        alt.Chart(ROWS)
+        .mark_point(filled=True, size=size, opacity=1, cursor="pointer")
+        .encode(
+            color=verdict_colour(palette),
+            shape=_verdict_shape(),
+            tooltip="label:N",
+            description="label:N",
+        )
+    )
+    return marks
 
 
 def verdict_colour(palette: Palette) -> alt.Color:
@@ -117,7 +123,7 @@ def verdict_colour(palette: Palette) -> alt.Color:
     return alt.Color("verdict:N", **_verdicts(colours))
 
 
-def verdict_shape() -> alt.Shape:
+def _verdict_shape() -> alt.Shape:
     """A shape a verdict, so that none rests on colour alone."""
     return alt.Shape("verdict:N", **_verdicts([shape for _, shape in VERDICT_LOOKS.values()]))
 

@@ -3,12 +3,9 @@
 import altair as alt
 
 from cudnn_sweep.analysis.report.figures.figure import (
-    CELL,
     LABEL_PX,
     LABELLED_ROWS,
     ROWS,
-    VERDICT,
-    Column,
     Drawing,
     Figure,
     chart,
@@ -40,23 +37,15 @@ def heat_map(palette: Palette, min_effect: float) -> Figure:
         name="heat_map",
         title="Workload by regime",
         about="The same ratios, so that rows compare how shapes arrive. Each field shows the ratio "
-        f"and its verdict: {SIGNS_TOLD}. Where there "
-        f"are more than {LABELLED_ROWS} rows they are grouped: the geometric mean and how many cells.",
+        f"and its verdict: {SIGNS_TOLD}. More than {LABELLED_ROWS} rows have colours alone.",
         table="verdicts",
         needs=("ratio",),
         compares="regime_label",
-        columns=(
-            Column(field="row_label", title="workload", kind="text"),
-            Column(field="regime_label", title="regime", kind="text"),
-            Column(field="ratio", title="ratio", kind="ratio"),
-            VERDICT,
-            CELL,
-        ),
+        columns=("row_label", "regime_label", "ratio", "verdict", "label"),
         rows="row_label",
-        dense_rows="group_label",
         drawings={
             "wide": styled(_map(palette, min_effect, LABEL_PX, -20), palette),
-            "dense": styled(_groups(palette, min_effect), palette),
+            "dense": styled(_strips(palette, min_effect), palette),
             "narrow": styled(_map(palette, min_effect, 150, -90), palette),
         },
     )
@@ -72,19 +61,10 @@ def _ratio_and_verdict() -> str:
     return f"format(datum.ratio, '.2f') + ({signs} '')"
 
 
-def _groups(palette: Palette, min_effect: float) -> Drawing:
-    base = (
-        alt.Chart(ROWS)
-        .transform_calculate(log="log(datum.ratio)")
-        .transform_aggregate(
-            mean="mean(log)", cells="count()", groupby=["group_label", "regime_label"]
-        )
-        .transform_calculate(
-            ratio="exp(datum.mean)", row_label="datum.group_label", label="datum.group_label"
-        )
-        .transform_calculate(shown="format(datum.ratio, '.2f') + ' (' + datum.cells + ')'")
-    )
-    return _fields(base, palette, min_effect, _rows("group_label", LABEL_PX), _columns(-20))
+def _strips(palette: Palette, min_effect: float) -> Drawing:
+    rows = alt.Y("row_label:N", title=None, axis=None)
+    strips: Drawing = _coloured(alt.Chart(ROWS), palette, min_effect, rows, _columns(-20))
+    return strips.properties(width="container", height=alt.Step(4))
 
 
 def _rows(field: str, label_px: int) -> alt.Y:
@@ -98,18 +78,31 @@ def _columns(angle: int) -> alt.X:
 def _fields(
     chart: alt.Chart, palette: Palette, min_effect: float, rows: alt.Y, columns: alt.X
 ) -> Drawing:
-    """A rectangle a row and column, coloured by `ratio`, with the text `shown` and the name `label`."""
-    tone = "datum.verdict === 'no_effect' ? 1 : datum.ratio"  # its ratio is noise
-    base = chart.transform_calculate(tone=tone).encode(x=columns, y=rows)
-    coloured = base.mark_rect(stroke=palette.paper, strokeWidth=2, cursor="pointer").encode(
-        color=alt.Color("tone:Q", scale=_scale(palette, min_effect), legend=None),
-        tooltip="label:N",
-        description="label:N",
+    """With the text `shown` in each field."""
+    text = chart.mark_text(color=palette.ink, fontSize=11, cursor="pointer").encode(
+        x=columns, y=rows, text="shown:N", tooltip="label:N"
     )
-    text = base.mark_text(color=palette.ink, fontSize=11, cursor="pointer").encode(
-        text="shown:N", tooltip="label:N"
-    )
+    coloured = _coloured(chart, palette, min_effect, rows, columns)
     return alt.layer(coloured, text).properties(width="container", height=alt.Step(26))
+
+
+def _coloured(
+    chart: alt.Chart, palette: Palette, min_effect: float, rows: alt.Y, columns: alt.X
+) -> alt.Chart:
+    """A rectangle a row and column, coloured by `ratio`."""
+    tone = "datum.verdict === 'no_effect' ? 1 : datum.ratio"  # its ratio is noise
+    drawn: alt.Chart = (
+        chart.transform_calculate(tone=tone)
+        .mark_rect(stroke=palette.paper, strokeWidth=2, cursor="pointer")
+        .encode(
+            x=columns,
+            y=rows,
+            color=alt.Color("tone:Q", scale=_scale(palette, min_effect), legend=None),
+            tooltip="label:N",
+            description="label:N",
+        )
+    )
+    return drawn
 
 
 def _scale(palette: Palette, min_effect: float) -> alt.Scale:
@@ -130,14 +123,7 @@ def batch_map(palette: Palette, min_effect: float) -> Figure:
         table="verdicts",
         needs=("ratio", "size_label"),
         compares="batch",
-        columns=(
-            Column(field="family", title="workload", kind="text"),
-            Column(field="size", title="size", kind="text"),
-            Column(field="batch", title="batch"),
-            Column(field="ratio", title="ratio", kind="ratio"),
-            VERDICT,
-            CELL,
-        ),
+        columns=("family", "size", "batch", "ratio", "verdict", "label"),
         rows="size_label",
         drawings={
             "wide": styled(_batches(palette, min_effect, LABEL_PX), palette),

@@ -3,12 +3,8 @@
 import altair as alt
 
 from cudnn_sweep.analysis.report.figures.figure import (
-    CELL,
-    CONFIG,
     LABEL_PX,
-    LABELLED_ROWS,
     ROWS,
-    Column,
     Drawing,
     Figure,
     chart,
@@ -17,8 +13,6 @@ from cudnn_sweep.analysis.report.figures.figure import (
 )
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
-KINDS = ["all alike", "three in four", "half", "fewer"]
-
 
 @chart(place=70)
 def stability(palette: Palette, min_effect: float) -> Figure:
@@ -26,50 +20,31 @@ def stability(palette: Palette, min_effect: float) -> Figure:
         name="stability",
         title="Choice stability",
         about="The share of processes that ran the config's most common kernels. At 100% every "
-        "process chose alike; below it, which kernels a run gets is a draw. Where there are more than "
-        f"{LABELLED_ROWS} cells they are counted.",
+        "process chose alike; below it, which kernels a run gets is a draw.",
         table="choices",
         needs=("choice_share",),
         columns=(
-            CELL,
-            CONFIG,
-            Column(field="choice_share", title="share"),
-            Column(field="entropy_bits", title="entropy, bits"),
-            Column(field="distinct_choices", title="choices"),
-            Column(field="processes", title="processes"),
+            "label",
+            "config",
+            "choice_share",
+            "entropy_bits",
+            "distinct_choices",
+            "processes",
         ),
         rows="short_label",
         drawings={
-            "wide": styled(_dots(palette, LABEL_PX, 20), palette),
-            "narrow": styled(_dots(palette, 150, 20), palette),
-            "dense": styled(_counts(palette), palette),
+            "wide": styled(_dots(palette, named_axis(LABEL_PX), 20), palette),
+            "narrow": styled(_dots(palette, named_axis(150), 20), palette),
+            "dense": styled(_dots(palette, None, 4), palette),
         },
     )
 
 
-def _counts(palette: Palette) -> Drawing:
-    share = "datum.choice_share"
-    kinds = f"{share} == 1 ? '{KINDS[0]}' : {share} >= 0.75 ? '{KINDS[1]}' : {share} >= 0.5 ? "
-    counts: Drawing = (
-        alt.Chart(ROWS)
-        .transform_calculate(agreement=f"{kinds} '{KINDS[2]}' : '{KINDS[3]}'")
-        .mark_bar()
-        .encode(
-            y=alt.Y("agreement:N", sort=KINDS, title=None, axis=alt.Axis(ticks=False)),
-            yOffset="config:N",
-            x=alt.X("count()", title="cells"),
-            color=alt.Color("config:N", scale=alt.Scale(range=palette.categories), title=None),
-        )
-        .properties(width="container", height=260)
-    )
-    return counts
-
-
-def _dots(palette: Palette, label_px: int, step: float) -> Drawing:
+def _dots(palette: Palette, axis: alt.Axis | None, step: float) -> Drawing:
     y = alt.Y(
         "short_label:N",
         title=None,
-        axis=named_axis(label_px),
+        axis=axis,
         sort=alt.EncodingSortField("choice_share", op="min", order="ascending"),
     )
     x = alt.X(
@@ -79,10 +54,12 @@ def _dots(palette: Palette, label_px: int, step: float) -> Drawing:
         title="processes that ran the most common choice",
     )
     base = alt.Chart(ROWS).encode(y=y)
-    spans = base.mark_rule(color=palette.line, strokeWidth=2).encode(
+    spans = base.mark_rule(color=palette.line, strokeWidth=step / 10).encode(
         x=alt.X("min(choice_share):Q", title=None), x2="max(choice_share):Q"
     )
-    dots = base.mark_point(size=70, strokeWidth=2, cursor="pointer").encode(
+    dots = base.mark_point(
+        size=max(22, 3.5 * step), strokeWidth=max(1, step / 10), cursor="pointer"
+    ).encode(
         x=x,
         color=alt.Color("config:N", scale=alt.Scale(range=palette.categories), title=None),
         shape=alt.Shape("config:N", title=None),

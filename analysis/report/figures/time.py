@@ -2,7 +2,7 @@
 
 import altair as alt
 
-from cudnn_sweep.analysis.report.figures.figure import ROWS, Column, Drawing, Figure, chart, styled
+from cudnn_sweep.analysis.report.figures.figure import ROWS, Drawing, Figure, chart, styled
 from cudnn_sweep.analysis.report.figures.palette import Palette
 
 
@@ -15,12 +15,7 @@ def time(palette: Palette, min_effect: float) -> Figure:
         "was asked for; the rest is what asking costs.",
         table="time",
         needs=("share",),
-        columns=(
-            Column(field="part", title="part", kind="text"),
-            Column(field="share", title="share"),
-            Column(field="total_s", title="seconds"),
-            Column(field="kind", title="kind", kind="text"),
-        ),
+        columns=("part", "share", "total_s", "kind"),
         half=True,
         rows="part",
         drawings={"wide": styled(_bars(palette), palette)},

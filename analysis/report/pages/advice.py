@@ -1,7 +1,6 @@
 """Whether benchmark should be on in a job of each stored cell: the whole answer of `sweep advise`."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from cudnn_sweep.analysis.answering.advice import (
@@ -15,7 +14,6 @@ from cudnn_sweep.analysis.answering.advice import (
     kernel_changes,
 )
 from cudnn_sweep.analysis.answering.advice_words import advice_facts, advice_headline
-from cudnn_sweep.analysis.answering.answers import typed
 from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.report.pages.page import Entry, Page, Rows
 from cudnn_sweep.analysis.storing.schema import axes
@@ -70,7 +68,7 @@ def gather(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
             "asked": found[True],
             "other_start": found.get(False),
             "kernels": [
-                asdict(each) for each in kernel_changes(database, sweep_id, found[True]["cell_id"])
+                vars(each) for each in kernel_changes(database, sweep_id, found[True]["cell_id"])
             ],
             "alternatives": [each for each in others if _is_beside(each, found[True])],
             "frozen": [each for each in kept if each["cell_id"] == found[True]["cell_id"]],
@@ -102,10 +100,10 @@ def _is_beside(other: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
 
 
 def entry(row: Mapping[str, Any]) -> Entry:
-    advice = typed(Advice, row["asked"])
-    other = None if row["other_start"] is None else typed(Advice, row["other_start"])
+    advice = Advice(**row["asked"])
+    other = None if row["other_start"] is None else Advice(**row["other_start"])
     kernels = [KernelChange(**each) for each in row["kernels"]]
-    alternatives = [typed(Alternative, each) for each in row["alternatives"]]
+    alternatives = [Alternative(**each) for each in row["alternatives"]]
     asked = row["asked"]
     return Entry(
         name=f"{asked['problem'] or asked['workload']} {asked['direction']} {asked['input_shape']}",

@@ -2,16 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, groupby, islice, zip_longest
-from math import log
+from itertools import groupby
 from operator import itemgetter
 from statistics import median
-from typing import Any
 
 from cudnn_sweep.analysis.answering.cell_names import CELLS, name_of_some
 from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.queries import load_query, part_names
-from cudnn_sweep.analysis.report.pages.page import Entry, Page, Row, Rows, Samples, Table
+from cudnn_sweep.analysis.report.pages.page import Entry, Page, Row, Rows, Table
 from cudnn_sweep.analysis.words import figure, interval, number, ratio
 
 ABOUT = (
@@ -28,7 +26,6 @@ VERDICTS = {
     "not measured": "not measured here",
 }
 QUESTIONS = tuple(name for name in part_names() if name.startswith("claims/"))
-MOST_SAMPLES = 3  # pictures of a claim
 
 
 def named(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
@@ -70,7 +67,6 @@ def _entry(rows: list[Row]) -> Entry:
         facts={name: text for name, text in facts.items() if text},
         command=f"sweep query {question}",
         asks_results=True,
-        samples=tuple(_contradicting(figures)),
         table=Table(
             header=tuple(COLUMNS),
             rows=tuple(tuple(text(row) for text in COLUMNS.values()) for row in figures),
@@ -159,36 +155,6 @@ COLUMNS: Mapping[str, Callable[[Row], str]] = {
     "trials": lambda row: number(row["trials"]),
     "says": lambda row: row["outcome"] or "",
 }
-
-
-def _contradicting(figures: Sequence[Row]) -> Iterator[Samples]:
-    """What single processes gave, of figures that say the opposite: of each condition the clearest first."""
-    by_condition: dict[str, list[Row]] = {}
-    against = [row for row in figures if row["outcome"] == "does not hold"]
-    for row in sorted(against, key=_clarity, reverse=True):
-        if row["baseline_samples"] and row["candidate_samples"]:
-            by_condition.setdefault(row["condition"], []).append(row)
-    in_turns = chain.from_iterable(zip_longest(*by_condition.values()))
-    yield from map(_samples, islice(filter(None, in_turns), MOST_SAMPLES))
-
-
-def _clarity(row: Row) -> float:
-    return abs(log(row["value"])) if row["value"] and row["value"] > 0 else 0.0
-
-
-def _samples(row: Mapping[str, Any]) -> Samples:
-    setting, _, values = str(row["contrast"]).partition(": ")
-    before, _, after = values.partition(" → ")
-    what, _, unit = row["measure"].partition(", ")
-    each = f"{what} of each process" if unit else f"{what}, numbered"
-    return Samples(
-        title=f"{row['cell']}: {each}",
-        unit=unit,
-        rows=(
-            (f"{setting} {before}", tuple(row["baseline_samples"])),
-            (f"{setting} {after}", tuple(row["candidate_samples"])),
-        ),
-    )
 
 
 CLAIMS = Page(

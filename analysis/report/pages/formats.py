@@ -4,31 +4,21 @@ import json
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
-from math import log
 from string import Template
 from urllib.parse import quote
 
 from cudnn_sweep.analysis.asking.formats import escaped_line
 from cudnn_sweep.analysis.report.figures.palette import css_of_both
-from cudnn_sweep.analysis.report.pages.page import Entry, Samples, Shown, Table
-from cudnn_sweep.analysis.words import given
+from cudnn_sweep.analysis.report.pages.page import Entry, Shown, Table
 
 ANALYSIS = files("cudnn_sweep.analysis")
 URL = ":/?#=&%+,;@"  # what an address may hold as it is
 
-WIDTH, LABEL, RIGHT, ROW = 640, 150, 16, 26
-WIDE = 20.0  # from this ratio of the largest to the smallest on, the axis is logarithmic
-LEAST = 0.2  # of the middle: a narrower axis would make a difference look large that is none
-COLOURS = ("var(--c1)", "var(--c2)", "var(--c3)")
-
 
 def as_html(shown: Shown) -> str:
-    """One file that needs no network and runs no script."""
     sections = [_section(shown, group) for group, count in shown.counts().items() if count]
-    looks = "\n".join(_file(name) for name in ("report/report.css", "report/pages/page.css"))
-    return Template(_file("report/pages/page.html")).substitute(
+    return document(
         title=escape(shown.page.title),
-        style=css_of_both() + looks,
         measured=escape("; ".join(shown.measured)),
         headline=escape(shown.headline()),
         about=escape(shown.page.about),
@@ -36,6 +26,12 @@ def as_html(shown: Shown) -> str:
         sections="\n".join(sections),
         location=escape(shown.location),
     )
+
+
+def document(**parts: str) -> str:
+    """One file that needs no network and runs no script; `parts` are markup."""
+    looks = "\n".join(_file(name) for name in ("report/report.css", "report/pages/page.css"))
+    return Template(_file("report/pages/page.html")).substitute(parts, style=css_of_both() + looks)
 
 
 def _file(name: str) -> str:
@@ -71,10 +67,9 @@ def _article(entry: Entry, role: str) -> str:
     command = (
         f"<dt>see it</dt><dd><code>{escape(entry.command)}</code></dd>" if entry.command else ""
     )
-    drawn = "\n".join(map(dots, entry.samples))
     return (
         f'<article class="{role}"><h3>{name} <span>{escape(entry.said)}</span></h3>\n'
-        f"<dl>{facts}{command}</dl>{drawn}{_table(entry.table)}</article>"
+        f"<dl>{facts}{command}</dl>{_table(entry.table)}</article>"
     )
 
 
@@ -116,12 +111,6 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
         name = f"[{entry.name}]({quote(entry.address, URL)})" if entry.address else entry.name
         lines.append(f"- {name}: {escaped_line(entry.said)}")
         lines += [f"  - {name}: {escaped_line(text)}" for name, text in entry.facts.items()]
-        lines += [
-            f"  - {escaped_line(', '.join(filter(None, (each.title, name, each.unit))))}: "
-            + ", ".join(map(given, values))
-            for each in entry.samples
-            for name, values in each.rows
-        ]
     return lines
 
 
@@ -137,49 +126,3 @@ def as_json(shown: Shown) -> str:
         "rows": shown.rows,
     }
     return json.dumps(told, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
-
-
-def dots(samples: Samples) -> str:
-    """A figure: a row a setting, a dot a process; the numbers stand in the caption's row and in a title each."""
-    values = [value for _, row in samples.rows for value in row]
-    low, high = _ends(values) if samples.unit else (min(values), max(values))
-    is_log = low > 0 and high / low > WIDE
-
-    def place(value: float) -> float:
-        span = log(high / low) if is_log else high - low
-        share = 0.5 if not span else (log(value / low) if is_log else value - low) / span
-        return LABEL + share * (WIDTH - LABEL - RIGHT)
-
-    height = ROW * len(samples.rows) + 22
-    drawn = []
-    for row_number, (name, row) in enumerate(samples.rows):
-        y = ROW * row_number + ROW / 2
-        drawn.append(f'<text x="0" y="{y + 4:.0f}">{escape(name)}</text>')
-        drawn.append(f'<line x1="{LABEL}" x2="{WIDTH - RIGHT}" y1="{y:.0f}" y2="{y:.0f}"/>')
-        drawn += [
-            f'<circle cx="{place(value):.1f}" cy="{y:.0f}" r="5" fill="{COLOURS[row_number % len(COLOURS)]}">'
-            f"<title>{_label(value, samples)}</title></circle>"
-            for value in row
-        ]
-    ends = (
-        f'<text x="{LABEL}" y="{height - 4}">{given(low)}</text>'
-        f'<text x="{WIDTH - RIGHT}" y="{height - 4}" text-anchor="end">{_label(high, samples)}</text>'
-    )
-    scale = ", logarithmic axis" if is_log else ""
-    spoken = "; ".join(f"{name}: {', '.join(map(given, row))}" for name, row in samples.rows)
-    return (
-        f'<figure class="dots"><svg viewBox="0 0 {WIDTH} {height}" role="img" '
-        f'aria-label="{escape(spoken)}">{"".join(drawn)}{ends}</svg>'
-        f"<figcaption>{escape(samples.title)}{scale}</figcaption></figure>"
-    )
-
-
-def _ends(values: Sequence[float]) -> tuple[float, float]:
-    """Of the axis: where the values are, and at least LEAST apart."""
-    low, high = min(values), max(values)
-    middle = (low + high) / 2
-    return min(low, middle * (1 - LEAST / 2)), max(high, middle * (1 + LEAST / 2))
-
-
-def _label(value: float, samples: Samples) -> str:
-    return f"{given(value)} {escape(samples.unit)}".strip()

@@ -28,15 +28,6 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Samples:
-    """What single processes measured, a row a setting."""
-
-    title: str
-    unit: str
-    rows: tuple[tuple[str, tuple[float, ...]], ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
     name: str
     address: str | None
@@ -48,8 +39,6 @@ class Entry:
     """What to type to see it oneself."""
     asks_results: bool = False
     """Whether that reads the results that the page was made from."""
-    samples: tuple[Samples, ...] = ()
-    """Shown as dots."""
     table: Table | None = None
 
 

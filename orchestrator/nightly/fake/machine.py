@@ -3,6 +3,7 @@
 It runs whole plans in seconds through the same records and the same store, to try out what follows.
 """
 
+import asyncio
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,8 +22,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.nightly.settle import LAUNCH_BOUND
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.cluster.strict_yaml import read_strict
-from cudnn_sweep.orchestrator.doctor.check import Check
-from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
+from cudnn_sweep.orchestrator.doctor.checks import Check, check_storage
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, Trial, narrow
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -32,7 +32,7 @@ from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.recording.recorder import Progress, Recorder
 from cudnn_sweep.orchestrator.running.run_sweep import RunSession, planned_on
 from cudnn_sweep.orchestrator.showing.say import say
-from cudnn_sweep.orchestrator.slots.next_block import asking_of
+from cudnn_sweep.orchestrator.slots.next_block import queue_of
 from cudnn_sweep.workloads.cells.measurement import (
     Calibration,
     Choice,
@@ -253,7 +253,7 @@ class FakeTrial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FakeMachine:
-    """A NightPlace, in one night of its script."""
+    """A Place, in one night of its script."""
 
     script: FakeScript
     night: date
@@ -329,15 +329,16 @@ def _ran(machine: FakeMachine, session: Session, store: Store, budget_s: float |
     """One session, by the fake's own clock."""
     environments = {"": machine.environment(), LAST_GOOD: machine.last_good(Path())}
     recorder, elapsed_s = Recorder(store.location), 0.0
+    loop = asyncio.Runner()
     blocks = dict(session.plan.blocks())
-    asking = asking_of(session, lambda: standings(store, session))
+    asking = queue_of(session, lambda: standings(store, session))
     while not asking.is_over():
         block = asking.take()
         assert block is not None, "one at a time: nothing is under way"
         for trial in blocks[block]:
             began = datetime.combine(machine.night, BEGINS) + timedelta(seconds=elapsed_s)
             elapsed_s += machine.script.trial_s
-            attempt = recorder.begin(trial.trial_id, trial.position, UUID)
+            attempt = recorder.begin(trial.trial_id, UUID)
             made_up = FakeTrial(
                 script=machine.script, trial=trial, night=machine.night, sweep_id=session.sweep_id
             )
@@ -351,8 +352,9 @@ def _ran(machine: FakeMachine, session: Session, store: Store, budget_s: float |
                     attempt=attempt,
                     attempt_id=uuid4().hex,
                 )
-                recorder.record(record)
+                loop.run(recorder.record(record))
         asking.done(block)
         if budget_s is not None and elapsed_s > budget_s:
             asking.time_is_up()
-    return recorder.finish(session.sweep_id, session.fallback_folders())
+    with loop:
+        return loop.run(recorder.finish(session.sweep_id, session.fallback_folders()))

@@ -187,82 +187,9 @@ def test_claim_most_of_whose_figures_are_undecided_is_undecided(claim: Claim) ->
     assert {row["holds_here"] for row in rows} == {"1 of 1, 2 undecided"}
 
 
-def test_shapes_of_a_cell_are_in_the_same_order_in_each_answer(claim: Claim) -> None:
-    shapes = [[4, size] for size in (9, 3, 8, 1)]
-    records = [
-        replace(record, cold=[replace(record.cold[0], shape=shape) for shape in shapes])
-        for record in contrast("a", "benchmark", {"ms": 10}, {"ms": 5, "cold_ms": 500})
-        if record.cold
-    ]
-    rows = claim(4, records)
-    crossing = [row["input_shape"] for row in rows if row["condition"].startswith("crossing")]
-    assert crossing == ["4x1", "4x3", "4x8", "4x9"]
-
-
 def test_process_that_does_not_repeat_its_bits_is_seen(claim: Claim) -> None:
     after = {"bitwise_repeatable": False}
     before = {"bitwise_repeatable": True}
     rows = claim(6, contrast("cell", "benchmark", before, after))
     within = next(row for row in rows if row["condition"] == "within a process")
     assert within["outcome"] == "holds"
-
-
-def test_flag_set_later_is_compared_with_the_flag_set_before(claim: Claim) -> None:
-    cases = {(10.0, 5.0): "holds", (5.0, 5.0): "does not hold", (10.0, 10.0): None}
-    records: list[RunRecord] = []
-    for late_ms, early_ms in cases:
-        before = contrast("plain", "benchmark", {}, {"ms": early_ms})
-        later = contrast("late", "benchmark", {}, {"ms": late_ms}, state="benchmark_later")
-        records += on_gpu(f"{late_ms}-{early_ms}", before + later)
-    rows = claim(11, records)
-    for (late_ms, early_ms), outcome in cases.items():
-        here = [row for row in rows if row["gpu"] == f"{late_ms}-{early_ms}"]
-        assert {row["verdict"] for row in here} == {outcome or "undecided"}
-        wall = {row["condition"]: row for row in here if row["measure"].startswith("wall")}
-        assert wall["after the first step"]["outcome"] == outcome
-        assert wall["set before the first step"]["value"] == pytest.approx(early_ms / 10)
-
-
-def scripts(on_ms: float, off_ms: float) -> list[RunRecord]:
-    """Processes that ran the tutorial's script, and what its clock said with benchmark on and off."""
-    cell = RGB256 | {"workload": "tutorial_true_first", "problem": None, "cell_id": "script"}
-    return [
-        make_record(
-            **cell,
-            trial_id=f"script-{process}",
-            attempt_id=f"script-{process}",
-            own_times_ms={
-                "benchmark_true": on_ms * (1 + process / 1000),
-                "benchmark_false": off_ms * (1 + process / 500),
-            },
-        )
-        for process in range(BLOCKS)
-    ]
-
-
-def test_clock_of_the_script_is_held_against_fresh_processes(claim: Claim) -> None:
-    cases = [
-        (700.0, 10.0, 10.0, "does not hold"),
-        (5.0, 10.0, 10.0, "does not hold"),
-        (5.0, 10.0, 5.0, "holds"),
-        (10.0, 10.0, 10.0, "holds"),
-        (5.0, 10.0, None, "undecided"),
-    ]
-    records: list[RunRecord] = []
-    for at, (on_ms, off_ms, fresh_ms, _) in enumerate(cases):
-        fresh = contrast("f", "benchmark", {}, {"ms": fresh_ms}, **RGB256) if fresh_ms else []
-        records += on_gpu(f"GPU-{at}", scripts(on_ms, off_ms) + fresh)
-    rows = claim(2, records)
-    for at, (on_ms, off_ms, _, verdict) in enumerate(cases):
-        here = [row for row in rows if row["gpu"] == f"GPU-{at}"]
-        assert {row["verdict"] for row in here} == {verdict}
-        (clock,) = [row for row in here if row["measure"].startswith("clock")]
-        assert clock["value"] == pytest.approx(on_ms / off_ms, rel=0.01)
-        assert clock["value_low"] <= clock["value"] <= clock["value_high"]
-        assert min(clock["candidate_samples"]) == on_ms and clock["trials"] == BLOCKS
-
-
-def test_timing_all_plans_may_find_faster_ones(claim: Claim) -> None:
-    faster = {"value": 0, "ms": 5}
-    rows = claim(12, contrast("cell", "benchmark_limit", {"value": 10}, faster, benchmark=True))
-    assert "holds" in {row["outcome"] for row in rows if row["condition"] == "limit"}

@@ -1,6 +1,5 @@
 """Between cells: `axis_effect`, and `transfers`."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,38 +8,18 @@ from scipy import stats
 
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.schema import RunRecord
-from tests.analysis.conftest import Ask, make_pair, make_record
+from tests.analysis.conftest import Ask, make_pair, processes
 
 Times = list[float]
 
 SLOW, FAST = [10.0, 10.4, 9.8, 10.1], [5.0, 5.1, 4.9]
 
 
-@pytest.fixture
-def cell() -> Callable[..., list[RunRecord]]:
-    """The processes of one cell and config, with these wall times."""
-
-    def made(name: str, times_ms: Times, **changes: object) -> list[RunRecord]:
-        changes = {"cell_id": f"cell-{name}", **changes}
-        return [
-            make_record(
-                trial_id=f"{name}-{number}",
-                attempt_id=f"{name}-{number}",
-                block=number,
-                steady_wall_ms=ms,
-                steady_device_ms=0.9 * ms,
-                **changes,
-            )
-            for number, ms in enumerate(times_ms)
-        ]
-
-    return made
+def cell(name: str, times_ms: Times, **changes: object) -> list[RunRecord]:
+    return processes(name, times_ms, **{"cell_id": f"cell-{name}"} | changes)
 
 
-Cell = Callable[..., list[RunRecord]]
-
-
-def test_an_unpaired_comparison_is_welchs_on_logarithms(ask: Ask, cell: Cell) -> None:
+def test_an_unpaired_comparison_is_welchs_on_logarithms(ask: Ask) -> None:
     (row,) = ask(
         "axis_effect",
         [*cell("a", SLOW, precision="fp32"), *cell("b", FAST, precision="bf16")],
@@ -62,7 +41,7 @@ def test_an_unpaired_comparison_is_welchs_on_logarithms(ask: Ask, cell: Cell) ->
     )
 
 
-def test_one_process_is_no_verdict(ask: Ask, cell: Cell) -> None:
+def test_one_process_is_no_verdict(ask: Ask) -> None:
     (row,) = ask(
         "axis_effect",
         [*cell("a", SLOW, precision="fp32"), *cell("b", [5.0], precision="bf16")],
@@ -72,7 +51,7 @@ def test_one_process_is_no_verdict(ask: Ask, cell: Cell) -> None:
     assert row["ratio"] == pytest.approx(5 / np.exp(np.log(SLOW).mean()))
 
 
-def test_cells_that_differ_in_more_are_not_compared(ask: Ask, cell: Cell) -> None:
+def test_cells_that_differ_in_more_are_not_compared(ask: Ask) -> None:
     differences: list[dict[str, object]] = [
         {"problem": "another"},
         {"kernel_size": [5, 5]},
@@ -90,7 +69,7 @@ def test_cells_that_differ_in_more_are_not_compared(ask: Ask, cell: Cell) -> Non
     assert ask("axis_effect", trials) == []
 
 
-def test_of_open_loops_only_the_steps_that_both_made_count(ask: Ask, cell: Cell) -> None:
+def test_of_open_loops_only_the_steps_that_both_made_count(ask: Ask) -> None:
     """bf16 takes half the time, so that its budget let it come to larger shapes."""
     loop = {"loop_kind": "open"}
     short = loop | {"steady_iterations": 2, "steady_wall_samples_ms": [9.0, 11.0]}
@@ -102,20 +81,12 @@ def test_of_open_loops_only_the_steps_that_both_made_count(ask: Ask, cell: Cell)
     assert (row["baseline_ms"], row["candidate_ms"]) == (pytest.approx(10), pytest.approx(5))
 
 
-def test_device_times_of_two_sources_are_not_compared(ask: Ask, cell: Cell) -> None:
+def test_device_times_of_two_sources_are_not_compared(ask: Ask) -> None:
     profiled = cell("b", FAST, precision="bf16", steady_device_source="profiler")
     slow = cell("a", SLOW, precision="fp32")
     (row,) = ask("axis_effect", [*slow, *profiled], baseline="fp32")
     assert (row["wall_verdict"], row["device_verdict"]) == ("helps", None)
     assert (row["device_ratio"], row["candidate_device_ms"]) == (None, None)
-
-
-def test_identical_times_are_equivalent(ask: Ask, cell: Cell) -> None:
-    same = [10.0, 10.0, 10.0]
-    (row,) = ask(
-        "axis_effect", [*cell("a", same, precision="fp32"), *cell("b", same, precision="bf16")]
-    )
-    assert (row["ratio"], row["ratio_high"], row["wall_verdict"]) == (1.0, 1.0, "equivalent")
 
 
 def test_what_carries_over_between_gpus_is_counted_and_what_does_not_is_told(ask: Ask) -> None:

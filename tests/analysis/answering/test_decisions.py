@@ -10,15 +10,13 @@ from scipy import stats
 
 from cudnn_sweep.analysis.answering.verdicts import (
     Verdict,
-    headline,
     more_blocks,
-    third_blocks,
     verdicts,
 )
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import Store
 from tests.analysis.answering.test_verdicts import in_turns, scattered
-from tests.analysis.conftest import Ask, in_cell, make_pair
+from tests.analysis.conftest import Ask, changed, in_cell, make_pair
 
 Judge = Callable[..., Verdict]
 UNTIL = [3, 5]
@@ -92,37 +90,24 @@ def test_several_sweeps_of_a_cell_spend_the_mean_over_its_blocks_of_their_shares
     assert row["error_share"] == pytest.approx((4 + counted * at_look) / (4 + counted), abs=1e-4)
 
 
-def test_before_any_look_of_any_sweep_there_is_no_verdict(ask: Ask) -> None:
-    sweeps = [sweep_of(name, 2, UNTIL) for name in ("one", "other")]
-    (row,) = ask("helps_or_hurts", chain(*sweeps), is_over=False)
-    assert (row["wall_verdict"], row["blocks"]) == ("so_far_slower", 4)
-    assert row["ratio"] == pytest.approx(1.2, rel=0.01)
-
-
 @pytest.mark.parametrize(
-    ("begun", "verdict", "counted", "share"),
+    ("begun", "is_over", "verdict", "counted", "share"),
     [
-        (2, "so_far_slower", 2, 0.4),
-        (3, "hurts", 3, 0.4),
-        (4, "hurts", 3, 0.4),
-        (5, "hurts", 5, 0.6),
+        (2, False, "so_far_slower", 2, 0.4),
+        (3, False, "hurts", 3, 0.4),
+        (4, False, "hurts", 3, 0.4),
+        (5, False, "hurts", 5, 0.6),
+        (1, True, "undecided", 1, 0.4),
+        (2, True, "hurts", 2, 1.0),
+        (4, True, "hurts", 4, 0.6),
     ],
 )
-def test_while_a_sweep_runs_the_verdict_of_its_last_look_stands(
-    ask: Ask, begun: int, verdict: str, counted: int, share: float
+def test_the_verdict_of_the_last_look_stands_and_a_sweep_that_is_over_spends_what_is_left(
+    ask: Ask, begun: int, is_over: bool, verdict: str, counted: int, share: float
 ) -> None:
-    (row,) = ask("helps_or_hurts", sweep_of("until", begun, UNTIL), is_over=False)
+    (row,) = ask("helps_or_hurts", sweep_of("until", begun, UNTIL), is_over=is_over)
     assert (row["wall_verdict"], row["blocks"]) == (verdict, counted)
     assert row["error_share"] == pytest.approx(share)
-
-
-@pytest.mark.parametrize(("begun", "share"), [(1, 0.4), (2, 1.0), (3, 1.0), (4, 0.6), (5, 0.6)])
-def test_a_sweep_that_is_over_spends_what_the_looks_before_left(
-    ask: Ask, begun: int, share: float
-) -> None:
-    (row,) = ask("helps_or_hurts", sweep_of("until", begun, UNTIL))
-    assert (row["blocks"], row["error_share"]) == (begun, pytest.approx(share))
-    assert (row["wall_verdict"] == "hurts") == (begun > 1)
 
 
 @pytest.mark.parametrize(("spread", "verdict"), [(0.0, "helps"), (0.1, "undecided")])
@@ -152,13 +137,6 @@ def test_the_net_verdict_weighs_gain_against_cold_cost(judge: Judge) -> None:
     assert few.net_ratio == pytest.approx((500 + 10 * 5.015) / (30 + 10 * 10), rel=0.01)
 
 
-def test_another_field_can_be_the_contrast(judge: Judge) -> None:
-    blocks = [make_pair(block, 10.0, 12.0, benchmark=True) for block in range(2)]
-    pairs = [[replace(a, plan_cache_limit=None), replace(b, plan_cache_limit=1)] for a, b in blocks]
-    verdict = judge(pairs, field="plan_cache_limit", baseline="null", candidate="1")
-    assert (verdict.contrast, verdict.wall_verdict) == ("plan_cache_limit: null → 1", "hurts")
-
-
 def _write(store: Store, pair: list[RunRecord], cell_id: str = "cell-a") -> None:
     store.write(*(in_cell(record, cell_id) for record in pair))
 
@@ -176,16 +154,6 @@ def test_cells_that_cannot_have_an_effect_hide_none_of_the_others(store: Store) 
     found = {row.cell_id: row.wall_verdict for row in verdicts(store)}
     assert found.pop("cell-a") == "helps"
     assert set(found.values()) == {"no_effect"}
-
-
-def test_a_block_whose_code_was_edited_between_its_trials_is_split(store: Store) -> None:
-    for block in range(3):
-        baseline, candidate = make_pair(block, 10.0, 10.0, workload_hash="before")
-        store.write(baseline)
-        store.write(replace(candidate, workload_hash="before" if block else "after"))
-    found = verdicts(store)
-    assert sum(row.blocks for row in found) == 2
-    assert sum(row.split_blocks for row in found) == 1
 
 
 def test_no_verdict_mixes_turns_with_processes_one_after_another(store: Store) -> None:
@@ -288,30 +256,8 @@ def test_a_setting_that_cannot_matter_is_decided_whatever_its_blocks_met(ask: As
     assert [row["state"] for row in ask("decided", [])] == ["no_effect"]
 
 
-def test_a_headline_counts_what_is_decided_and_what_the_rest_looks_like(judge: Judge) -> None:
-    helped = judge(scattered([-2.0, -2.01, -2.02]))
-    open_ = replace(helped, blocks=2, wall_verdict="undecided", blocks_needed=1, block_s=90.0)
-    cells = [
-        helped,
-        replace(open_, cell_id="a", wall_verdict="so_far_faster"),
-        replace(open_, cell_id="b", blocks=1, blocks_needed=2),
-        replace(open_, cell_id="c"),
-        replace(helped, wall_verdict="inconclusive"),
-        replace(helped, wall_verdict="not_measured", wall_in_words="not measured: throttled"),
-    ]
-    assert headline(cells, 0.03) == (
-        "benchmark: false → true: 1 of 6 cells decided (helps in 1), 1 looks faster so far, none slower, "
-        "1 open, 1 with one block, 1 inconclusive, 1 not measured (throttled)."
-    )
-    assert (
-        third_blocks(cells) == "gives each open cell its third block (about 6 minutes of one GPU)"
-    )
-    assert headline([helped], 0.03) == "benchmark: false → true: 1 of 1 cell decided (helps in 1)."
-    assert third_blocks([helped, cells[4]]) is None
-
-
 def test_what_would_decide_the_nearest_cell_is_said(judge: Judge) -> None:
     verdict = judge(scattered([0.02, 0.10, 0.08, 0.12]))
-    (line,) = more_blocks([verdict, replace(verdict, blocks_needed=1)])
+    (line,) = more_blocks([verdict, changed(verdict, blocks_needed=1)])
     assert line == "About 1 more block would decide one of 2 open cells."
-    assert list(more_blocks([replace(verdict, blocks_needed=None)])) == []
+    assert list(more_blocks([changed(verdict, blocks_needed=None)])) == []

@@ -13,7 +13,6 @@ from scipy import stats
 
 from cudnn_sweep.analysis.asking import database as asking
 from cudnn_sweep.analysis.asking.database import LOCKED, Database, open_database
-from cudnn_sweep.analysis.asking.prelude import prelude_sql
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.store import Store
 
@@ -120,27 +119,6 @@ def test_a_question_that_lacks_memory_goes_on_in_a_folder_of_its_own_that_is_gon
     assert list(tmp_path.iterdir()) == []
 
 
-def test_folder_of_a_question_that_was_killed_is_removed_and_no_other(
-    kept_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(asking, "FEW_ROWS", NONE)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    killed, new = tmp_path / "sweep-query-killed00", tmp_path / "sweep-query-new00000"
-    theirs = tmp_path / "theirs"
-    for folder in (killed, new, theirs):
-        folder.mkdir()
-    (killed / "spilled").touch()
-    link = tmp_path / "sweep-query-link0000"
-    link.symlink_to(theirs)
-    with open_database(kept_store):
-        (used,) = {*tmp_path.iterdir()} - {killed, new, theirs, link}
-        for folder in (killed, used):
-            os.utime(folder, (0, 0))
-        with open_database(kept_store):
-            assert used.exists() and not killed.exists()
-    assert {*tmp_path.iterdir()} == {new, theirs, link}
-
-
 def test_where_no_folder_can_be_made_questions_are_answered_without(
     kept_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,17 +126,6 @@ def test_where_no_folder_can_be_made_questions_are_answered_without(
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
     with open_database(kept_store) as database:
         assert database.query("select count(*) as n from records").to_pylist() == [{"n": 15}]
-
-
-def test_records_have_the_same_columns_and_types_as_plain_duckdb_sees(kept_store: Store) -> None:
-    import duckdb
-
-    with open_database(kept_store) as database:
-        ours = database.query("select column_name, column_type from (describe records)")
-    with duckdb.connect() as connection:
-        connection.execute(prelude_sql(kept_store))
-        plain = connection.sql("select column_name, column_type from (describe records)")
-        assert ours.to_pylist() == plain.to_arrow_table().to_pylist()
 
 
 def _is_refused(database: Database, store: Store, sql: str, message: str) -> None:

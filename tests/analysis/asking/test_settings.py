@@ -17,7 +17,7 @@ from cudnn_sweep.analysis.asking.settings import (
     texts_in,
     usual_texts,
 )
-from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION, SettingValue
+from cudnn_sweep.analysis.storing.schema import SettingValue
 
 SCALARS = {
     pa.bool_(): st.booleans(),
@@ -86,9 +86,3 @@ def test_a_config_is_called_by_what_pytorch_has_otherwise() -> None:
     assert config_name(usual) == "benchmark=false"
     assert config_name(usual | {"enabled": "false"}) == "benchmark=false enabled=false"
     assert besides_usual(usual | {"twin": "1"}) == {"twin": "1"}
-
-
-def test_a_setting_is_no_newer_than_the_schema() -> None:
-    from cudnn_sweep.analysis.storing.schema import settings as marked
-
-    assert all(1 <= setting.since <= SCHEMA_VERSION for setting in marked().values())

@@ -9,13 +9,9 @@ from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.comparing.comparison import (
     Comparison,
     compare,
-    next_to_try,
-    read_candidates,
-    suggestion,
 )
-from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.store import Store
-from tests.analysis.conftest import make_record
+from tests.analysis.conftest import processes
 
 Compare = Callable[..., Comparison]
 
@@ -28,10 +24,7 @@ def sides(store: Store) -> Compare:
 
     def made(a: str, b: str, *groups: tuple[Iterable[float], dict[str, object]]) -> Comparison:
         for number, (times_ms, changes) in enumerate(groups):
-            for block, ms in enumerate(times_ms):
-                name = f"{number}-{block}"
-                columns = {"block": block, "steady_wall_ms": ms} | changes
-                store.write(make_record(trial_id=name, attempt_id=name, **columns))
+            store.write(*processes(str(number), times_ms, **changes))
         with open_database(store) as database:
             return compare(database, a, b, 0.03)
 
@@ -91,7 +84,6 @@ def test_device_time_has_a_verdict_of_its_own(sides: Compare) -> None:
     assert (row["verdict"], row["device_verdict"]) == ("equivalent", "hurts")
     assert row["device_ratio"] == pytest.approx(1.2)
     assert (found.counts(), found.counts("device_verdict")) == ({"equivalent": 1}, {"hurts": 1})
-    assert suggestion(found, []) is not None
 
 
 def test_device_times_from_two_sources_do_not_compare(sides: Compare) -> None:
@@ -148,82 +140,6 @@ def test_of_many_values_of_a_part_three_are_listed(sides: Compare) -> None:
     found = sides("monday", "tuesday", *clocks, ([10.0], TUESDAY))
     told = found.differences["max_sm_clock_mhz"]
     assert told == "max_sm_clock_mhz: 1000, 1001, 1002 and 2 more → 1980"
-
-
-def test_what_to_try_next_follows_from_what_got_slower(sides: Compare) -> None:
-    old = {"sweep_id": "monday", "torch": "2.9.0", "software_hash": "old"}
-    middle = {"sweep_id": "tuesday", "torch": "2.10.0", "software_hash": "middle"}
-    new = {"sweep_id": "wednesday"}
-    times = [10.0, 10.1, 9.9]
-    found = sides(
-        "2.9.0", "2.11.0", (times, old), (times, middle), ([1.2 * ms for ms in times], new)
-    )
-    line = suggestion(found, [])
-    assert line is not None and "try torch 2.10.0 next (its records are here)" in line
-    with_others = suggestion(found, ["2.9.1", "2.9.2", "2.10.1", "3.0"])
-    assert with_others is not None and with_others.endswith("2.9.1, 2.9.2, 2.10.0, 2.10.1.")
-
-
-Part = dict[str, str]
-GOOD = {"torch": "2.9.0", "cudnn": "91000", "driver": "570.1"}
-BAD = {"torch": "2.12.0", "cudnn": "91900", "driver": "580.2"}
-
-
-RELEASES = ["2.10.0.dev3", "2.10.0a1", "2.10.0b1", "2.10.0rc1", "2.10.0+cu130", "2.11"]
-MIDDLE = "the middle of 2.9.1, 2.10.0, 2.10.1."
-UNCHANGED = "driver 570.1 unchanged, to see which of them it is."
-NONE_BETWEEN = "no version between them is known"
-
-
-@pytest.mark.parametrize(
-    ("good", "bad", "known", "others", "told"),
-    [
-        (
-            GOOD,
-            GOOD | {"torch": "2.12.0"},
-            [GOOD | {"torch": "2.11.0", "driver": "580.2"}, GOOD, GOOD | {"torch": "2.12.0"}],
-            ["2.9.1", "2.10.0", "2.10.1", "2.8.0", "2.12.1"],
-            f"torch 2.9.0 → 2.12.0: try torch 2.10.0 next (not measured yet), {MIDDLE}",
-        ),
-        (
-            GOOD,
-            BAD,
-            [GOOD, BAD],
-            [],
-            f"torch, cudnn, driver differ. Try torch 2.12.0, cudnn 91900 with {UNCHANGED}",
-        ),
-        (
-            GOOD,
-            BAD,
-            [GOOD, GOOD | {"driver": "580.2"}, BAD],
-            [],
-            "records with torch 2.9.0, cudnn 91000, driver 580.2",
-        ),
-        (GOOD, GOOD | {"driver": "580.2"}, [GOOD], ["1.0"], NONE_BETWEEN),
-        (GOOD | {"driver": "none"}, GOOD, [GOOD], ["400.1"], NONE_BETWEEN),
-        (GOOD | {"torch": "2.11.0"}, GOOD | {"torch": "2.12.0"}, [], ["2.11"], NONE_BETWEEN),
-        (
-            GOOD,
-            GOOD | {"torch": "2.12.0"},
-            [],
-            RELEASES[::-1],
-            f"the middle of {', '.join(RELEASES)}.",
-        ),
-    ],
-)
-def test_next_to_try_is_between_the_two_with_the_rest_alike(
-    good: Part, bad: Part, known: list[Part], others: list[str], told: str
-) -> None:
-    line = next_to_try(good, bad, known, others)
-    assert line is not None
-    assert line == told if told.startswith("torch") else told in line
-
-
-def test_a_candidate_that_is_no_version_is_refused() -> None:
-    assert next_to_try(GOOD, GOOD, [GOOD], ["2.10.0"]) is None
-    assert read_candidates(" 2.10.0, 2.11.0a1,") == ["2.10.0", "2.11.0a1"]
-    with pytest.raises(QueryError, match="found 'newest', allowed are versions as 2.10.0"):
-        read_candidates("2.10.0,newest")
 
 
 @pytest.mark.parametrize("in_blocks", [True, False])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.nightly.confirm import (
+from cudnn_sweep.analysis.nightly.detect import (
     LOOKS,
     MOST_NIGHTS,
     confirm,
@@ -10,10 +10,8 @@ from cudnn_sweep.analysis.nightly.confirm import (
     confirm_words,
     judge_nights,
     smallest_step,
-    t_above,
-    t_quantile,
 )
-from cudnn_sweep.analysis.nightly.series import PEAK_MEMORY, STEADY_WALL
+from cudnn_sweep.analysis.nightly.series import PEAK_MEMORY, STEADY_WALL, t_above, t_quantile
 
 STEP = np.log(1.05)
 
@@ -136,7 +134,10 @@ def test_the_smallest_step_is_found_one_time_in_two(
     nights = noise * generator.standard_normal((1000, 30 + MOST_NIGHTS))
     before, since = nights[:, :30], nights[:, 30:]
     recent = [2.0] * 3  # those that are judged are no part of it
-    steps = [smallest_step([*2.0 * np.exp(each), *recent], STEADY_WALL) for each in before[:200]]
+    steps = [
+        smallest_step([*2.0 * np.exp(each), *recent], STEADY_WALL, (), is_pinned=False)
+        for each in before[:200]
+    ]
     step = float(np.median([each for each in steps if each is not None]))
     assert 4.5 * 0.35 * noise < np.log1p(step) < 4.5 * 0.4 * noise
     found = judge_nights(before, since + np.log1p(step), STEADY_WALL.min_effect).is_confirmed
@@ -144,5 +145,7 @@ def test_the_smallest_step_is_found_one_time_in_two(
 
 
 def test_a_quiet_series_could_show_the_least_effect() -> None:
-    assert smallest_step([1e9] * 10, PEAK_MEMORY) == PEAK_MEMORY.min_effect
-    assert smallest_step([1e9] * 4, PEAK_MEMORY) is None, "one night beside those that are judged"
+    assert smallest_step([1e9] * 10, PEAK_MEMORY, (), is_pinned=False) == PEAK_MEMORY.min_effect
+    assert smallest_step([1e9] * 4, PEAK_MEMORY, (), is_pinned=False) is None, (
+        "one night beside those that are judged"
+    )

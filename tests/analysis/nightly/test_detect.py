@@ -3,8 +3,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.nightly.confirm import MONTH, confirm_by_waiting
-from cudnn_sweep.analysis.nightly.detect import FEWEST_NIGHTS, compared_with, screen, screen_words
+from cudnn_sweep.analysis.nightly.detect import (
+    FEWEST_NIGHTS,
+    MONTH,
+    compared_with,
+    confirm_by_waiting,
+    screen,
+    screen_words,
+)
 from cudnn_sweep.analysis.nightly.series import (
     AMOUNTS,
     ENGINE,

@@ -8,11 +8,12 @@ from itertools import zip_longest
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.nightly.detect import screen_all
+from cudnn_sweep.analysis.nightly.candidates import Remeasured
 from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.memory import FindingState, remembered
 from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutcome
-from cudnn_sweep.analysis.nightly.settle import settle_all
+from cudnn_sweep.analysis.nightly.series import SeriesKey
+from cudnn_sweep.analysis.nightly.settle import compare_night
 from tests.made_up_night import history_of, key_of, made_up_night
 from tests.studies.parts.detection import ScreenedHistories, by_waiting
 from tests.studies.parts.realities import GROUP, REALITIES, real_histories
@@ -56,25 +57,14 @@ class Followed:
     def _compared(self, fresh: Value) -> NightOutcome:
         tonight = history(self.values, self.metric, self.pinned)
         before = self.outcomes[-1] if self.outcomes else None
+
+        def measure(_: object) -> tuple[dict[SeriesKey, Remeasured], History]:
+            self.values[-1] = self.values[-1] if fresh is None else fresh
+            return {}, history(self.values, self.metric, self.pinned)
+
+        blank = replace(made_up_night()[0], night="tonight", date=tonight.tonight.date)
         memory = remembered(before, self.accepted, tonight)
-        suspected = screened = screen_all(tonight, memory)
-        if fresh is not None and any(each.is_new for each in suspected.candidates):
-            self.values[-1] = fresh
-            tonight = history(self.values, self.metric, self.pinned)
-            screened = screen_all(tonight, memory)
-        findings = settle_all(suspected, screened, {}, tonight, lambda _: "again")
-        return replace(
-            made_up_night()[0],
-            night=tonight.tonight.sweep_id,
-            date=tonight.tonight.date,
-            nights=len(self.values),
-            fine_series=sum(each.could_show for each in screened.unchanged),
-            insufficient_series=sum(not each.is_judged for each in screened.series),
-            blunt_series=sum(not each.could_show for each in screened.unchanged),
-            findings=tuple(findings),
-            left_out=memory.after(findings, screened.series),
-            accepted=memory.accepted,
-        )
+        return compare_night(blank, tonight, memory, measure, lambda _: "again")[0]
 
     @property
     def known(self) -> list[FindingState]:
@@ -194,15 +184,6 @@ def test_an_acceptance_from_tonight_on_waits_for_nights_to_compare_with() -> Non
     assert followed.outcomes[-1].insufficient_series == 1
     followed.go_on(noisy(SLOW, 2))
     assert followed.outcomes[-1].fine_series == 1
-
-
-def test_an_alert_of_an_older_version_is_remembered() -> None:
-    """Its outcomes have no list of nights that are left out."""
-    followed = Followed()
-    followed.go_on([*noisy(GOOD, 14), *noisy(SLOW, 5)])
-    followed.outcomes[-1] = replace(followed.outcomes[-1], left_out=())
-    followed.go_on(noisy(SLOW, 30))
-    assert followed.alert.since == day(14)
 
 
 def test_a_cell_that_is_called_otherwise_keeps_its_alert() -> None:

@@ -5,23 +5,13 @@ from datetime import date, timedelta
 
 import pytest
 
-from cudnn_sweep.analysis.nightly.confirm import Confirmation, confirm, confirm_by_waiting
-from cudnn_sweep.analysis.nightly.detect import screen_all
+from cudnn_sweep.analysis.nightly.candidates import FreshTrials, Remeasured, screen_all
+from cudnn_sweep.analysis.nightly.detect import Confirmation, confirm, confirm_by_waiting
 from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.memory import Memory
 from cudnn_sweep.analysis.nightly.outcome import Finding
-from cudnn_sweep.analysis.nightly.series import (
-    STEADY_DEVICE,
-    STEADY_WALL,
-    Change,
-)
-from cudnn_sweep.analysis.nightly.settle import (
-    FreshTrials,
-    Remeasured,
-    settle,
-    settle_all,
-    wall_of,
-)
+from cudnn_sweep.analysis.nightly.series import STEADY_DEVICE, STEADY_WALL, Change
+from cudnn_sweep.analysis.nightly.settle import settle, settle_all
 from tests.made_up_night import history_of, key_of
 
 FIRST = date(2026, 11, 1)
@@ -56,77 +46,48 @@ def judged(
     return settle(found.candidates[0], fresh, nights, command="sweep launch")
 
 
+CODE = Change(part="workload", before="old", now="new")
+GPU = Change(part="gpu_uuid", before="GPU-a", now="GPU-b")
+HOST = Change(part="host", before="one", now="two")
+EDITED: list[str | None] = [*["old"] * 7, None, "new", "new"]  # one night does not know
+
+
 @pytest.mark.parametrize(
-    ("state", "cause"),
-    [("confirmed", "software"), ("refuted", "hardware"), ("undecided", "unknown")],
+    ("torch", "code", "machine", "fresh", "cause", "moved"),
+    [
+        (True, None, {}, None, "software", TORCH),
+        (False, None, {}, None, "hardware", ()),
+        (True, None, {}, pairs("confirmed"), "software", TORCH),
+        (True, None, {}, pairs("undecided"), "unknown", TORCH),
+        (True, None, {}, pairs("refuted"), "hardware", ()),
+        (True, None, {}, pairs("refuted", low=1.005), "unknown", TORCH),  # some of it
+        (False, EDITED, {}, None, "software", (CODE,)),
+        (True, EDITED, {}, None, "software", (*TORCH, CODE)),
+        (True, EDITED, {}, pairs("refuted"), "software", (CODE,)),
+        (False, ["old"] * 10, {}, None, "hardware", ()),
+        (False, [*["old"] * 8, None, None], {}, None, "unknown", ()),  # it failed to import
+        (False, None, {"gpu_uuid": "GPU-b"}, None, "hardware", (GPU,)),
+        (True, None, {"gpu_uuid": "GPU-b"}, None, "unknown", (*TORCH, GPU)),
+        (True, None, {"host": "two"}, None, "software", (*TORCH, HOST)),  # a new container
+        (False, None, {"cpu_model": "EPYC"}, None, "hardware", ()),  # older rows do not know it
+    ],
 )
-def test_pairs_of_two_softwares_name_the_cause(state: str, cause: str) -> None:
-    found = judged(history([*STEADY, *SLOWER], new_torch_at=8), fresh=pairs(state))
+def test_the_cause_is_what_pairs_or_the_night_that_shows_it_say(
+    torch: bool,
+    code: list[str | None] | None,
+    machine: dict[str, str],
+    fresh: Remeasured | None,
+    cause: str,
+    moved: tuple[Change, ...],
+) -> None:
+    nights = history([*STEADY[:7], None, *SLOWER], 8 if torch else None, code)
+    (series,) = nights.series
+    old: dict[str, str | None] = {"gpu_uuid": "GPU-a", "host": "one", "cpu_model": None}
+    parts = [old] * 7 + [{}] + [{**old, **machine}] * 2
+    points = [replace(one, **part) for one, part in zip(series.points, parts, strict=True)]  # type: ignore[arg-type]
+    found = judged(replace(nights, series=(replace(series, points=tuple(points)),)), fresh=fresh)
     assert found is not None
-    assert found.cause == cause
-    assert found.since == FIRST + timedelta(days=8)
-    assert (found.moved == TORCH) == (state != "refuted")
-
-
-def test_pairs_that_find_some_of_it_do_not_clear_the_software() -> None:
-    found = judged(history([*STEADY, *SLOWER], new_torch_at=8), fresh=pairs("refuted", low=1.005))
-    assert found is not None
-    assert (found.cause, found.moved) == ("unknown", TORCH)
-
-
-def test_another_gpu_is_named_and_beside_other_software_the_cause_is_unknown() -> None:
-    def moved(nights: History, **now: str) -> History:
-        """From the ninth night on; one before it was not measured."""
-        (series,) = nights.series
-        old: dict[str, str | None] = {"gpu_uuid": "GPU-a", "host": "one", "cpu_model": None}
-        parts: list[dict[str, str | None]] = [old] * 7 + [{}] + [{**old, **now}] * 2
-        points = [
-            replace(point, **named)  # type: ignore[arg-type]
-            for point, named in zip(series.points, parts, strict=True)
-        ]
-        return replace(nights, series=(replace(series, points=tuple(points)),))
-
-    nights = [*STEADY[:7], None, *SLOWER]
-    gpu = Change(part="gpu_uuid", before="GPU-a", now="GPU-b")
-    host = Change(part="host", before="one", now="two")
-    alone = judged(moved(history(nights), gpu_uuid="GPU-b"))
-    beside = judged(moved(history(nights, new_torch_at=8), gpu_uuid="GPU-b"))
-    container = judged(moved(history(nights, new_torch_at=8), host="two"))
-    known = judged(moved(history(nights), cpu_model="EPYC"))
-    assert alone and beside and container and known
-    assert (alone.cause, alone.moved) == ("hardware", (gpu,))
-    assert (beside.cause, beside.moved) == ("unknown", (*TORCH, gpu))
-    assert (container.cause, container.moved) == ("software", (*TORCH, host))
-    assert known.moved == (), "rows of an older schema do not know the processor"
-
-
-def test_without_pairs_what_moved_that_night_is_named() -> None:
-    with_change = judged(history([*STEADY, *SLOWER], new_torch_at=8))
-    without = judged(history([*STEADY, *SLOWER]))
-    assert with_change is not None and without is not None
-    assert (with_change.cause, with_change.moved) == ("software", TORCH)
-    assert (without.cause, without.moved) == ("hardware", ())
-
-
-def test_a_users_own_code_that_changed_is_named() -> None:
-    nights = [*STEADY, *SLOWER]
-    edited: list[str | None] = [*["old"] * 7, None, "new", "new"]  # one night does not know
-    code = (Change(part="workload", before="old", now="new"),)
-    alone = judged(history(nights, workloads=edited))
-    beside = judged(history(nights, 8, edited))
-    cleared = judged(history(nights, 8, edited), fresh=pairs("refuted"))
-    kept = judged(history(nights, workloads=["old"] * 10))
-    assert alone and beside and cleared and kept
-    assert (alone.cause, alone.moved) == ("software", code)
-    assert (beside.cause, beside.moved) == ("software", (*TORCH, *code))
-    assert (cleared.cause, cleared.moved) == ("software", code)
-    assert (kept.cause, kept.moved) == ("hardware", ())
-
-
-def test_code_that_failed_to_import_is_no_cause_that_is_known() -> None:
-    found = judged(history([*STEADY, *SLOWER], workloads=[*["old"] * 8, None, None]))
-    assert found is not None
-    assert (found.cause, found.moved) == ("unknown", ())
+    assert (found.cause, found.moved, found.since) == (cause, moved, FIRST + timedelta(days=8))
 
 
 def test_what_was_confirmed_stays_through_a_night_that_cannot_tell() -> None:
@@ -211,7 +172,7 @@ def settled(
 ) -> dict[str, Finding]:
     """By metric."""
     nights = history_of(DEVICE_KEY, device, FIRST)
-    other = history_of(wall_of(DEVICE_KEY), wall, FIRST)
+    other = history_of(DEVICE_KEY.of_wall, wall, FIRST)
     nights = replace(nights, series=nights.series + other.series)
     screened = screen_all(nights, Memory(findings=(earlier,) if earlier else ()))
     remeasured = {DEVICE_KEY: fresh} if fresh else {}

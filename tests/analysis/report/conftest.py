@@ -97,6 +97,22 @@ class Browser:
             )
             time.sleep(0.05)
 
+    def reading(self, file: Path) -> Iterator[Browser]:
+        """The file, open; nothing of it may complain or ask for anything, whatever a test does."""
+        self.open(file)
+        yield self
+        assert self.complaints == []
+        assert self.requests == [file.as_uri()]
+
+    def text(self, selector: str) -> str:
+        return str(self.evaluate(f"document.querySelector({selector!r})?.textContent"))
+
+    def count(self, selector: str) -> object:
+        return self.evaluate(f"document.querySelectorAll({selector!r}).length")
+
+    def click(self, selector: str) -> None:
+        self.evaluate(f"document.querySelector({selector!r}).click()")
+
     def press(self, key: str) -> None:
         for kind in ("keyDown", "keyUp"):
             code = {"Tab": 9, "Enter": 13}[key]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,16 +12,8 @@ import pytest
 
 from cudnn_sweep.analysis.asking.queries import part_names, query_names
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.report.pages.formats import (
-    LABEL,
-    RIGHT,
-    WIDTH,
-    as_html,
-    as_json,
-    as_markdown,
-    dots,
-)
-from cudnn_sweep.analysis.report.pages.page import Entry, Samples, Shown, find_page, pages, show
+from cudnn_sweep.analysis.report.pages.formats import as_html, as_json, as_markdown
+from cudnn_sweep.analysis.report.pages.page import Entry, Shown, find_page, pages, show
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.analysis.storing.stored import open_stored
@@ -114,20 +105,6 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     return show(find_page("claims"), open_stored([store.location]), ["results"], None)
 
 
-@pytest.mark.slow
-def test_claim_that_does_not_hold_shows_the_time_of_each_process(claims: Shown) -> None:
-    against, agreeing = sorted(
-        (entry for entry in claims.entries if entry.name == "claim 1"), key=lambda each: each.group
-    )
-    assert (against.group, agreeing.group) == ("do not hold", "hold")
-    (samples,) = against.samples
-    times = (10.0, 10.01, 10.02, 10.03)
-    assert samples.rows == (("benchmark false", times), ("benchmark true", times))
-    assert not agreeing.samples
-    dots = 8 * sum(len(entry.samples) for entry in claims.entries)
-    assert as_html(claims).count("<circle") == dots
-
-
 def test_json_has_the_rows_and_paragraphs(shown: Shown) -> None:
     told = json.loads(as_json(shown))
     assert told["counts"] == shown.counts()
@@ -165,9 +142,6 @@ def test_claims_page_reads_on_a_phone(
     browser.open(file, width=420, dark=dark, drawn="document.readyState === 'complete'")
     browser.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
     assert browser.evaluate("document.documentElement.scrollWidth") == 420
-    ends = "[...document.querySelectorAll('.dots svg')].map((each) => each.getBoundingClientRect().right)"
-    found = browser.evaluate(ends)
-    assert isinstance(found, list) and found and max(found) <= 420
     assert browser.complaints == []
     assert browser.requests == [file.as_uri()]
 
@@ -186,36 +160,3 @@ def test_the_advice_page_is_asked_about_another_job(store: Store) -> None:
     assert entry.group != "on", "the start is longer than 20 steps gain"
     with pytest.raises(QueryError, match="field_cases has no parameter 'steps'"):
         show(FIELD_CASES, open_stored([store.location]), ["results"], None, {"steps": 3})
-
-
-def places(*rows: tuple[float, ...], unit: str = "ms") -> list[float]:
-    """Of all dots, from 0 at the left end of the axis to 1 at its right."""
-    named = tuple((f"row {number}", row) for number, row in enumerate(rows))
-    drawn = dots(Samples(title="a cell", unit=unit, rows=named))
-    found = map(float, re.findall(r'<circle cx="([\d.]+)"', drawn))
-    return [(each - LABEL) / (WIDTH - LABEL - RIGHT) for each in found]
-
-
-def test_dots_fill_an_axis_of_values_that_differ() -> None:
-    assert places((10.0,), (15.0, 20.0)) == pytest.approx([0, 0.5, 1])
-
-
-def test_values_that_hardly_differ_stand_together() -> None:
-    first, last = places((10.0,), (10.1,))
-    assert 0.4 < first < last < 0.6
-    assert places((1.0, 1.0)) == pytest.approx([0.5, 0.5])
-
-
-def test_values_of_different_orders_have_a_logarithmic_axis() -> None:
-    assert places((1.0,), (10.0, 100.0)) == pytest.approx([0, 0.5, 1])
-    assert "logarithmic axis" in dots(Samples(title="t", unit="ms", rows=(("a", (1.0, 100.0)),)))
-
-
-def test_numbers_without_a_unit_are_not_spread() -> None:
-    assert places((1.0, 2.0, 3.0), unit="") == pytest.approx([0, 0.5, 1])
-
-
-def test_every_value_is_told_to_who_does_not_see_it_and_names_are_escaped() -> None:
-    drawn = dots(Samples(title="<b>", unit="ms", rows=(("<i>off", (1.5, 2.5)),)))
-    assert 'aria-label="&lt;i&gt;off: 1.5, 2.5"' in drawn
-    assert "<b>" not in drawn and "<i>" not in drawn

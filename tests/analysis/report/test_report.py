@@ -37,16 +37,15 @@ def add_cell(store: Store) -> AddCell:
     return _adding_to(store)
 
 
-@pytest.fixture
-def filled(store: Store, add_cell: AddCell) -> Store:
-    return _filled(store, add_cell)
-
-
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """What `filled` has, for tests that only read it."""
+    """A gain, a loss and no difference, under three regimes of one problem: for tests that only read it."""
     store = open_store(str(tmp_path_factory.mktemp("kept")))
-    return _filled(store, _adding_to(store))
+    add_cell = _adding_to(store)
+    add_cell("gain", 0.4, regime="fixed")
+    add_cell("loss", 1.2, regime="cycle")
+    add_cell("same", 1.0, regime="last_partial_batch")
+    return store
 
 
 def _adding_to(store: Store) -> AddCell:
@@ -58,14 +57,6 @@ def _adding_to(store: Store) -> AddCell:
             store.write(*(in_cell(record, cell) for record in pair))
 
     return add
-
-
-def _filled(store: Store, add_cell: AddCell) -> Store:
-    """A gain, a loss and no difference, under three regimes of one problem."""
-    add_cell("gain", 0.4, regime="fixed")
-    add_cell("loss", 1.2, regime="cycle")
-    add_cell("same", 1.0, regime="last_partial_batch")
-    return store
 
 
 def test_code_is_named_where_one_cell_ran_in_several_versions(
@@ -233,25 +224,3 @@ def _column(found: Payload, table: str, name: str) -> list[object]:
 
 def _report(store: Store, *options: str) -> Result:
     return invoke(["report", "--results", store.location, *options])
-
-
-def test_each_cell_and_config_of_two_sweeps_is_a_row_of_one_chart(store: Store) -> None:
-    """With benchmark on, tuesday takes 20% longer, with another torch."""
-    for sweep_id, ms, torch in (("monday", 5.0, "2.10.0"), ("tuesday", 6.0, "2.11.0")):
-        for block in range(3):
-            changes = {"sweep_id": sweep_id, "torch": torch, "software_hash": torch}
-            store.write(*make_pair(block, 10.0, ms, **changes))
-    told = json.loads(
-        _report(store, "--against", "monday", "--sweep-id", "tuesday", "--json").stdout
-    )
-    (contrast,) = told["contrasts"]
-    assert contrast["name"] == "sweep: monday → tuesday"
-    assert told["common"][0] == "sweep: monday → tuesday (torch: 2.10.0 → 2.11.0)"
-    assert (contrast["counts"]["hurts"], contrast["counts"]["equivalent"]) == (1, 1)
-    columns = told["tables"]["verdicts"]["columns"]
-    rows = [dict(zip(columns, row, strict=True)) for row in told["tables"]["verdicts"]["rows"]]
-    assert {row["label"].split()[-1]: round(row["ratio"], 3) for row in rows} == {
-        "benchmark=false": 1.0,
-        "benchmark=true": 1.2,
-    }
-    assert told["charts"] == ["effect"]

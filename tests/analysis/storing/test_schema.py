@@ -1,20 +1,38 @@
-import shutil
-from dataclasses import asdict
+"""What is stored reads back; rows of every schema version do, beside those of the present one."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from cudnn_sweep.analysis.answering.verdicts import verdicts
 from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.prelude import prelude_sql
+from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.analysis.storing.parquet import encode
 from cudnn_sweep.analysis.storing.schema import (
     SCHEMA_VERSION,
+    Axis,
+    Setting,
     arrow_schema,
+    axes,
+    settings,
     to_table,
 )
-from cudnn_sweep.analysis.storing.store import open_store
-from tests.analysis.conftest import make_record
+from cudnn_sweep.analysis.storing.store import Store
+from tests.analysis.conftest import make_pair, make_record
 
 DATA = Path(__file__).parents[1] / "data"  # each file there was written by write_fixture.py
+MARKS: dict[str, Axis | Setting] = {**axes(), **settings()}
+USUAL = {name: mark.usual for name, mark in MARKS.items() if mark.usual is not None}
+# As if they had come with a later version.
+LACKED = {*USUAL} - {"benchmark", "benchmark_limit"} | {"kernels"}
+SHOWN = f"select {', '.join(sorted(LACKED))} from records order by trial_id"
+DESCRIBED = "select column_name, column_type from (describe records)"
 
 
 def test_a_record_survives_being_stored() -> None:
@@ -26,22 +44,71 @@ def test_a_record_survives_being_stored() -> None:
     assert row == asdict(record)
 
 
-def test_a_file_of_every_schema_version_still_reads(tmp_path: Path) -> None:
-    for version in range(1, SCHEMA_VERSION + 1):
-        root = tmp_path / str(version)
-        (root / "sweep=night-1").mkdir(parents=True)
-        shutil.copy(DATA / f"schema-{version}.parquet", root / "sweep=night-1/part-1.parquet")
-        store = open_store(str(root))
-        assert store.sweeps()[0].recorded == 1
-        with open_database(store) as database:
-            table = database.query("select * from records")
-        assert table.column_names == [*arrow_schema().names, "config"]
-        assert table["schema_version"].to_pylist() == [version]
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION + 1))
+def test_a_row_of_every_schema_version_still_reads(store: Store, version: int) -> None:
+    stored = pq.read_table(DATA / f"schema-{version}.parquet")
+    store.write_part("night-1", stored)
+    assert store.sweeps()[0].recorded == 1
+    with open_database(store) as database:
+        (row,) = database.query("select * from records").to_pylist()
+    assert row.keys() == {*arrow_schema().names, "config"}
+    for name, value in {**USUAL, **stored.to_pylist()[0]}.items():
+        assert row[name] == value or (row[name], value) == ([], {}), name
 
 
 def test_the_present_layout_is_the_one_of_its_version() -> None:
     stored = pq.read_schema(DATA / f"schema-{SCHEMA_VERSION}.parquet")
-    assert stored.equals(arrow_schema()), (
-        "columns changed: raise SCHEMA_VERSION, then run `make docs`; where this version is in no "
-        f"release yet, delete its schema-{SCHEMA_VERSION}.parquet first"
-    )
+    assert stored.equals(arrow_schema()), "columns changed: raise SCHEMA_VERSION, run `make docs`"
+
+
+@pytest.mark.parametrize("layout", ["loose", "part"])
+def test_rows_of_a_newer_schema_are_refused(store: Store, layout: str) -> None:
+    newer = make_record(schema_version=SCHEMA_VERSION + 1)
+    if layout == "loose":
+        store.write(newer)
+    else:
+        store.write_part(newer.sweep_id, to_table([newer]))
+    wanted = f"has rows of schema {SCHEMA_VERSION + 1}; .* reads up to schema {SCHEMA_VERSION}: update it"
+    for read in (store.sweeps, store.torn_files, lambda: prelude_sql(store)):
+        with pytest.raises(StoreError, match=wanted):
+            read()
+
+
+@pytest.fixture(params=["loose", "part", "compacted together"])
+def mixed_store(request: pytest.FixtureRequest, store: Store) -> Store:
+    """Two blocks of older rows and two of the present schema, of one cell and environment."""
+    sweep_id, layout = "night-1", request.param
+    rows = list(_older_rows(sweep_id))
+    if layout == "part":
+        store.folder.write(f"sweep={sweep_id}/part-1.parquet", encode(pa.concat_tables(rows)))
+    else:
+        for number, row in enumerate(rows):
+            store.folder.write(f"sweep={sweep_id}/trials/old-{number}.parquet", encode(row))
+    new = sweep_id if layout == "compacted together" else f"{sweep_id}-later"
+    store.write(*(record for block in (2, 3) for record in make_pair(block, 10, 12, sweep_id=new)))
+    if layout == "compacted together":
+        store.compact(sweep_id)
+    return store
+
+
+def _older_rows(sweep_id: str) -> Iterator[pa.Table]:
+    for block in (0, 1):
+        for record in make_pair(block, 10.0, 12.0, sweep_id=sweep_id):
+            row = to_table([replace(record, trial_id=f"a {record.trial_id}")])
+            yield row.drop_columns(sorted(LACKED))
+
+
+def test_older_rows_have_the_usual_settings_and_axes_and_a_verdict_pools_both(
+    mixed_store: Store,
+) -> None:
+    (verdict,) = verdicts(mixed_store)
+    assert (verdict.blocks, verdict.wall_verdict) == (4, "hurts")
+    with open_database(mixed_store) as database, duckdb.connect() as connection:
+        rows = database.query(SHOWN).to_pylist()
+        assert [row["kernels"] is None for row in rows] == [True] * 4 + [False] * 4
+        lacked = USUAL.keys() & LACKED
+        assert all(row[name] in (USUAL[name], []) for row in rows for name in lacked)
+        connection.execute(prelude_sql(mixed_store))
+        for sql in (SHOWN, DESCRIBED):
+            plain = connection.sql(sql).to_arrow_table()
+            assert plain.to_pylist() == database.query(sql).to_pylist()

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import ray
 from ray._private.ray_constants import DEFAULT_DASHBOARD_AGENT_LISTEN_PORT
 
 from cudnn_sweep.cluster.errors import LocalRayError
-from cudnn_sweep.cluster.local.local_ray import MAX_PARENT_BYTES, LocalRay, local_ray, probe_ray
+from cudnn_sweep.cluster.local.local_ray import LocalRay, local_ray, probe_ray
 
 pytestmark = pytest.mark.measuring
 
@@ -115,11 +114,3 @@ def test_one_process_has_one_ray(ours: LocalRay) -> None:
     with pytest.raises(LocalRayError, match="connected to a Ray already"):
         probe_ray()
     assert ray.is_initialized()
-
-
-def test_scratch_is_used_where_sockets_fit_in_its_name(tmp_path: Path) -> None:
-    from cudnn_sweep.cluster.local.local_ray import _parent
-
-    assert _parent(Path("/scratch/me")) == Path("/scratch/me")
-    assert _parent(tmp_path / ("x" * 107)) != tmp_path / ("x" * 107)
-    assert len(str(_parent(None))) <= MAX_PARENT_BYTES

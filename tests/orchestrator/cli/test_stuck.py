@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.orchestrator.cli import standing_by
 from cudnn_sweep.orchestrator.cli import standing_by as stuck
 from cudnn_sweep.orchestrator.cli.standing_by import NO_ANSWER_S, SERVER, StuckBelow
 
@@ -20,7 +19,7 @@ class FakeProc:
         self.now = 0.0
         for pid, parent, command in (
             (ROOT, 1, "sweep\0launch"),
-            (RECORDER, ROOT, "ray::GroupRecorder"),
+            (RECORDER, ROOT, "ray::Recorder"),
             (FORK_SERVER, ROOT, f"python\0-m\0{SERVER}"),
             (TRIAL, FORK_SERVER, f"python\0-m\0{SERVER}"),
         ):
@@ -58,19 +57,18 @@ def _found(proc: FakeProc, below: StuckBelow) -> list[int]:
     return list(below.look())
 
 
-def test_what_is_stopped_for_the_whole_time_is_named(proc: FakeProc) -> None:
-    proc.is_in(RECORDER, STOPPED)
+@pytest.mark.parametrize(
+    ("state", "thread", "way"),
+    [(STOPPED, 0, "stopped by a signal"), (IN_KERNEL, 777, "stuck in the kernel")],
+)
+def test_what_does_not_run_for_the_whole_time_is_named_though_it_is_one_thread(
+    proc: FakeProc, state: str, thread: int, way: str
+) -> None:
+    proc.is_in(RECORDER, state, thread=thread)
     below = StuckBelow(ROOT)
     assert _found(proc, below) == [RECORDER]
-    assert below.look() == {RECORDER: "stopped by a signal"}
+    assert below.look() == {RECORDER: way}
     assert stuck.name_of(RECORDER) == f"the recorder (process {RECORDER} on {os.uname().nodename})"
-
-
-def test_one_thread_in_the_kernel_is_enough(proc: FakeProc) -> None:
-    proc.is_in(RECORDER, IN_KERNEL, thread=777)
-    below = StuckBelow(ROOT)
-    assert _found(proc, below) == [RECORDER]
-    assert below.look() == {RECORDER: "stuck in the kernel"}
 
 
 def test_what_ran_meanwhile_or_sleeps_is_left_alone(proc: FakeProc) -> None:
@@ -91,18 +89,13 @@ def test_a_trial_has_its_own_limit_and_counts_once_it_was_killed(proc: FakeProc)
     assert _found(proc, StuckBelow(ROOT)) == [TRIAL]
 
 
-def _watch(worker: int) -> standing_by._Watch:
-    below = StuckBelow(worker)
-    return standing_by._Watch(worker=worker, said=-1, lost=1, below=below)
-
-
 def test_what_cannot_be_ended_ends_the_launch(
     proc: FakeProc, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ended: list[int] = []
     monkeypatch.setattr(os, "kill", lambda pid, number: ended.append(pid))
     monkeypatch.setattr(os, "_exit", lambda code: ended.append(-code))
-    watch = _watch(ROOT)
+    watch = stuck._Watch(worker=ROOT, said=-1, lost=1, below=StuckBelow(ROOT))
     proc.is_in(RECORDER, IN_KERNEL)
     watch._look()
     assert ended == []

@@ -5,25 +5,22 @@ import re
 from collections import namedtuple
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from cudnn_sweep.cluster.errors import LocalRayError
+from cudnn_sweep.cluster.local import local_ray
+from cudnn_sweep.orchestrator.doctor import checks
 from cudnn_sweep.orchestrator.doctor import examine as self_test
-from cudnn_sweep.orchestrator.doctor import gpu_checks
-from cudnn_sweep.orchestrator.doctor.check import Check
+from cudnn_sweep.orchestrator.doctor.checks import Check, check_gpus, check_storage
 from cudnn_sweep.orchestrator.doctor.examine import (
-    THIS_MACHINE,
-    Comparison,
-    DoctorOptions,
-    Probes,
-    check_comparison,
+    check_pair,
     check_pairs,
     examine,
 )
-from cudnn_sweep.orchestrator.doctor.gpu_checks import check_gpus
-from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import Pinning
 from cudnn_sweep.orchestrator.locks import sweep_lock as locks
@@ -49,7 +46,7 @@ def without_gpu(machine: Survey) -> Survey:
 @pytest.fixture
 def with_gpu(machine: Survey, monkeypatch: pytest.MonkeyPatch) -> Survey:
     pinned = {"GPU-0": Pinning(cpus=frozenset({1, 2, 3, 65, 66, 67}), node=0)}
-    monkeypatch.setattr(gpu_checks, "pinning_of", lambda uuid, _: pinned.get(uuid))
+    monkeypatch.setattr(checks, "pinning_of", lambda uuid, _: pinned.get(uuid))
     where = replace(
         machine.environment,
         device="cuda",
@@ -126,23 +123,24 @@ def test_gpus_of_several_models_are_a_problem(with_gpu: Survey) -> None:
     assert next(check_gpus(mixed, "off")).state == "problem"
 
 
-def test_a_server_that_does_not_come_up_is_a_problem(tmp_path: Path) -> None:
-    def refuse() -> Survey:
-        raise ServerError("the fork server ended at its start, exit code 1")
-
-    options = DoctorOptions(results=str(tmp_path), self_test_s=0.0, quick=True)
-    found = states(list(examine(options, replace(THIS_MACHINE, survey=refuse))))
+def test_a_server_that_does_not_come_up_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = ServerError("the fork server ended at its start, exit code 1")
+    monkeypatch.setattr(self_test, "look_at_this_machine", Mock(side_effect=refusal))
+    found = states(list(examine(str(tmp_path), 0.0, quick=True)))
     assert found["torch"] == "problem"
     assert "CUDA" not in found and found["results"] == "ok"
 
 
-def test_ray_that_does_not_start_is_a_problem(tmp_path: Path, without_gpu: Survey) -> None:
-    def refuse() -> float:
-        raise LocalRayError("Ray does not start on this machine: no port")
-
-    probes = Probes(survey=lambda: without_gpu, ray=refuse, pairs=lambda *_: iter(()))
-    options = DoctorOptions(results=str(tmp_path), self_test_s=0.0)
-    found = {check.name: check for check in examine(options, probes)}
+def test_ray_that_does_not_start_is_a_problem(
+    tmp_path: Path, without_gpu: Survey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = LocalRayError("Ray does not start on this machine: no port")
+    monkeypatch.setattr(self_test, "look_at_this_machine", lambda: without_gpu)
+    monkeypatch.setattr(self_test, "check_pairs", lambda *_: iter(()))
+    monkeypatch.setattr(local_ray, "probe_ray", Mock(side_effect=refusal))
+    found = {check.name: check for check in examine(str(tmp_path), 0.0)}
     assert found["Ray"].state == "problem"
     assert "no port" in found["Ray"].found
 
@@ -176,8 +174,10 @@ def test_a_full_disk_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_the_self_test_speaks_plainly(
     compared: tuple[Any, ...], state: str, found: str, advice: str
 ) -> None:
-    names = ("pairs", "ratio", "low", "high", "verdict")
-    check = check_comparison(Comparison(clock="wall", **dict(zip(names, compared, strict=True))))
+    names = ("blocks", "ratio", "ratio_low", "ratio_high", "wall_statistical_verdict")
+    device = dict.fromkeys([f"device_{each}" for each in (*names[1:4], "statistical_verdict")])
+    verdict = SimpleNamespace(**dict(zip(names, compared, strict=True)), **device)
+    (check,) = check_pair(verdict)  # type: ignore[arg-type]  # of its fifty fields some
     assert (check.name, check.state) == ("self-test, wall", state)
     assert check.found.endswith(found)
     assert advice in check.advice

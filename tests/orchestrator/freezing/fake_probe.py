@@ -43,9 +43,6 @@ class FakeProbe:
                 numeric_notes=[],
                 behavior_notes=[],
                 workspace_bytes=0,
-                plans_built=1,
-                plans_timed=0,
-                timed_ms=None,
             )
             for engine in taken
         ]

@@ -20,24 +20,37 @@ def _texts(frozen: Frozen) -> list[str]:
     return [str(rule).removesuffix(f"@{VERSION}") for rule in frozen.rules]
 
 
-def test_what_stands_in_front_of_the_fastest_plan_is_banned() -> None:
-    probe = FakeProbe(
-        operations=[
-            {"ConvFwd_eng1": 3.0, "ConvFwd_eng2_k2=1": 2.0, "ConvFwd_eng3": 1.0},
-            {"ConvBwdData_eng1": 1.0, "ConvBwdData_eng2": 2.0},
-        ]
-    )
-    frozen = _found(probe)
-    assert _texts(frozen) == ["ConvFwd:1", "ConvFwd:2:k2=1"]
-    assert frozen.plans == ("ConvFwd_eng3", "ConvBwdData_eng1")
-    assert not frozen.cannot
+EQUAL = {"ConvFwd_eng1": 1.0, "ConvFwd_eng2": 1.0}
+SLOW_FIRST = {"ConvFwd_eng1": 3.0, "ConvFwd_eng2_k2=1": 2.0, "ConvFwd_eng3": 1.0}
+OTHERS = {"ConvBwdData_eng1": 1.0, "ConvBwdData_eng2": 2.0}
+FAST_FIRST = {"ConvFwd_eng1": 1.0, "ConvFwd_eng2": 5.0, "ConvFwd_eng3": 4.0}
+KNOBS = {"ConvFwd_eng5_k2=1": 2.0, "ConvFwd_eng5_k2=16": 1.0, "ConvFwd_eng0": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("operations", "hidden", "rules", "plans"),
+    [
+        ([EQUAL] * 3, {}, [], ["ConvFwd_eng1"] * 3),
+        (
+            [SLOW_FIRST, OTHERS],
+            {},
+            ["ConvFwd:1", "ConvFwd:2:k2=1"],
+            ["ConvFwd_eng3", "ConvBwdData_eng1"],
+        ),
+        # a process without a search takes another plan than a search lists first
+        ([FAST_FIRST], {0: "ConvFwd_eng2"}, ["ConvFwd:2"], ["ConvFwd_eng1"]),
+        # `k2=1` also bans `k2=16`, as the frontend looks for the text
+        ([KNOBS], {}, [], ["ConvFwd_eng5_k2=1"]),
+    ],
+)
+def test_what_stands_in_front_of_the_fastest_plan_is_banned(
+    operations: list[dict[str, float]], hidden: dict[int, str], rules: list[str], plans: list[str]
+) -> None:
+    frozen = _found(FakeProbe(operations=operations, hidden=hidden))
+    assert _texts(frozen) == rules
+    assert list(frozen.plans) == plans
+    assert frozen.cannot == (("ConvFwd 1",) if KNOBS in operations else ())
     assert all(rule.end == VERSION + 1 for rule in frozen.rules), "for this version alone"
-
-
-def test_nothing_is_banned_where_the_first_plans_are_the_fastest() -> None:
-    frozen = _found(FakeProbe(operations=[{"ConvFwd_eng1": 1.0, "ConvFwd_eng2": 1.0}] * 3))
-    assert frozen.rules == ()
-    assert frozen.operations == 3
 
 
 @pytest.mark.parametrize(("gain", "kept"), [(5.0, "ConvFwd_eng2"), (0.1, "ConvFwd_eng1")])
@@ -65,23 +78,6 @@ def test_whole_steps_decide_where_searches_do_not_know_how_often_a_layer_comes()
     assert len(probe.timed) >= 6, "sets of rules take turns"
     again = FakeProbe(operations=operations, repeats=[10, 1])
     assert _found(again).plans == ("ConvFwd_eng2", "ConvFwd_eng2")
-
-
-def test_a_knob_that_is_in_another_is_seen_as_a_conflict() -> None:
-    """`k2=1` also bans `k2=16`, as the frontend looks for the text."""
-    probe = FakeProbe(
-        operations=[{"ConvFwd_eng5_k2=1": 2.0, "ConvFwd_eng5_k2=16": 1.0, "ConvFwd_eng0": 3.0}]
-    )
-    frozen = _found(probe)
-    assert frozen.rules == ()
-    assert frozen.cannot == ("ConvFwd 1",)
-
-
-def test_a_process_that_takes_another_plan_than_the_search_lists_first_is_believed() -> None:
-    operations = [{"ConvFwd_eng1": 1.0, "ConvFwd_eng2": 5.0, "ConvFwd_eng3": 4.0}]
-    frozen = _found(FakeProbe(operations=operations, hidden={0: "ConvFwd_eng2"}))
-    assert frozen.plans == ("ConvFwd_eng1",)
-    assert _texts(frozen) == ["ConvFwd:2"]
 
 
 def test_the_best_plans_are_timed_again_alone() -> None:

@@ -31,6 +31,7 @@ from cudnn_sweep.orchestrator.nightly.fake.machine import (
 from cudnn_sweep.orchestrator.running.run_sweep import Planned
 from cudnn_sweep.orchestrator.showing.advice_text import advice_lines
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
+from tests.analysis.conftest import changed
 from tests.orchestrator.freezing.fake_probe import VERSION, FakeProbe
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -127,10 +128,10 @@ def test_a_choice_that_is_not_decided_yet_says_what_is_known_so_far() -> None:
     found = answered_of(_options(freeze="batch_norm.json"), store, sweep_id, None)
     assert found.advice is not None
     assert found.kept is not None
-    frozen = replace(found.kept.advice, advice=UNDECIDED, step_ratio=0.944, minutes_needed=0.67)
+    frozen = changed(found.kept.advice, advice=UNDECIDED, step_ratio=0.944, minutes_needed=0.67)
     undecided = replace(
         found,
-        advice=replace(found.advice, advice=UNDECIDED),
+        advice=changed(found.advice, advice=UNDECIDED),
         kept=replace(found.kept, advice=frozen),
     )
     assert advice_lines(undecided)[0] == (

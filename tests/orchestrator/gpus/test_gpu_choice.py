@@ -125,7 +125,7 @@ def ask(tmp_path: Path) -> Callable[..., JobRequest]:
 
 def test_cluster_is_told_of_the_shard_and_the_models(ask: Callable[..., JobRequest]) -> None:
     request = ask(sweep_id="shared", shard="2/3")
-    assert request.sweep.options.selection.shard == Shard(number=2, of=3)
+    assert request.sweep.options.own_shard == Shard(number=2, of=3)
     assert request.sweep.suite.gpus.share == 0.5
     assert "--sweep-id shared --shard 2/3" in request.sweep.options.command()
     said: list[str] = []
@@ -140,18 +140,16 @@ def test_cluster_is_told_of_the_shard_and_the_models(ask: Callable[..., JobReque
 def test_sweeps_side_by_side_are_shown_as_one(plan_of: MakePlan) -> None:
     plan = plan_of("noop", replicates=2)
     sweeps = MergedSweeps()
-    began_at = datetime.now(UTC)
-    for number, sweep_id in enumerate(("one", "other")):
+    for gpu, sweep_id in enumerate(("one", "other")):
         sweeps.start(Started(sweep_id=sweep_id, reason="new", plan=plan, contrasts=()))
-        state = SlotState(position=number, attempt=1, began_at=began_at)
-        progress = Progress(statuses={"ok": 2}, slots={f"GPU-{number}": state})
+        state = SlotState(trial_id=f"of {sweep_id}", began_at=datetime.now(UTC))
+        progress = Progress(statuses={"ok": 2}, slots={f"GPU-{gpu}": state})
         sweeps.note(sweep_id, progress)
-    shown = {trial.position: trial for trial in sweeps.plan().trials}
-    assert len(shown) == 2 * len(plan.trials)
+    assert len(sweeps.plan().trials) == 2 * len(plan.trials)
     found = sweeps.progress()
     assert found.statuses == {"ok": 4}
-    running = {slot: shown[state.position].trial_id for slot, state in found.slots.items()}
-    assert running == {"GPU-0": plan.trials[0].trial_id, "GPU-1": plan.trials[1].trial_id}
+    running = {slot: state.trial_id for slot, state in found.slots.items()}
+    assert running == {"GPU-0": "of one", "GPU-1": "of other"}
     sweeps.start(Started(sweep_id="one", reason="repeats", plan=plan, contrasts=()))
     assert sweeps.progress().statuses == {"ok": 2}
 

@@ -1,7 +1,9 @@
-"""`sweep advise` on a made-up GPU: when it stops, what it says, and that the store says it again."""
+"""`sweep advise` and `sweep try` on a made-up GPU: when they stop, what they say, and that the store says it again."""
 
 import io
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +20,7 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.advising import advise, try_step
 from cudnn_sweep.orchestrator.launching.one_step import plan_step, suite_of
-from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
+from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, StepOptions
 from cudnn_sweep.orchestrator.nightly.fake.machine import (
     FakeEffect,
     FakeMachine,
@@ -27,6 +29,7 @@ from cudnn_sweep.orchestrator.nightly.fake.machine import (
 )
 from cudnn_sweep.orchestrator.running.run_sweep import RunSession
 from cudnn_sweep.workloads.hardware.environment import Environment
+from tests.orchestrator.typed import invoke
 
 TODAY = date(2026, 1, 1)
 DECIDED, UNDECIDED, FAILED = 0, 5, 4
@@ -53,11 +56,18 @@ def _options(**changes: Any) -> AdviseOptions:
     return AdviseOptions(**usual | changes)
 
 
-def _said(options: AdviseOptions, machine: FakeMachine) -> tuple[int, str]:
-    out = Console(file=io.StringIO(), width=80, markup=False)
-    code = advise(options, Console(file=io.StringIO(), width=80), machine, out)
-    assert isinstance(out.file, io.StringIO)
-    return code, out.file.getvalue()
+def _said(
+    options: AdviseOptions, machine: FakeMachine, do: Any = advise, width: int = 80
+) -> tuple[int, str]:
+    out = io.StringIO()
+    shown = Console(file=out, width=width, markup=False)
+    return do(options, Console(file=io.StringIO()), machine, shown), out.getvalue()
+
+
+def _tried(machine: FakeMachine, results: Path, *, json: bool = False) -> tuple[int, str]:
+    step = StepOptions(workload="batch_norm", results=str(results))
+    options = AdviseOptions.to_try(step, "json" if json else "text")
+    return _said(options, machine, try_step, width=300)
 
 
 @pytest.mark.parametrize(("state", "blocks"), [("container", 1), ("warm", 2)])
@@ -183,6 +193,7 @@ def test_the_json_keeps_its_keys(decided: Decided) -> None:
         "limit",
         "alternatives",
         "kernels",
+        "ranks",
         "step_times_ms",
         "messages",
         "again",
@@ -337,3 +348,26 @@ def test_limits_count_from_the_commands_start(
         planned = plan_step(step, suite, machine.look(suite), suite_name="try", minutes=3)
         assert planned.chosen.measure.timeout_s == timeout_s
         assert planned.request.budget_minutes == pytest.approx(budget_s / 60, abs=0.2)
+
+
+def test_try_decides_by_five_blocks_and_its_answer_can_be_asked_again(tmp_path: Path) -> None:
+    code, text = _tried(_machine(_faster(0.3)), tmp_path, json=True)
+    told = json.loads(text)
+    assert (code, told["advice"]) == (DECIDED, "on")
+    assert len(told["step_times_ms"]) == 11, "five blocks and a twin"
+    assert shlex.split(told["again"])[:2] == ["sweep", "advise"]
+
+
+def test_what_a_failed_try_or_advice_names_next_shows_the_failures(tmp_path: Path) -> None:
+    machine = _machine(FakeEffect(status="crash"))
+    asked = _options(results=str(tmp_path / "others"))
+    for exit_code, text in (
+        _tried(machine, tmp_path / "my results"),
+        _said(asked, machine, width=300),
+    ):
+        assert exit_code == FAILED
+        assert "does not run here" in text
+        (command,) = re.findall(r"^Next: sweep (.*)$", text, re.MULTILINE)
+        ran = invoke(shlex.split(command))
+        assert ran.exit_code == 0, ran.output
+        assert "crash" in ran.stdout

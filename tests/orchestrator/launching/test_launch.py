@@ -212,13 +212,3 @@ def processes_of(here: Path) -> list[str]:
         if where == str(here):
             found.append(command.replace(b"\0", b" ").decode())
     return found
-
-
-@pytest.mark.slow
-def test_dry_run_tries_a_process_of_each_cell(tmp_path: Path, faulty: str) -> None:
-    write(tmp_path, f"{faulty}:fine", f"{faulty}:raises", f"{faulty}:is_never_built", replicates=3)
-    tried = sweep("launch", "--dry-run", "--try", here=tmp_path)
-    assert tried.returncode == CELL_FAILED, tried.stderr
-    assert "error in 1 of 3 cells: ValueError: the user's step is wrong" in tried.stdout
-    assert "error in 1 of 3 cells: ValueError: the user's build is wrong" in tried.stdout
-    assert not (tmp_path / "results").exists()

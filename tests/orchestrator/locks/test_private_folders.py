@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.orchestrator.doctor.storage_checks import check_storage
+from cudnn_sweep.orchestrator.doctor.checks import check_storage
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SweepBusyError
 from cudnn_sweep.orchestrator.locks import sweep_lock as locks
 from cudnn_sweep.orchestrator.locks.private_folder import (

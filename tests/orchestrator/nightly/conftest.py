@@ -12,7 +12,6 @@ import pytest
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
-from cudnn_sweep.analysis.nightly.reports import as_json, junit, markdown, report
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.night import run_night
@@ -35,7 +34,6 @@ cells:
     "script.yaml": "trial_s: 10.0",
 }
 RunNight = Callable[..., int]
-PLAIN = [as_json.REPORT, junit.REPORT, markdown.REPORT]
 CRASH = "effects: [{where: {problem: tutorials/rgb224}, from: 2026-11-02, status: crash}]"
 
 
@@ -43,16 +41,11 @@ def options_of(day: int, **options: Any) -> NightOptions:
     return NightOptions(file=Path("cluster.yaml"), night=date(2026, 11, day), **options)
 
 
-def play_night(
-    day: int = 1, console: Console | None = None, pages: bool = False, **options: Any
-) -> int:
-    """Its exit code. `pages`: with those for a browser, which take half of the time."""
+def play_night(day: int = 1, console: Console | None = None, **options: Any) -> int:
+    """Its exit code."""
     chosen: dict[str, Any] = {"file": Path("cluster.yaml"), "fake": Path("script.yaml")}
     asked = NightOptions(**(chosen | {"night": date(2026, 11, day)} | options))
-    with pytest.MonkeyPatch.context() as patch:
-        if not pages:
-            patch.setattr(report, "night_reports", lambda: PLAIN)
-        return run_night(asked, {}, console or Console(quiet=True))
+    return run_night(asked, {}, console or Console(quiet=True))
 
 
 def outcome(here: Path, day: int = 1) -> NightOutcome:

@@ -20,8 +20,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly import night as news_room
 from cudnn_sweep.orchestrator.nightly.diary import accept_change
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine, FakeScript
-from cudnn_sweep.orchestrator.nightly.night import WhereToLook, news_of
-from cudnn_sweep.orchestrator.nightly.webhook import News
+from cudnn_sweep.orchestrator.nightly.news import News, WhereToLook, news_of
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.schedule.schedule import check
@@ -130,7 +129,7 @@ def test_what_had_no_turn_when_the_time_was_up_is_not_confirmed(
 ) -> None:
     lost = "{where: {problem: tutorials/rgb224}, from: 2026-11-02, lost: true}"
     (here / "script.yaml").write_text(f"noise: {{night: 0.001, process: 0.001}}\neffects: [{lost}]")
-    monkeypatch.setattr("cudnn_sweep.orchestrator.nightly.compare.TIME_SHARE", 0.0)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.nightly.request.TIME_SHARE", 0.0)
     for day, state in ((1, []), (2, ["waiting"]), (3, ["waiting"]), (4, ["confirmed"])):
         play(day)
         assert [each.state for each in outcome(here, day).findings] == state
@@ -148,7 +147,7 @@ def test_an_accepted_change_is_no_alert_any_more_and_every_report_says_why(
     assert [each.key for each in outcome(here, 3).alerts] == [other.key]
     accept_change(options, other.key.cell_id, "2026-11-02", "as the other")
     printed = io.StringIO()
-    assert play(4, Console(file=printed, width=300), pages=True) == 0, "too few nights, no alert"
+    assert play(4, Console(file=printed, width=300)) == 0, "too few nights, no alert"
     assert {each.reason for each in outcome(here, 4).accepted} == {"never <worked>", "as the other"}
     assert "as the other" in printed.getvalue()
     folder = here / "results" / "nightly" / "lab" / "reports" / "latest"
@@ -200,9 +199,7 @@ def test_what_a_loop_hides_that_waits_for_the_cpu_is_told_with_both_clocks(
     assert [play(day, Console(file=printed, width=300)) for day in range(1, 11)][-1] == 1
     alerts = outcome(here, 10).alerts
     assert {(each.key.metric, each.blocks > 0) for each in alerts} == {("steady_device", True)}
-    told = (
-        r"GPU work 12% more \(1\d–1\d%\); the loop waits for the CPU: wall \d% (more|less) \(.*\)"
-    )
+    told = r"GPU work 1\d\.\d% more \(95% interval .*\); the loop waits for the CPU: wall \S*% (more|less) \(.*\)"
     assert re.search(told, printed.getvalue())
 
 

@@ -1,5 +1,6 @@
 """The plan is a value: the same for the same content, in blocks, with A/A pairs; its shards are parts that clusters agree on."""
 
+import asyncio
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -147,8 +148,8 @@ def test_recorders_of_two_shards_share_a_sweep_and_compact_it_at_once(
     def run(shard: Shard) -> None:
         recorder, own = Recorder(str(tmp_path)), replace(session, shard=shard)
         for trial in shard.part(plan).trials:
-            assert recorder.record(record_of(own, trial))
-        recorder.finish("shared", [])
+            assert asyncio.run(recorder.record(record_of(own, trial)))
+        asyncio.run(recorder.finish("shared", []))
 
     with ThreadPoolExecutor() as pool:
         for done in [pool.submit(run, read_shard(text)) for text in ("1/2", "2/2")]:

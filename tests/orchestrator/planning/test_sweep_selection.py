@@ -11,11 +11,11 @@ from cudnn_sweep.analysis.answering.verdicts import verdicts
 from cudnn_sweep.analysis.storing.progress import MOST_REPEATS, blocks_of
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.plan import Plan, Shard, Trial, narrow, read_shard
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow, read_shard
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.sweep_selection import (
     SweepChoice,
-    SweepSelection,
     choose_sweep,
 )
 from cudnn_sweep.orchestrator.process.protocol import Status
@@ -39,11 +39,12 @@ def put(record_of: RecordOf) -> Put:
         count: int,
         *,
         sweep_id: str = "earlier",
-        shard: Shard | None = None,
+        shard: str | None = None,
         **how: Any,
     ) -> None:
-        session = replace(session_of(plan, sweep_id, Path("/nowhere")), shard=shard)
-        for trial in (shard.part(plan) if shard else plan).trials[:count]:
+        options = LaunchOptions(shard=shard)
+        session = replace(session_of(plan, sweep_id, Path("/nowhere")), shard=options.own_shard)
+        for trial in options.part(plan).trials[:count]:
             store.write(record_of(session, trial, **how))
 
     return put_first
@@ -52,7 +53,7 @@ def put(record_of: RecordOf) -> Put:
 def choose(
     store: Store, plan: Plan, chosen: Plan | None = None, **selection: object
 ) -> SweepChoice:
-    return choose_sweep(store, plan, chosen or plan, HERE, SweepSelection(**selection))  # type: ignore[arg-type]
+    return choose_sweep(store, plan, chosen or plan, HERE, LaunchOptions(**selection))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -140,30 +141,27 @@ def test_sweep_that_cannot_be_resumed_is_named(store: Store, plan: Plan, put: Pu
 def test_any_shard_opens_the_sweep_and_each_runs_its_own(
     store: Store, plan: Plan, put: Put
 ) -> None:
-    third, first = (
-        choose(store, plan, sweep_id="shared", shard=read_shard(text)) for text in ("3/3", "1/3")
-    )
+    third, first = (choose(store, plan, sweep_id="shared", shard=text) for text in ("3/3", "1/3"))
     assert not third.resumed and third.sweep_id == "shared"
     assert (third.plan_hash, third.plan_trials) == (plan.plan_hash, len(plan.trials))
     assert third.todo == third.own
     assert f"shard 3/3 runs {len(third.own.trials)} of the plan's 7" in third.reason
 
-    put(store, plan, len(plan.trials), sweep_id="shared", shard=third.shard)
-    again = choose(store, plan, sweep_id="shared", shard=third.shard)
+    put(store, plan, len(plan.trials), sweep_id="shared", shard="3/3")
+    again = choose(store, plan, sweep_id="shared", shard="3/3")
     assert again.resumed and not again.todo.trials
     assert again.is_complete(store.stored_trials("shared").values())
-    beside = choose(store, plan, sweep_id="shared", shard=first.shard)
+    beside = choose(store, plan, sweep_id="shared", shard="1/3")
     assert beside.resumed and beside.todo == first.own
     assert not beside.is_complete(store.stored_trials("shared").values())
-    put(store, plan, 1, sweep_id="shared", shard=first.shard)
-    resumed = choose(store, plan, sweep_id="shared", shard=first.shard)
+    put(store, plan, 1, sweep_id="shared", shard="1/3")
+    resumed = choose(store, plan, sweep_id="shared", shard="1/3")
     assert resumed.todo.trials == first.own.trials[1:]
     assert third.lock_name != first.lock_name
 
 
 def test_what_no_shard_has_run_is_run_without_one(store: Store, plan: Plan, put: Put) -> None:
-    shard = read_shard("1/2")
-    put(store, plan, len(plan.trials), sweep_id="shared", shard=shard)
+    put(store, plan, len(plan.trials), sweep_id="shared", shard="1/2")
     assert not choose(store, plan).resumed
     assert "shared is unfinished, but runs in shards: --sweep-id" in choose(store, plan).reason
     rest = choose(store, plan, sweep_id="shared")
@@ -172,15 +170,15 @@ def test_what_no_shard_has_run_is_run_without_one(store: Store, plan: Plan, put:
 
 
 def test_shard_that_does_not_fit_its_sweep_is_refused(store: Store, plan: Plan, put: Put) -> None:
-    put(store, plan, 1, sweep_id="shared", shard=read_shard("1/2"))
+    put(store, plan, 1, sweep_id="shared", shard="1/2")
     with pytest.raises(SpecError, match="--shard 1/3: shared is split into 2 shards"):
-        choose(store, plan, sweep_id="shared", shard=read_shard("1/3"))
+        choose(store, plan, sweep_id="shared", shard="1/3")
     with pytest.raises(SpecError, match="--sweep-id shared: that sweep has another plan"):
         part = narrow(plan, [("benchmark", "true")])
-        choose(store, plan, part, sweep_id="shared", shard=read_shard("1/2"))
+        choose(store, plan, part, sweep_id="shared", shard="1/2")
     with pytest.raises(SpecError, match="--sweep-id shared: it ran on other hardware"):
         elsewhere = replace(HERE, gpu_memory_bytes=1)
-        choose_sweep(store, plan, plan, elsewhere, SweepSelection(sweep_id="shared"))
+        choose_sweep(store, plan, plan, elsewhere, LaunchOptions(sweep_id="shared"))
 
 
 Begin: TypeAlias = "Callable[..., Launch]"
@@ -189,7 +187,7 @@ Begin: TypeAlias = "Callable[..., Launch]"
 @pytest.fixture
 def launch(store: Store, plan: Plan, environment: Environment, record_of: RecordOf) -> Begin:
     def begin(chosen: Plan | None = None, **selection: Any) -> "Launch":
-        choice = choose_sweep(store, plan, chosen or plan, environment, SweepSelection(**selection))
+        choice = choose_sweep(store, plan, chosen or plan, environment, LaunchOptions(**selection))
         return Launch(store, plan, choice, record_of)
 
     return begin
@@ -311,7 +309,7 @@ def test_part_of_a_block_is_never_repeated_alone(plan: Plan, launch: Begin) -> N
 
 
 def test_shard_repeats_its_own_blocks(plan: Plan, launch: Begin) -> None:
-    mine, other = (launch(sweep_id="shared", shard=read_shard(text)) for text in ("1/2", "2/2"))
+    mine, other = (launch(sweep_id="shared", shard=text) for text in ("1/2", "2/2"))
     split(mine, plan, mine.choice.own.trials[0].block)
     assert mine.repeats().trials
     assert not other.repeats().trials

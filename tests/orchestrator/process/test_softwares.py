@@ -9,10 +9,11 @@ import pytest
 from cudnn_sweep.analysis.storing.progress import blocks_of
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import ServerError, SpecError
-from cudnn_sweep.orchestrator.nightly.compare import Suspect, confirmation_plan
+from cudnn_sweep.orchestrator.nightly.request import Suspect, confirmation_plan
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepSelection, choose_sweep
+from cudnn_sweep.orchestrator.planning.sweep_selection import choose_sweep
 from cudnn_sweep.orchestrator.process import client
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import REQUEST, Request, SurveyJob
@@ -50,7 +51,7 @@ def test_a_sweep_of_two_softwares_is_gone_on_with_by_the_same_two_and_splits_no_
     there, plan, selection = (
         replace(environment, version="0.0.1"),
         session.plan,
-        SweepSelection(sweep_id="half"),
+        LaunchOptions(sweep_id="half"),
     )
     whole = replace(session, sweep_id="half")
     for trial in plan.trials[:2]:

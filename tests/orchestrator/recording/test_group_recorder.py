@@ -16,7 +16,7 @@ from cudnn_sweep.analysis.storing.folder import LocalFolder
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.recording.recorder import GroupRecorder
+from cudnn_sweep.orchestrator.recording.recorder import Recorder
 from tests.makers import MakePlan, RecordOf
 
 SWEEP_ID = "together"
@@ -58,9 +58,9 @@ def records(tmp_path: Path, plan_of: MakePlan, record_of: RecordOf) -> list[RunR
 @asynccontextmanager
 async def first_under_way(
     disk: Disk, records: list[RunRecord]
-) -> AsyncIterator[tuple[GroupRecorder, list[asyncio.Task[bool]]]]:
+) -> AsyncIterator[tuple[Recorder, list[asyncio.Task[bool]]]]:
     """The first of the records is being written, the others have come; then writes go on."""
-    recorder = GroupRecorder(disk.location)
+    recorder = Recorder(disk.location)
     answers = [asyncio.create_task(recorder.record(records[0]))]
     while not disk.begun:
         await asyncio.sleep(0.001)
@@ -74,7 +74,7 @@ async def first_under_way(
 
 def rows_of_files(location: str) -> list[int]:
     store = open_store(location)
-    return sorted(parquet.rows(store.folder, path) for path in store.files())
+    return sorted(parquet.read(store.folder, path).num_rows for path in store.files())
 
 
 def test_those_that_come_during_a_write_are_one_file_and_each_is_told_once_it_is_durable(
@@ -82,7 +82,7 @@ def test_those_that_come_during_a_write_are_one_file_and_each_is_told_once_it_is
 ) -> None:
     async def run() -> None:
         async with first_under_way(disk, records) as (recorder, answers):
-            assert recorder.begin("another", 9, "slot-9") == 1, "others are answered meanwhile"
+            assert recorder.begin("another", "slot-9") == 1, "others are answered meanwhile"
             assert recorder.progress().recorded == 0
         assert [answer.result() for answer in answers] == [True] * 5
         assert rows_of_files(disk.location) == [1, 4]
@@ -124,7 +124,7 @@ def test_a_write_that_fails_holds_all_its_records_until_the_end(
         assert [answer.result() for answer in answers] == [False] * 5
         progress = recorder.progress()
         assert (progress.stopped, progress.held, progress.recorded) == ("no room", 5, 0)
-        assert recorder.begin("another", 9, "slot-9") is None
+        assert recorder.begin("another", "slot-9") is None
         assert rows_of_files(disk.location) == []
         disk.is_full = False
         finished = await recorder.finish(SWEEP_ID, [])

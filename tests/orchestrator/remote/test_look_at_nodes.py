@@ -1,6 +1,5 @@
 """What nodes say of themselves, on a Ray and a clock made up."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +14,7 @@ NOW_S = 1_000_000.0
 
 
 @dataclass
-class Cluster(nodes.RayCluster):
+class Cluster:
     """Its nodes, and after how many seconds each answers; their clocks are so much ahead."""
 
     machine: Survey
@@ -35,14 +34,11 @@ class Cluster(nodes.RayCluster):
             for name in self.answers_s
         ]
 
-    def ask(self, node_id: str, question: Callable[..., object], *asked: object) -> str:
-        return node_id
-
-    def wait(self, asked: list[str], timeout_s: float) -> tuple[list[str], list[str]]:
+    def wait(self, asked: list[str], timeout: float) -> tuple[list[str], list[str]]:
         first = min(asked, key=lambda name: self.answers_s[name])
         waits_s = max(0.0, self.answers_s[first] - self.elapsed_s)
-        self.elapsed_s += min(waits_s, timeout_s)
-        came = [first] if waits_s <= timeout_s else []
+        self.elapsed_s += min(waits_s, timeout)
+        came = [first] if waits_s <= timeout else []
         return came, [name for name in asked if name not in came]
 
     def get(self, name: str) -> NodeReport:
@@ -54,15 +50,20 @@ class Cluster(nodes.RayCluster):
 
 
 @pytest.fixture
-def cluster(environment: Environment) -> Cluster:
+def cluster(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """What is asked of Ray is asked of this one."""
     machine = Survey(environment=environment, gpus=["H200"], gpu_uuids=["a"], workloads={})
-    return Cluster(machine=machine, answers_s={})
+    made = Cluster(machine=machine, answers_s={})
+    monkeypatch.setattr(nodes, "ray", made)
+    monkeypatch.setattr(nodes, "time", made.clock_s)
+    monkeypatch.setattr(nodes, "_ask", lambda node_id, *_: node_id)
+    return made
 
 
 def test_a_node_that_answers_late_puts_no_other_ones_clock_behind(cluster: Cluster) -> None:
     cluster.answers_s = {"slow": 60.0, "quick": 1.0, "ahead": 2.0}
     cluster.ahead_s = {"ahead": 30.0}
-    fit, unfit = nodes.look_at_nodes([], needs_cuda=False, cluster=cluster)
+    fit, unfit = nodes.look_at_nodes([], needs_cuda=False)
     assert [node.node_id for node in fit] == ["slow", "quick"]
     assert [(each.address, each.reason) for each in unfit] == [
         ("ahead (10.0.0.1)", "its clock is 30 s ahead")
@@ -71,7 +72,7 @@ def test_a_node_that_answers_late_puts_no_other_ones_clock_behind(cluster: Clust
 
 def test_nodes_that_do_not_answer_are_waited_for_together(cluster: Cluster) -> None:
     cluster.answers_s = {"dead": 1e9, "dead too": 1e9, "quick": 1.0}
-    fit, unfit = nodes.look_at_nodes([], needs_cuda=False, cluster=cluster)
+    fit, unfit = nodes.look_at_nodes([], needs_cuda=False)
     assert [node.node_id for node in fit] == ["quick"]
     assert {each.reason for each in unfit} == {"no answer within 180 s"}
     assert cluster.elapsed_s == nodes.ANSWER_S

@@ -9,10 +9,15 @@ import pytest
 
 from cudnn_sweep.orchestrator.errors import ReproError
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.reproducing.reproduced import Reproduced, of_case, of_trial
-from cudnn_sweep.orchestrator.reproducing.script import MOST_LINES, issue, script
+from cudnn_sweep.orchestrator.reproducing.script import (
+    MOST_LINES,
+    Reproduced,
+    of_case,
+    of_trial,
+    script,
+)
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.field_case import Side, find_field_case, load_field_cases
+from cudnn_sweep.workloads.cells.field_case import Side, load_field_cases
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import ConvProblem
 from tests.makers import MakePlan, RecordOf
@@ -201,11 +206,3 @@ def test_trial_that_torch_alone_cannot_reproduce_is_refused(
 ) -> None:
     with pytest.raises(ReproError, match=why):
         of_trial(row_of(**axes))
-
-
-def test_body_of_a_case_names_its_address_its_claim_and_what_was_assumed() -> None:
-    text = issue(of_case(find_field_case("N004")), {"torch": "2.11", "GPU": None})
-    assert "Reported: https://forums.developer.nvidia.com/" in text
-    assert "(assumed: float32 with TF32" in text
-    assert "| torch | 2.11 |" in text
-    assert "GPU" not in text.partition("```python")[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -14,17 +13,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cudnn_sweep.orchestrator.errors import ScheduleError
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine, FakeScript
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.schedule import schedule
-from cudnn_sweep.orchestrator.schedule.entry import (
+from cudnn_sweep.orchestrator.schedule.schedule import (
+    CRON,
     Entry,
     absolute,
     key_of,
+    next_time_of,
     parse_time,
 )
-from cudnn_sweep.orchestrator.schedule.schedule import CRON, Scheduled, next_time_of
 from tests.orchestrator.typed import invoke
 
 if TYPE_CHECKING:
@@ -32,10 +32,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def no_survey(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that tells of this machine takes seconds."""
+def no_survey(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that surveys this machine takes seconds."""
     look = FakeMachine(script=FakeScript(), night=date(2026, 11, 1)).look
     monkeypatch.setattr(ThisMachine, "look", lambda self, suite: look(suite))
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
 
 
 OTHERS = "MAILTO=me\r\n# mine: 30 2 * * *\n\n0 5 * * * backup \\%d \udce9\x0b # cudnn-sweeper"
@@ -43,9 +45,7 @@ ODD = 'it\'s 100% "o d d" $HOME \\% \\'
 
 
 def entry_of(file: Path, at: str = "02:30", program: str = "/opt/sweep") -> Entry:
-    return Entry(
-        launch_file=file, program=(program,), at=parse_time(at), log=file.with_suffix(".log")
-    )
+    return Entry(launch_file=file, program=(program,), at=parse_time(at))
 
 
 def test_time_reads() -> None:
@@ -84,7 +84,7 @@ def test_units_pass_systemds_own_check(tmp_path: Path, need: Need) -> None:
     program.chmod(0o755)
 
     def verify(entry: Entry) -> subprocess.CompletedProcess[str]:
-        for path, text in entry.units(tmp_path).items():
+        for path, text in entry.units().items():
             (tmp_path / path.name).write_text(text)
         return subprocess.run(
             ["systemd-analyze", "--user", "verify", *sorted(tmp_path.glob("cudnn-sweep-*"))],
@@ -114,20 +114,17 @@ def test_timer_goes_where_no_manager_answers(
         (folder / "timers.target.wants" / unit).symlink_to(folder / unit)
     (tmp_path / "env").symlink_to(which("env") or "")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (found,) = schedule.find(mine)
     assert found.next_time == "unknown: no systemd user manager answers"
     assert schedule.remove(mine) == ["systemd user timer"]
     assert not schedule.find(mine) and not schedule.remove(mine)
     assert all(key_of(other) in path.name for path in folder.rglob("cudnn-sweep-*"))
     assert len(list(folder.rglob("cudnn-sweep-*"))) == 3
-    with pytest.raises(ScheduleError, match="no command `systemctl`; crontab: .* `crontab`"):
+    with pytest.raises(SpecError, match="no command `systemctl`; crontab: .* `crontab`"):
         schedule.choose(None)
 
 
 def test_dry_run_prints_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / "home"))
     file = tmp_path / "my cluster.yaml"
     file.write_text("metadata: {sweep: {nightly: {suite: quick}}}")
     words = ["schedule", "install", str(file), "--at", "02:30", "--dry-run"]
@@ -165,7 +162,6 @@ def fake_crontab(folder: Path, complaint: str, monkeypatch: pytest.MonkeyPatch) 
     command.write_text(FAKE_CRONTAB.format(kept=kept, complaint=complaint))
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
     return kept
 
 
@@ -194,15 +190,6 @@ def test_crontab_that_cannot_be_read_is_not_overwritten(
         schedule.install(entry, CRON)
         assert kept.read_text() == f"{entry.line}\n"
         return
-    with pytest.raises(ScheduleError, match="`crontab -l`: disk error"):
+    with pytest.raises(SpecError, match="`crontab -l`: disk error"):
         schedule.install(entry, CRON)
     assert not kept.exists()
-
-
-def test_what_is_scheduled_is_told_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = Scheduled(by="cron", next_time="2026-11-23 02:30", text="30 2 * * * sweep nightly")
-    monkeypatch.setattr(schedule, "find", lambda file: [entry])
-    told = invoke(["schedule", "show", str(tmp_path / "lab.yaml"), "--json"])
-    found = json.loads(told.stdout)
-    assert found["file"] == str(tmp_path / "lab.yaml")
-    assert [Scheduled(**each) for each in found["schedules"]] == [entry]

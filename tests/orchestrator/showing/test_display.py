@@ -19,7 +19,7 @@ def test_live_display_shows_slots_outcomes_and_why_it_stopped(plan: Plan) -> Non
     console = Console(record=True, width=120)
     progress = Progress(
         statuses={"ok": 2, "timeout": 1},
-        slots={"GPU-1": SlotState(position=4, attempt=1, began_at=datetime.now(UTC))},
+        slots={"GPU-1": SlotState(trial_id=plan.trials[4].trial_id, began_at=datetime.now(UTC))},
         stopped="No space left on device",
     )
     live = LiveDisplay(plan)
@@ -78,7 +78,7 @@ def test_time_to_go_has_a_lower_bound_and_ends_with_the_limit(
     clock, fixed = Seconds(monkeypatch), plan_of("noop", replicates=10)
     trials = tuple(trial for trial in fixed.trials if not trial.twin)
     read = display.Clock(replace(fixed, trials=trials, looks=(3, 10)), limit_s).read
-    read(Progress(slots={"GPU-1": SlotState(position=0, attempt=1, began_at=datetime.now(UTC))}))
+    read(Progress(slots={"GPU-1": SlotState(trial_id="t", began_at=datetime.now(UTC))}))
     clock.gone = float(recorded)
     said = read(Progress(statuses={"ok": recorded}))
     assert said == f"0:{recorded:02} elapsed" + (f", {to_go}" if to_go else "")

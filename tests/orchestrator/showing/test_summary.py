@@ -17,7 +17,6 @@ from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of
 from cudnn_sweep.orchestrator.planning.sweep_selection import (
     SweepChoice,
-    SweepSelection,
     choose_sweep,
 )
 from cudnn_sweep.orchestrator.process.protocol import Status
@@ -27,6 +26,7 @@ from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary, slo
 from cudnn_sweep.orchestrator.showing.verdict_table import ratio_text, verdict_table
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
+from tests.analysis.conftest import changed
 from tests.makers import MakePlan, RecordOf
 
 
@@ -47,7 +47,7 @@ class Night:
             self.store.write(replace(record, **columns))
 
     def choice(self) -> SweepChoice:
-        selection = SweepSelection(sweep_id="night")
+        selection = LaunchOptions(sweep_id="night")
         return choose_sweep(self.store, self.plan, self.plan, self._environment, selection)
 
     def summary(self) -> Summary:
@@ -85,8 +85,8 @@ def test_summary_says_which_blocks_no_verdict_rests_on(night: Night) -> None:
     said = "\n".join(summary.counted())
     for told in (
         "Split over GPUs or launches: 1 of 3 blocks (33.3%); 0 of them were repeated as a whole.",
-        "1 blocks that were split over GPUs or interrupted, 0 on a throttled or shared",
-        "1 that lack a trial.",
+        "1 block split over GPUs or launches, and left out.",
+        "1 block left out because one of the two trials failed or is missing.",
     ):
         assert told in said
 
@@ -175,10 +175,9 @@ def test_two_gpus_that_differ_are_both_named_and_none_is_blamed(
 ) -> None:
     copy, product = slow_lines(tmp_path, plan_of("noop", replicates=7), record_of, [3600, 4000])
     assert copy.startswith(
-        "The 2 NVIDIA H200 differ by 10.0% in copy, from 3,600 GB/s (GPU-0 on node-0) to 4,000 GB/s "
-        "(GPU-1 on node-1); with so few GPUs it is unclear which one is at fault: "
+        "NVIDIA H200s differ in copy (GB/s: GPU-0 on node-0 3,600, GPU-1 on node-1 4,000), too few to tell"
     )
-    assert "differ by 10.0% in matmul tf32, from 450 TFLOP/s" in product
+    assert "differ in matmul tf32 (TFLOP/s: GPU-0 on node-0 450" in product
 
 
 REFERENCE = Path(__file__).parents[3] / "analysis/reference"
@@ -202,7 +201,7 @@ def test_a_cell_of_a_network_takes_two_lines_and_its_name_is_its_alone(sweep_id:
 
 
 def test_an_interval_that_says_nothing_is_told_in_words() -> None:
-    verdict = replace(verdicts(open_store(str(REFERENCE)), "networks-lengths")[0], ratio=7.019)
-    assert ratio_text(replace(verdict, ratio_low=6.5, ratio_high=7.6)) == "7.019 (6.500–7.600)"
-    vast = replace(verdict, ratio_low=0.0, ratio_high=1.9e19)
+    verdict = changed(verdicts(open_store(str(REFERENCE)), "networks-lengths")[0], ratio=7.019)
+    assert ratio_text(changed(verdict, ratio_low=6.5, ratio_high=7.6)) == "7.019 (6.500–7.600)"
+    vast = changed(verdict, ratio_low=0.0, ratio_high=1.9e19)
     assert ratio_text(vast).endswith(" (too few blocks)")

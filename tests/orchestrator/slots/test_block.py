@@ -228,7 +228,8 @@ def test_trials_run_where_their_slot_is_pinned(
     there = Pinning(cpus=frozenset({last}), node=0)
     monkeypatch.setattr(slot, "pinning_of", lambda gpu_uuid, gpus: there)
     plan = plan_of("noop")
-    record = slot.ForkedSlot.open(session_of(plan, "pinned", tmp_path), "0").run(plan.trials[0], 1)
+    pinned = slot.ForkedSlot.open(session_of(plan, "pinned", tmp_path), "0")
+    (record,) = pinned.measure(plan.trials[:1], lambda _: 1)
     assert (record.pinned_cpus, record.numa_node) == (str(last), 0)
     assert (record.cpu_cores, record.threads) == (1, 1)
 
@@ -260,7 +261,8 @@ def test_what_torch_reads_at_its_import_has_a_fork_server_of_its_own(
     opened = slot.ForkedSlot.open(session, "0")
     assert started == [{}, {name: "1"}]
     (trial,) = (each for each in session.plan.trials if each.config == configs[1] and not each.twin)
-    assert opened.run(trial, 1).environment == configs[1].environment
+    (record,) = opened.measure([trial], lambda _: 1)
+    assert record.environment == configs[1].environment
 
 
 def test_a_fork_server_has_the_variables_that_it_is_given() -> None:

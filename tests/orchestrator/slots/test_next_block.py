@@ -15,7 +15,7 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of, standings
 from cudnn_sweep.orchestrator.slots import tune_host
-from cudnn_sweep.orchestrator.slots.next_block import FIRST_BLOCKS, InOrder, UntilDecided, asking_of
+from cudnn_sweep.orchestrator.slots.next_block import queue_of
 from cudnn_sweep.orchestrator.slots.tune_host import BlockSearcher
 from tests.makers import MakePlan, RecordOf
 
@@ -52,12 +52,15 @@ class Launch:
             begun[trial.cell.cell_id] = max(begun.get(trial.cell.cell_id, 0), trial.replicate + 1)
         todo = session.plan.without({trial.trial_id for trial in recorded})
         self.session = replace(session, plan=todo, begun=begun)
-        self.asking = asking_of(self.session, lambda: standings(self.store, self.session))
-        assert isinstance(self.asking, UntilDecided)
+        self.asking = queue_of(self.session, lambda: standings(self.store, self.session))
 
     def place(self, block: int) -> int:
         """Of its cell among the cell_ids."""
         return self._places[self._blocks[block][0].cell.cell_id]
+
+    def number(self, block: int) -> int:
+        """Of its block among the cell's."""
+        return self._blocks[block][0].replicate
 
     def record(self, *blocks: int) -> None:
         self.store.write(*(record for block in blocks for record in self._records(block)))
@@ -156,13 +159,8 @@ def test_a_cell_stops_where_its_verdict_holds_beside_all_cells_of_the_plan(
         record_of,
         lambda place, number: (clear if place else [*tried, *clear])[min(number, 2)],
     )
-    running: list[int] = []
-    for asked in (FIRST_BLOCKS, LOOKS[0]):
-        running += launch.take_all()
-        ends = [b for b in running if launch.place(b) == 0 or asked <= others]
-        launch.done(*ends)
-        running = [block for block in running if block not in ends]
-    assert bool(running) == (others < LOOKS[0])
+    running = launch.take_all()
+    launch.done(*(b for b in running if launch.place(b) == 0 or launch.number(b) < others))
     assert {launch.place(block) for block in launch.take_all()} == ({0} if goes_on else set())
     found = {row.cell_id: row.state for row in contrast_states(launch.store, of_cells=CELLS)}
     assert found[min(session.plan.cell_ids())] == ("open" if goes_on else "hurts")
@@ -180,13 +178,13 @@ def made_up(seed: int) -> LogRatio:
 def test_a_resumed_launch_asks_in_one_order_and_for_no_more_than_an_uninterrupted_one(
     session: Session, record_of: RecordOf, tmp_path: Path
 ) -> None:
-    whole = Launch(session, tmp_path / "whole", record_of, made_up(1)).run()
-    first = Launch(session, tmp_path / "first", record_of, made_up(1)).run(len(whole) // 2)
+    whole = Launch(session, tmp_path / "whole", record_of, made_up(2)).run()
+    first = Launch(session, tmp_path / "first", record_of, made_up(2)).run(len(whole) // 2)
     assert first == whole[: len(first)], "the same results ask for the same blocks"
     assert len(whole) < CELLS * LOOKS[-1], "some cells are decided early"
     assert whole != sorted(whole), "nor is it the plan's order"
     rest, again = (
-        Launch(session, tmp_path / name, record_of, made_up(1), earlier=first).run()
+        Launch(session, tmp_path / name, record_of, made_up(2), earlier=first).run()
         for name in ("rest", "again")
     )
     assert rest == again
@@ -229,7 +227,7 @@ def test_with_a_limit_a_fixed_number_of_blocks_comes_cell_by_cell_too(
     fixed = session_of(plan, "fixed", tmp_path)
     orders = []
     for by_cell in (False, True):
-        asking, asked = asking_of(replace(fixed, cell_by_cell=by_cell), dict), []
+        asking, asked = queue_of(replace(fixed, cell_by_cell=by_cell), dict), []
         while (block := asking.take()) is not None:
             asked.append(block)
         orders.append(asked)
@@ -244,12 +242,16 @@ def test_with_a_limit_a_fixed_number_of_blocks_comes_cell_by_cell_too(
 
 @pytest.mark.parametrize(("limit_s", "blocks"), [(-5.0, 1), (25.0, 2), (30.0, 3), (None, 5)])
 def test_no_block_begins_that_would_end_past_the_limit_but_for_the_first(
-    plan_of: MakePlan, monkeypatch: pytest.MonkeyPatch, limit_s: float | None, blocks: int
+    plan_of: MakePlan,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    limit_s: float | None,
+    blocks: int,
 ) -> None:
     """Each takes 10 s, as the one before it did."""
-    gone_s = 0.0
+    gone_s, session = 0.0, session_of(plan_of("noop", replicates=5), "limited", tmp_path)
     monkeypatch.setattr(tune_host, "monotonic", lambda: gone_s)
-    searcher = BlockSearcher(InOrder(plan_of("noop", replicates=5)), 1, limit_s)
+    searcher = BlockSearcher(queue_of(session, dict), 1, limit_s)
     ran = 0
     while searcher.suggest(f"trial {ran}") != BlockSearcher.FINISHED:
         assert searcher.suggest("another") is None, "one slot"

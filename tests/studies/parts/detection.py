@@ -7,25 +7,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.confirm import (
+from cudnn_sweep.analysis.nightly.detect import (
+    FEWEST_NIGHTS,
     LOOKS,
     MONTH,
     MOST_NIGHTS,
-    WAITING_Z,
-    judge_nights,
-    judge_pairs,
-)
-from cudnn_sweep.analysis.nightly.detect import (
-    FEWEST_NIGHTS,
     NO_CANDIDATE,
+    WAITING_Z,
     can_tell,
     compared_with,
     first_shown,
-    last_measured,
+    judge_nights,
+    judge_pairs,
     mended,
 )
-from cudnn_sweep.analysis.nightly.memory import FINE_NIGHTS, FindingState, settled, stays
-from cudnn_sweep.analysis.nightly.series import STEADY_WALL, Array, Mask, Places
+from cudnn_sweep.analysis.nightly.memory import FindingState, settled, stays
+from cudnn_sweep.analysis.nightly.series import (
+    FINE_NIGHTS,
+    STEADY_WALL,
+    Array,
+    Mask,
+    Places,
+    last_measured,
+)
 from tests.studies.parts.simulated_nights import Histories, NightNoise
 
 MIN_EFFECT = STEADY_WALL.min_effect

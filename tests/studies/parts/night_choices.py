@@ -10,16 +10,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.confirm import (
+from cudnn_sweep.analysis.nightly.detect import (
+    FEWEST_NIGHTS,
     LOOKS,
     MONTH,
+    NO_CANDIDATE,
     WRONGLY_REFUTED,
     confirm,
     judge_pairs,
-    t_quantile,
 )
-from cudnn_sweep.analysis.nightly.detect import FEWEST_NIGHTS, NO_CANDIDATE
-from cudnn_sweep.analysis.nightly.series import Array, Mask, Places
+from cudnn_sweep.analysis.nightly.series import Array, Mask, Places, t_quantile
 from tests.studies.parts.detection import MIN_EFFECT, Alerts, by_waiting, screened
 from tests.studies.parts.simulated_nights import (
     FIRST_CHANGE,

@@ -154,7 +154,7 @@ def _looking(host: "Host", folder: Path, looks: list[Usage]) -> Iterator[None]:
 
 def _look(recorded: int, folder: Path) -> Usage:
     ids = set(processes_of(folder))
-    (recorder,) = [pid for pid in ids if _command(pid).startswith("ray::GroupRecorder")]
+    (recorder,) = [pid for pid in ids if _command(pid).startswith("ray::Recorder")]
     return Usage(
         recorded=recorded,
         driver_mb=_memory_mb(os.getpid()),

@@ -4,28 +4,13 @@ from typing import Any
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.expand import WorkloadFacts, configs_of_cells, expand_cells
+from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells
 from cudnn_sweep.workloads.cells.suite import CellAxes, ProblemSpec, SuiteSpec
 from cudnn_sweep.workloads.find_regime import regime_types
+from cudnn_sweep.workloads.survey import workload_facts
+from tests.workloads.made_up_cells import MODEL
 
-FACTS = {
-    "conv": WorkloadFacts(
-        directions=("forward_backward", "forward"),
-        varies=("batch", "space"),
-        input_shape=None,
-        recomputes=True,
-    ),
-    "mnist": WorkloadFacts(
-        directions=("training",), varies=("batch",), input_shape=(100, 1, 28, 28)
-    ),
-    "my.nets:Net": WorkloadFacts(
-        directions=("training", "inference"),
-        varies=("batch", "space"),
-        input_shape=None,
-        recomputes=True,
-        is_model=True,
-    ),
-}
+FACTS = workload_facts(["conv", "mnist"]) | {"my.nets:Net": MODEL}
 OWN = {"stem": {"input": "4x3x32x32", "out_channels": 8, "kernel": 3, "padding": 1}}
 
 

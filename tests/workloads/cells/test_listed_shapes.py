@@ -8,16 +8,13 @@ import pytest
 
 from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from tests.conftest import ROOT
+from tests.workloads.made_up_cells import MODEL
 
 NET = "net.py:Net"
-FACTS = {
-    NET: WorkloadFacts(
-        directions=("training",), varies=("batch", "space"), input_shape=None, is_model=True
-    )
-}
+FACTS = {NET: MODEL}
 TABLE = "batch,height,width,count\n8,64,96,30\n8,96,64,10\n4,64,96,1\n"
 
 

@@ -139,13 +139,13 @@ def test_nvml_is_asked_about_the_gpu_that_cuda_shows(show: Show) -> None:
     show("cc", name=A100, visible="2")
     assert seen_gpus() == [(A100, "GPU-cc")]
     assert NvmlMonitor(NvmlGpu(gpu_uuid(0))).read().sm_clock_mhz == CLOCKS_MHZ["GPU-cc"]
-    gpu = read_gpu()
+    gpu = SimpleNamespace(**read_gpu())
     assert (gpu.mig_profile, gpu.max_sm_clock_mhz, gpu.power_limit_w) == (None, 1410, 400)
 
 
 def test_what_a_slice_shares_with_its_neighbours_is_unknown_of_it(show: Show) -> None:
     show("a2", visible="MIG-a2")
-    gpu = read_gpu()
+    gpu = SimpleNamespace(**read_gpu())
     assert (gpu.gpu, gpu.gpu_uuid, gpu.mig_profile) == (SLICE, "MIG-a2", "3g.20gb")
     assert (gpu.max_sm_clock_mhz, gpu.power_limit_w, gpu.driver) == (None, None, "580.1")
     monitor = NvmlMonitor(NvmlGpu("MIG-a2"), [OURS])
@@ -167,6 +167,6 @@ def test_without_nvml_the_name_tells_a_slice(show: Show, monkeypatch: pytest.Mon
     monkeypatch.setattr(pynvml, "nvmlInit", fail)
     show("a2", visible="MIG-a2")
     assert seen_gpus() == [(SLICE, "MIG-a2")]
-    assert read_gpu().mig_profile == "3g.20gb"
+    assert read_gpu()["mig_profile"] == "3g.20gb"
     show("cc", name=A100)
     assert gpu_uuid(0) == "GPU-cc"

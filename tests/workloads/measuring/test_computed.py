@@ -13,13 +13,10 @@ from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape, find_problem
 from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, workload
 from tests.workloads.made_up_cells import plain_setting
+from tests.workloads.made_up_models import ERRORS
 
 PROBLEM = find_problem("tutorials/rgb224")
 SMALL = (2, 3, 12, 12)
-
-# Relative L2: some units in the last place, which add up through a net's layers.
-ERRORS = {"float32": 1e-5, "bfloat16": 0.1, "float16": 0.02}
-
 
 NOT_ON_A_CPU = {("lstm", "amp_fp16")}  # oneDNN refuses it, in a user's own code, too
 SELECT = ("max_pool", "relu")  # they round nothing

@@ -222,21 +222,3 @@ def test_module_made_already() -> None:
 def read(file: Path) -> Trace:
     """What is traced of the model that this file names."""
     return trace(file.read_text(), (2, 3, 4, 4))
-
-
-@pytest.mark.slow
-def test_network_of_monai() -> None:
-    found = trace(
-        "monai.networks.nets:UNet",
-        (1, 1, 16, 16, 16),
-        spatial_dims=3,
-        in_channels=1,
-        out_channels=2,
-        channels=[4, 8],
-        strides=[2],
-    )
-    down, bottom, up = found.convolutions
-    assert (down.input_shape, down.weight_shape) == ((1, 1, 16, 16, 16), (4, 1, 3, 3, 3))
-    assert (bottom.input_shape, bottom.weight_shape) == ((1, 4, 8, 8, 8), (8, 4, 3, 3, 3))
-    assert (up.input_shape, up.transposed, up.out_channels) == ((1, 12, 8, 8, 8), True, 2)
-    assert down.flops == 2 * (4 * 8**3) * 27

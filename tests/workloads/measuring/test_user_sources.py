@@ -8,25 +8,12 @@ from types import ModuleType
 
 import pytest
 
-from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.measuring.trial import workload_hash
 from cudnn_sweep.workloads.training.choice import ModelChoice
 from cudnn_sweep.workloads.user_code import import_named
+from tests.workloads.made_up_cells import one_cell
 
-CELL = Cell(
-    workload="conv",
-    problem=None,
-    model=None,
-    direction="forward",
-    input_shape=(1, 3, 8, 8),
-    regime="fixed",
-    regime_parameters={},
-    state="plain",
-    state_parameters={},
-    precision="fp32",
-    layout="contiguous",
-    gpu="GPU",
-)
+CELL = one_cell("noop")
 NET = "import torch\nfrom {blocks} import WIDTH\nNet = lambda: torch.nn.Conv2d(3, WIDTH, 3)\n"
 INNER = "WIDTH = 8\ndef loss(output): return output.sum()\n"
 

@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cudnn_sweep.workloads import states
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_state import make_state, state_types
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
@@ -77,19 +75,6 @@ def test_disabled_compute_cache_is_seen_by_the_process_and_in_its_record(
         assert (found.compute_cache_entries_before, found.compute_cache_entries_added) == (0, 0)
     found = measured(cell, config=CudnnConfig(compute_cache_disabled=True))
     assert (found.loss_first, found.compute_cache) == (1.0, None), "without CUDA there is no cache"
-
-
-def test_a_file_that_is_not_called_as_its_state_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    state = "class Copied(State):\n    name = 'copied'\n    surround = None\n"
-    text = f"from cudnn_sweep.workloads.workload import State\n{state}"
-    (tmp_path / "copies.py").write_text(text)
-    monkeypatch.setattr(states, "__path__", [str(tmp_path)])
-    with pytest.raises(
-        WorkloadError, match="state copies: .*copies.py has no State with name = 'copies'"
-    ):
-        make_state("copies", {})
 
 
 @pytest.mark.parametrize("precision", ["fp32", "amp_bf16"])

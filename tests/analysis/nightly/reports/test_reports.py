@@ -66,13 +66,16 @@ def test_no_name_becomes_markup_in_markdown(night: Night) -> None:
         assert len({len(row) for row in table.iter("tr")}) == 1
 
 
-def test_reports_are_written_and_the_step_is_summed_up(
-    night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reports = [as_json.REPORT, markdown.REPORT]
-    monkeypatch.setattr(
-        "cudnn_sweep.analysis.nightly.reports.report.night_reports", lambda: reports
-    )
+@pytest.fixture
+def reports(monkeypatch: pytest.MonkeyPatch) -> list[NightReport]:
+    """Those that are written."""
+    chosen = [as_json.REPORT, markdown.REPORT]
+    monkeypatch.setattr("cudnn_sweep.analysis.nightly.reports.report.night_reports", lambda: chosen)
+    return chosen
+
+
+@pytest.mark.usefixtures("reports")
+def test_reports_are_written_and_the_step_is_summed_up(night: Night, tmp_path: Path) -> None:
     summary = tmp_path / "summary"
     summary.write_text("before\n")
     written = write_reports(*night, tmp_path / "new" / "reports", step_summary=summary)
@@ -84,12 +87,9 @@ def test_reports_are_written_and_the_step_is_summed_up(
 
 
 def test_a_report_is_written_whole_or_not_at_all_and_is_named(
-    night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    night: Night, tmp_path: Path, reports: list[NightReport]
 ) -> None:
-    reports = [markdown.REPORT]
-    monkeypatch.setattr(
-        "cudnn_sweep.analysis.nightly.reports.report.night_reports", lambda: reports
-    )
+    reports[:] = [markdown.REPORT]
     outcome, series = night
     (file,) = write_reports(outcome, series, tmp_path)
     whole = file.read_text()
@@ -108,25 +108,18 @@ def test_a_report_is_written_whole_or_not_at_all_and_is_named(
     assert list(file.parent.iterdir()) == [file]
 
 
+@pytest.mark.usefixtures("reports")
 def test_reports_of_each_date_stay_and_latest_leads_to_the_last_date(
-    night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    night: Night, tmp_path: Path
 ) -> None:
-    reports = [as_json.REPORT]
-    monkeypatch.setattr(
-        "cudnn_sweep.analysis.nightly.reports.report.night_reports", lambda: reports
-    )
     outcome, series = night
     for day in (2, 4, 3):  # the last one compared anew
         write_reports(replace(outcome, date=date(2026, 3, day)), series, tmp_path)
-    written = {
-        file.name: from_json((file / "night.json").read_text()) for file in tmp_path.iterdir()
+    days = {
+        each.name: from_json((each / "night.json").read_text()).date.day
+        for each in tmp_path.iterdir()
     }
-    assert {name: each.date.day for name, each in written.items()} == {
-        "2026-03-02": 2,
-        "2026-03-03": 3,
-        "2026-03-04": 4,
-        "latest": 4,
-    }
+    assert days == {"2026-03-02": 2, "2026-03-03": 3, "2026-03-04": 4, "latest": 4}
 
 
 def test_values_that_are_no_numbers_are_reported_on(night: Night, tmp_path: Path) -> None:

@@ -1,0 +1,331 @@
+"""Tonight's candidates: series that the screen shows or that earlier nights left open, and what fresh trials say of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import log
+
+from cudnn_sweep.analysis.answering.contrast import Contrast
+from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.settings import config_name, texts_in
+from cudnn_sweep.analysis.nightly.detect import (
+    LOOKS,
+    SELDOM,
+    Confirmation,
+    Screening,
+    confirm,
+    confirm_words,
+    screen,
+    screen_words,
+    smallest_step,
+)
+from cudnn_sweep.analysis.nightly.history import (
+    SOFTWARE,
+    SOFTWARE_AND_COMMIT,
+    History,
+    Row,
+    date_of,
+    differences,
+    sign_rows,
+)
+from cudnn_sweep.analysis.nightly.memory import FindingState, Memory, stays
+from cudnn_sweep.analysis.nightly.outcome import Direction, Finding
+from cudnn_sweep.analysis.nightly.series import (
+    ENGINE,
+    METRIC_OF,
+    MISSING,
+    SIGN,
+    STEADY_DEVICE,
+    STEADY_WALL,
+    Amount,
+    Change,
+    Series,
+    SeriesKey,
+    typical,
+)
+from cudnn_sweep.analysis.storing.store import Store
+
+DIRECTIONS: dict[str, Direction] = {"worse": "worse", "better": "better", "different": "other"}
+PROCESSES = """
+select * from night_processes($launch, $until)
+where is_fresh and sweep_id = $sweep_id
+order by block
+"""
+SOFTWARES = f"""
+select software, {", ".join(f"any_value({name}) as {name}" for name in SOFTWARE_AND_COMMIT)}
+from records
+where sweep_id = $sweep_id
+group by software
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """A series that is not what it was, or that was so on an earlier night."""
+
+    series: Series
+    direction: Direction
+    since: int
+    """The first night that shows it, among the series' points."""
+    screening: Screening
+    """Tonight's, with the value before of the night that showed it."""
+    is_seen: bool
+    """Tonight's screen shows it; else it waits since an earlier night."""
+    earlier: Finding | None
+    """The finding of the night before."""
+    left_out: frozenset[int]
+    """Indices of the series' points that it is not compared with."""
+
+    @property
+    def key(self) -> SeriesKey:
+        return self.series.key
+
+    @property
+    def is_new(self) -> bool:
+        """Worth fresh trials: nothing is settled yet, and it is no gain."""
+        return self.is_seen and self.direction != "better" and self.earlier is None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Screened:
+    candidates: tuple[Candidate, ...]
+    series: tuple[Series, ...]
+    """Each with whether it was judged, and what it could show."""
+
+    @property
+    def unchanged(self) -> list[Series]:
+        changed = {candidate.key for candidate in self.candidates}
+        return [each for each in self.series if each.is_judged and each.key not in changed]
+
+
+def screen_all(history: History, memory: Memory) -> Screened:
+    """A finding of the night before that was refuted stays so, as long as the software does: it needs
+    no fresh trials every night.
+    """
+    earlier = {finding.key.series_id: finding for finding in memory.findings}
+    candidates: list[Candidate | None] = []
+    judged: list[Series] = []
+    for series in history.series:
+        left_out, finding = memory.nights_left_out(series), earlier.get(series.key.series_id)
+        if finding and finding.state == "refuted" and _is_other_software(history, finding.key):
+            finding = None
+        screening, seen = _screened(series, left_out, history.is_pinned)
+        judged.append(seen)
+        candidates.append(_candidate(seen, screening, finding, left_out))
+    return Screened(candidates=tuple(filter(None, candidates)), series=tuple(judged))
+
+
+def _is_other_software(history: History, key: SeriesKey) -> bool:
+    """Than the night before, the user's own code behind the cell included."""
+    if len(history.nights) < 2:
+        return False
+    before, tonight = history.nights[-2:]
+    is_edited = bool(history.edited(key, len(history.comparable(key.env_hash)) - 1))
+    return is_edited or bool(differences(before.parts, tonight.parts, SOFTWARE))
+
+
+def _screened(
+    series: Series, left_out: frozenset[int], is_pinned: bool
+) -> tuple[Screening, Series]:
+    """And the series with whether it was judged, and what it could show."""
+    metric, numbers, step = METRIC_OF[series.key.metric], series.numbers, None
+    if isinstance(metric, Amount):
+        screening = screen(numbers, metric, left_out, is_pinned=is_pinned)
+        step = smallest_step(numbers, metric, left_out, is_pinned=is_pinned)
+        could_show = step is not None and step <= metric.min_effect
+    else:
+        screening = screen_words(series.words, metric, left_out=left_out)
+        could_show = screening.could_show
+    if screening.state == "insufficient_data":
+        return screening, replace(series, is_judged=False)
+    return screening, replace(series, smallest_step=step, could_show=could_show)
+
+
+def _candidate(
+    series: Series, screening: Screening, earlier: Finding | None, left_out: frozenset[int]
+) -> Candidate | None:
+    shown = DIRECTIONS.get(screening.state)
+    is_seen = shown is not None
+    if earlier is not None and shown != earlier.direction:
+        is_seen, earlier = (False, earlier) if _stays(earlier, screening) else (is_seen, None)
+    direction = earlier.direction if earlier is not None else shown
+    first = series.place_of(earlier.since) if earlier is not None else None  # as it was compared
+    since = screening.first_bad_night_index if first is None else first
+    if direction is None or since is None:
+        return None
+    if not is_seen and earlier is not None:
+        screening = replace(screening, before=earlier.before, now=series.points[-1].value)
+    is_open = is_seen and (earlier is None or earlier.state == "waiting")
+    if is_open and isinstance(screening.before, float):
+        anew = _with_new_software(series, screening.before, since)
+        earlier, since = (earlier if anew == since else None), anew
+    return Candidate(
+        series=series,
+        direction=direction,
+        since=since,
+        screening=screening,
+        is_seen=is_seen,
+        earlier=earlier,
+        left_out=left_out,
+    )
+
+
+def _stays(earlier: Finding, screening: Screening) -> bool:
+    """Though tonight's screen does not show it. What was better does not."""
+    stays_on = stays(
+        FindingState.of(earlier),
+        can_tell=screening.state != "insufficient_data",
+        is_mended=screening.is_mended,
+        is_opposite=screening.state in DIRECTIONS,
+    )
+    return earlier.direction != "better" and bool(stays_on)
+
+
+def _with_new_software(series: Series, before: float, since: int) -> int:
+    """Where a suspicion begins: with new software, where the nights that were suspect before it are nearer
+    to what was usual than to what came with it.
+    """
+    points, numbers = series.points, series.numbers
+    for at in range(since + 1, len(points)):
+        suspect, now = typical(numbers[since:at]), typical(numbers[at:])
+        is_new = points[at].software_hash != points[at - 1].software_hash
+        if is_new and suspect and now and abs(log(suspect / before)) < abs(log(suspect / now)):
+            since = at
+    return since
+
+
+# --- Fresh trials ---
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remeasured:
+    """The judgement of a candidate by tonight's fresh trials."""
+
+    confirmation: Confirmation
+    of_two: tuple[Change, ...] | None
+    """In what the two softwares differ that were interleaved; None where there was one."""
+    wall: Confirmation | None = None
+    """Of a device time: the judgement of wall time by the same pairs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FreshTrials:
+    """Trials of a night's confirmation: of its own software, and of the last good one beside it where there are two."""
+
+    processes: Sequence[Row]
+    signs: Sequence[Row]
+    pairs: Sequence[Row]
+    softwares: Mapping[str | None, Row]
+    """Their parts; None names the night's own."""
+
+    def differences(self) -> tuple[Change, ...] | None:
+        """In what the two softwares differ; None where there was one."""
+        own = self.softwares.get(None)
+        others = [parts for name, parts in self.softwares.items() if name is not None]
+        return differences(others[0], own, SOFTWARE_AND_COMMIT) if own and others else None
+
+    def judge_all(
+        self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
+    ) -> dict[SeriesKey, Remeasured]:
+        """None of an amount with one software: its trials join the night's value.
+
+        `is_cut`: the time was up, so that what there is too little of may just not have had its turn.
+        """
+        judged = {each.key: self._judge(each, of_two, is_cut=is_cut) for each in candidates}
+        return {key: each for key, each in judged.items() if each is not None}
+
+    def _judge(
+        self, candidate: Candidate, of_two: tuple[Change, ...] | None, *, is_cut: bool
+    ) -> Remeasured | None:
+        key = candidate.key
+        metric = METRIC_OF[key.metric]
+        if not isinstance(metric, Amount):
+            return self._judge_words(candidate, of_two, is_cut=is_cut)
+        if of_two is None:
+            return None
+        ratios, alike = self._log_ratios(key), self._alike(key)
+        pairs = confirm([*ratios.values()], metric.min_effect, [block in alike for block in ratios])
+        if len(ratios) < min(LOOKS):  # time was up: so few are no look
+            pairs = replace(pairs, state="undecided")
+        wall = None
+        if metric == STEADY_DEVICE:
+            blocks = ratios.keys() if pairs.blocks == len(ratios) else ratios.keys() & alike
+            walls = self._log_ratios(key.of_wall)
+            wall = confirm(
+                [walls[each] for each in walls if each in blocks], STEADY_WALL.min_effect
+            )
+        has_wall = wall is not None and wall.blocks == pairs.blocks
+        return Remeasured(confirmation=pairs, of_two=of_two, wall=wall if has_wall else None)
+
+    def _judge_words(
+        self, candidate: Candidate, of_two: tuple[Change, ...] | None, *, is_cut: bool
+    ) -> Remeasured:
+        """The software is the cause where trials of the last good one are as they were."""
+        key, before = candidate.key, str(candidate.screening.before)
+        words = [_usual(word, candidate) for word in self._words(key)]
+        good = {_usual(word, candidate) for word in self._words(key, of_last_good=True)}
+        judged = confirm_words(words, before)
+        if key.metric == MISSING.name and not words:
+            judged = Confirmation(state="confirmed")
+        if is_cut and key.metric != SIGN.name and len(words) < min(LOOKS):
+            judged = replace(judged, state="undecided")
+        is_software = judged.state == "confirmed" and good == {before}
+        return Remeasured(confirmation=judged, of_two=of_two if is_software else None)
+
+    def _log_ratios(self, key: SeriesKey) -> dict[int, float]:
+        """log(current / last good) of each block that has both."""
+        metric = METRIC_OF[key.metric]
+        assert isinstance(metric, Amount)
+        rows = [row for row in self.pairs if row["metric"] == key.metric and _is_of(row, key)]
+        now, good = (metric.logs([row[of] for row in rows]) for of in ("candidate", "baseline"))
+        ratios: list[float] = (now - good).tolist()
+        return dict(zip((row["block"] for row in rows), ratios, strict=True))
+
+    def _alike(self, key: SeriesKey) -> set[int]:
+        """Blocks in which the processes of both softwares took the same kernels."""
+        rows = [row for row in self.processes if _is_of(row, key) and row[ENGINE.name] is not None]
+        good = {row["block"]: row[ENGINE.name] for row in rows if row["software"] is not None}
+        own = {row["block"]: row[ENGINE.name] for row in rows if row["software"] is None}
+        return {block for block, kernels in own.items() if good.get(block) == kernels}
+
+    def _words(self, key: SeriesKey, *, of_last_good: bool = False) -> list[str]:
+        """One word per process; for the metric `sign` one for all processes."""
+        rows = [row for row in self.processes if (row["software"] is not None) == of_last_good]
+        if key.metric == MISSING.name:
+            return ["present" for row in rows if row["cell_id"] == key.cell_id]
+        if key.metric == SIGN.name:
+            hashes, name = {row["software_hash"] for row in rows}, (key.cell_id, key.settings)
+            signs = [row for row in self.signs if row["software_hash"] in hashes]
+            words = [row["word"] for row in signs if (row["cell_id"], row["settings"]) == name]
+            return [word for word in words if word != SIGN.no_answer]
+        words = [row[key.metric] for row in rows if _is_of(row, key)]
+        return [word for word in words if word is not None]
+
+
+def _is_of(row: Row, key: SeriesKey) -> bool:
+    config = config_name(texts_in(row["settings"]))
+    return (row["cell_id"], config) == (key.cell_id, key.settings)
+
+
+def _usual(word: str, candidate: Candidate) -> str:
+    """One of the words that were usual before stands for them all."""
+    before = [point.value for point in candidate.series.points[: candidate.since]]
+    is_usual = before.count(word) >= SELDOM * len(before) > 0
+    return str(candidate.screening.before) if is_usual else word
+
+
+def read_fresh(
+    store: Store, launch: str, confirm_id: str, contrasts: Sequence[Contrast]
+) -> FreshTrials:
+    until = str(date_of(confirm_id))
+    with open_database(store, confirm_id) as database:
+
+        def rows(sql: str, **values: str) -> list[Row]:
+            found: list[Row] = database.query(sql, {"sweep_id": confirm_id, **values}).to_pylist()
+            return found
+
+        return FreshTrials(
+            processes=rows(PROCESSES, launch=launch, until=until),
+            signs=sign_rows(database, contrasts, launch=launch, until=until),
+            pairs=database.ask("software_pairs").to_pylist(),
+            softwares={row["software"]: row for row in rows(SOFTWARES)},
+        )

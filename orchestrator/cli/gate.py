@@ -1,0 +1,24 @@
+"""`sweep gate`."""
+
+from cudnn_sweep.orchestrator.cli import failing
+from cudnn_sweep.orchestrator.cli.standing_by import UNFINISHED, stand_by
+from cudnn_sweep.orchestrator.launching.step_options import GateOptions
+
+
+def gate(options: GateOptions) -> None:
+    """Does one change make a step of your model slower? Two commits in turns, until it is decided.
+
+    BASE and HEAD are commits of your repository, folders, wheels, or Pythons of two environments with cudnn-sweep.
+    Each process runs one side, both in turns on one GPU (or CPU), with pairs of base and base as control. The
+    answer says what else differs, and how large a slowdown this gate would have found.
+
+    Exit codes: 0 not slower than the threshold, or faster; 1 slower, or HEAD does not run; 2 cannot tell yet, or a
+    mistake in what was typed.
+    """
+    stand_by(lost=UNFINISHED)
+    from cudnn_sweep.orchestrator.gating.gate import gate as measure_and_tell
+    from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+    from cudnn_sweep.orchestrator.showing.say import console_here
+
+    console = console_here(stderr=True)
+    failing.leave(measure_and_tell(options, console, ThisMachine(), console_here()))

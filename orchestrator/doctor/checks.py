@@ -1,0 +1,227 @@
+"""What a doctor looks at: CUDA and each GPU, its clocks, and who else works on it; where a sweep writes."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.words import cudnn_version, number
+from cudnn_sweep.orchestrator.errors import OrchestratorError
+from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
+from cudnn_sweep.orchestrator.locks import private_folder
+from cudnn_sweep.workloads.cells.measurement import GpuTelemetry
+from cudnn_sweep.workloads.hardware.monitor import MonitorKind
+from cudnn_sweep.workloads.hardware.nvml import open_monitor
+from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+from cudnn_sweep.workloads.survey import Survey
+from cudnn_sweep.workloads.warnings import ADVICE
+
+LEAST_FREE_GB = 2.0  # Ray refuses work on a disk that is 95% full; a night's records take 100 MB
+State = Literal["ok", "warning", "problem"]
+SEVERITY: tuple[State, ...] = ("ok", "warning", "problem")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """A problem keeps a sweep from running or its verdicts from being believed; a warning may not."""
+
+    name: str
+    state: State = "ok"
+    found: str
+    advice: str = ""
+
+    def __post_init__(self) -> None:
+        assert (self.state == "ok") == (not self.advice), f"{self.name}: advice where it is needed"
+
+
+def worst(checks: list[Check]) -> State:
+    return max((check.state for check in checks), key=SEVERITY.index, default="ok")
+
+
+def check_gpus(machine: Survey, source: MonitorKind) -> Iterator[Check]:
+    yield _cuda(machine)
+    if machine.gpus:
+        yield _cudnn(machine.environment.cudnn)
+        yield _driver(machine.environment.driver)
+    uuids: list[str | None] = [*machine.gpu_uuids] or [None]
+    readings = [_read(source, uuid) for uuid in uuids]
+    yield _monitor(source, readings, len(machine.gpus))
+    for index, uuid in enumerate(machine.gpu_uuids):
+        yield _cores(f"GPU {index} cores", uuid, machine.gpu_uuids)
+    for index, reading in enumerate(readings):
+        if reading.telemetry is not None:
+            yield _clocks(f"GPU {index} clocks", reading, machine.environment.max_sm_clock_mhz)
+            yield _others(f"GPU {index} users", reading)
+
+
+def _cuda(machine: Survey) -> Check:
+    where, models = machine.environment, sorted(set(machine.gpus))
+    if len(models) > 1:
+        found = f"GPUs of several models: {', '.join(models)}"
+        advice = "select one model with CUDA_VISIBLE_DEVICES"
+        return Check(name="CUDA", state="problem", found=found, advice=advice)
+    if machine.gpus:
+        return Check(name="CUDA", found=f"{where.cuda}, {len(machine.gpus)} × {models[0]}")
+    return _no_cuda(machine)
+
+
+def _no_cuda(machine: Survey) -> Check:
+    found, _, advice = (
+        machine.no_cuda or "torch finds no GPU: see that nvidia-smi lists one"
+    ).partition(": ")
+    return Check(
+        name="CUDA",
+        state="warning",
+        found=f"no CUDA: settings have no effect here; {found}",
+        advice=advice,
+    )
+
+
+def _cudnn(version: int | None) -> Check:
+    if version is None:
+        found, advice = "torch is built without cuDNN", "install a torch that has it (pytorch.org)"
+        return Check(name="cuDNN", state="problem", found=found, advice=advice)
+    return Check(name="cuDNN", found=cudnn_version(version))
+
+
+def _driver(version: str | None) -> Check:
+    if version is not None:
+        return Check(name="driver", found=version)
+    advice = "install nvidia-smi's library (libnvidia-ml.so.1): without it, results do not record the driver"
+    return Check(name="driver", state="warning", found="unknown without NVML", advice=advice)
+
+
+def _read(source: MonitorKind, uuid: str | None) -> GpuTelemetry:
+    """A single moment, while no process of ours uses the GPU."""
+    telemetry = Telemetry(open_monitor(source, uuid, our_pids=()))
+    telemetry.note()
+    return telemetry.summary(None)
+
+
+def _monitor(source: MonitorKind, readings: list[GpuTelemetry], gpus: int) -> Check:
+    silent = sum(reading.telemetry is None for reading in readings)
+    if source != "nvml":
+        found = f"not asked: telemetry is {source}"
+        advice = "leave it at nvml: only NVML reports real clocks and other processes"
+    elif not gpus:
+        found = "no NVML, and no GPU whose clocks, power and processes it could report"
+        advice = "nothing to do without a GPU; a GPU driver includes NVML"
+    elif silent:
+        found = f"does not answer for {silent} of {gpus} GPUs"
+        advice = (
+            "see that nvidia-smi lists them; in a container NVIDIA_DRIVER_CAPABILITIES must name "
+            "utility. Until then nothing tells of a GPU that is shared or throttled"
+        )
+    else:
+        return Check(name="NVML", found=f"answers for {gpus} of {gpus} GPUs")
+    return Check(name="NVML", state="warning", found=found, advice=advice)
+
+
+def _clocks(name: str, reading: GpuTelemetry, max_mhz: int | None) -> Check:
+    if reading.sm_clock_mhz is None:
+        advice = "measure on a whole GPU where throttling matters: a slice does not tell"
+        return Check(name=name, state="warning", found="not said", advice=advice)
+    most = "" if max_mhz is None else f" of at most {max_mhz}"
+    warmth = "" if reading.temperature_c is None else f", {reading.temperature_c} °C"
+    reasons = ", ".join(reading.throttle_reasons or ()) or "none"
+    found = f"SM clock {reading.sm_clock_mhz:g}{most} MHz{warmth}, throttle reasons: {reasons}"
+    if "throttled" in (reading.warnings or ()):
+        return Check(name=name, state="warning", found=found, advice=ADVICE["throttled"])
+    return Check(name=name, found=found)
+
+
+def _cores(name: str, uuid: str, uuids: Sequence[str]) -> Check:
+    pinning = pinning_of(uuid, uuids)
+    if pinning is None:
+        found = "its trials run on all cores: NVML does not list it, nor its neighbours"
+        advice = (
+            "see that nvidia-smi lists it; measure on one GPU of this host at a time until then"
+        )
+        return Check(name=name, state="warning", found=found, advice=advice)
+    near = "an unknown NUMA node" if pinning.node is None else f"NUMA node {pinning.node}"
+    return Check(name=name, found=f"CPUs {pinning} are its trials' own; it is at {near}")
+
+
+def others_on(uuid: str) -> int:
+    """How many processes work on it, as far as NVML says."""
+    return _read("nvml", uuid).other_processes or 0
+
+
+def _others(name: str, reading: GpuTelemetry) -> Check:
+    if reading.other_processes is None:
+        advice = "see that nvidia-smi lists no process on it: results would not tell"
+        return Check(name=name, state="warning", found="not said", advice=advice)
+    if "shared_gpu" in (reading.warnings or ()):
+        found = f"other processes that work on it: {reading.other_processes}"
+        return Check(name=name, state="warning", found=found, advice=ADVICE["shared_gpu"])
+    return Check(name=name, found="no other process works on it")
+
+
+def check_storage(results: str) -> Iterator[Check]:
+    yield _results(results)
+    yield _room("temporary files", Path(tempfile.gettempdir()))
+    yield _compute_caches(private_folder.temporary_path())
+
+
+def _results(location: str) -> Check:
+    name = "results"
+    try:
+        store = open_store(location)
+        with _made_folders_removed(Path(store.location) if store.folder.is_local else None):
+            store.check_writable()
+    except StoreError as error:
+        advice = "choose another location with --results, or with `results` in the launch file"
+        return Check(name=name, state="problem", found=str(error), advice=advice)
+    if not store.folder.is_local:
+        return Check(name=name, found=f"{store.folder.shown()} can be written")
+    return _room(name, Path(store.location))
+
+
+def _compute_caches(folder: Path) -> Check:
+    """Compiled kernels are kept below a folder of this user's."""
+    name = "compute caches"
+    try:
+        with _made_folders_removed(folder):
+            private_folder.our_temporary_folder()
+            with tempfile.NamedTemporaryFile(dir=folder):
+                pass
+    except OrchestratorError as error:
+        found, _, advice = str(error).rpartition(": ")
+        return Check(name=name, state="problem", found=found, advice=advice)
+    except OSError as error:
+        found = f"{folder} cannot be written: {error.strerror}"
+        return Check(name=name, state="problem", found=found, advice=private_folder.ADVICE)
+    return Check(name=name, found=f"{folder} can be written")
+
+
+def _room(name: str, folder: Path) -> Check:
+    free_gb = shutil.disk_usage(_existing(folder)).free / 1e9
+    found = f"{folder} can be written, {number(free_gb)} GB free"
+    if free_gb >= LEAST_FREE_GB:
+        return Check(name=name, found=found)
+    found = f"{folder}: {number(free_gb)} GB free"
+    advice = f"free {LEAST_FREE_GB:g} GB there: a sweep stops where its records find no room"
+    return Check(name=name, state="warning", found=found, advice=advice)
+
+
+@contextmanager
+def _made_folders_removed(folder: Path | None) -> Iterator[None]:
+    """A look leaves nothing behind."""
+    made = (
+        [] if folder is None else [each for each in (folder, *folder.parents) if not each.exists()]
+    )
+    try:
+        yield
+    finally:
+        for each in made:
+            if each.is_dir() and not any(each.iterdir()):
+                each.rmdir()
+
+
+def _existing(folder: Path) -> Path:
+    return next(each for each in (folder, *folder.parents) if each.exists())

@@ -1,0 +1,146 @@
+"""`sweep gate`: what it says of two sides on a made-up GPU, and which code a side's processes really run."""
+
+import io
+import json
+import subprocess
+from datetime import date
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.gating.gate import gate
+from cudnn_sweep.orchestrator.launching.step_options import GateOptions
+from cudnn_sweep.orchestrator.nightly.fake.machine import (
+    FakeEffect,
+    FakeMachine,
+    FakeNoise,
+    FakeScript,
+)
+from cudnn_sweep.orchestrator.running.run_sweep import Place
+from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+
+STEP = """
+import time, torch
+from mine import work
+def step(images: torch.Tensor) -> None:
+    time.sleep(work.SECONDS)
+"""
+OK, SLOWER, UNCERTAIN = 0, 1, 2
+
+
+def _machine(*effects: FakeEffect, scatter: float = 0.003, seed: int = 0) -> FakeMachine:
+    noise = FakeNoise(night=0.0, process=scatter)
+    script = FakeScript(noise=noise, effects=list(effects), seed=seed)
+    return FakeMachine(script=script, night=date(2026, 1, 1))
+
+
+def _head(**changes: Any) -> FakeEffect:
+    return FakeEffect(where={"code": "head:b"}, **changes)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for side in "ab":
+        (tmp_path / side).mkdir()
+    return tmp_path
+
+
+def _gate(place: Place, *sides: str, **changes: Any) -> tuple[int, dict[str, Any]]:
+    base, head = sides or ("a", "b")
+    usual: dict[str, Any] = {"workload": "batch_norm", "json": True}
+    options = GateOptions(base=base, head=head, **usual | changes)
+    out = io.StringIO()
+    code = gate(options, Console(file=io.StringIO()), place, Console(file=out, markup=False))
+    return code, json.loads(out.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("time", "code", "state", "words"),
+    [
+        (1.03, SLOWER, "slower", "Slower, by more than 1%: a step takes 1.0"),
+        (1.0, OK, "not slower", "Not slower than 1%: a step takes"),
+        (0.85, OK, "faster", "Faster, by more than 1%: a step takes 0.8"),
+    ],
+)
+def test_a_change_is_told_with_its_size_and_what_the_gate_could_have_found(
+    here: Path, time: float, code: int, state: str, words: str
+) -> None:
+    files = {"comment": str(here / "gate.md"), "junit": str(here / "gate.xml")}
+    ended, answer = _gate(_machine(_head(time=time)), **files)
+    assert (ended, answer["state"]) == (code, state)
+    assert answer["headline"].startswith(words)
+    row, control = answer["row"], answer["control"]
+    assert row["ratio"] == pytest.approx(time, rel=0.01)
+    assert control["ratio"] == pytest.approx(1, abs=0.01)
+    assert control["false_alarms"] < 0.025, "an equal change would have to look 1% slower as well"
+    assert control["least_found"] > 0.01
+    assert answer["headline"] in (here / "gate.md").read_text()
+    suite = ElementTree.parse(here / "gate.xml").getroot()
+    assert suite.get("failures") == str(int(code == SLOWER))
+
+
+def test_a_change_at_the_threshold_cannot_be_told_yet_and_has_its_interval() -> None:
+    code, answer = _gate(_machine(_head(time=1.01), scatter=0.01))
+    assert (code, answer["state"]) == (UNCERTAIN, "cannot tell yet")
+    assert answer["row"]["ratio_low"] < 1.01 < answer["row"]["ratio_high"]
+    assert answer["row"]["blocks"] == 20
+
+
+def test_code_that_does_not_run_is_an_answer() -> None:
+    code, answer = _gate(_machine(_head(status="error")))
+    assert (code, answer["state"]) == (SLOWER, "broken")
+    assert answer["headline"] == "Broken: batch_norm does not run at head:b."
+    assert "head:b" in answer["messages"]
+
+
+@pytest.mark.slow
+def test_changes_of_nothing_are_seldom_called_slower() -> None:
+    ended = [_gate(_machine(scatter=0.005, seed=seed))[0] for seed in range(6)]
+    assert ended.count(SLOWER) == 0
+    assert ended.count(OK) >= 4
+
+
+def test_what_is_no_side_is_named() -> None:
+    with pytest.raises(SpecError, match="HEAD: found 'nowhere', allowed: a commit of this repo"):
+        _gate(_machine(), "a", "nowhere")
+
+
+@pytest.mark.slow
+def test_each_side_runs_the_code_of_its_commit_in_turns(here: Path) -> None:
+    """The folder of the step and a package beside it, both as they were at that commit."""
+    commits = []
+    (here / "mine").mkdir()
+    (here / "bench").mkdir()
+    (here / "mine/__init__.py").touch()
+    (here / "bench/step.py").write_text(STEP)
+    _git("init", "--quiet")
+    for seconds in ("0.02", "0.04", "nothing"):
+        (here / "mine/work.py").write_text(f"SECONDS = {seconds}\n")
+        _git("add", ".")
+        _git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", seconds)
+        commits.append(_git("rev-parse", "HEAD"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(here / "bench")
+        step = {"workload": "step.py:step", "input": ("1x1",), "minutes": 2.0}
+        code, answer = _gate(ThisMachine(), commits[0], commits[1], **step)
+        assert (code, answer["state"]) == (SLOWER, "slower")
+        assert answer["row"]["ratio"] == pytest.approx(2, rel=0.3)
+        assert answer["row"]["in_turns"]
+        code, answer = _gate(ThisMachine(), commits[0], commits[2], **step)
+        assert (code, answer["state"]) == (SLOWER, "broken")
+        assert "NameError" in answer["messages"][f"head:{commits[2][:12]}"]
+        store = open_store("results")
+    assert len(store.sweep_ids()) == 2, "results are kept like those of any launch"
+    assert _git("worktree", "list").count("\n") == 0, "worktrees are removed"
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(
+        ["git", *words], check=True, capture_output=True, text=True
+    ).stdout.strip()
