@@ -2,8 +2,8 @@
 
 -- Why a setting cannot have mattered, from what ran; null where it could, or where that is unknown.
 -- `benchmark`: that setting, where it is not the flag. `convolved`: convolutions ran in cuDNN.
--- `others`: something else did. `searched`: with benchmark on, cuDNN's log shows a search. Either of
--- the last two may be unknown.
+-- `others`: something else did. `searched`: with benchmark on, cuDNN's log shows a search. Either
+-- may be unknown.
 create or replace macro no_effect_reason(
     flag, device, benchmark, convolutions, convolved, others, searched
 ) as case
