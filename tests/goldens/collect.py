@@ -88,7 +88,7 @@ FAKE_NIGHTS = [date(2026, 11, day) for day in range(1, 16)]
 
 
 OF_THE_COMPARISON = re.compile(
-    r"^\| (started|took) \|.*\n", re.MULTILINE
+    r"^(\| (started|took) \||(started|took):).*\n", re.MULTILINE
 )  # when a night was compared
 OF_THIS_MACHINE = ("CPU", "Ray", "results", "temporary files", "compute caches", "GPU 0 cores")
 
@@ -400,4 +400,5 @@ def _night(night: date, **options: Any) -> dict[str, Any]:
     found = json.loads(report.read_text())
     del found["started_at"], found["ended_at"]  # of the comparison
     text = OF_THE_COMPARISON.sub("", report.with_suffix(".md").read_text())
-    return {"exit_code": code, "terminal": shown.getvalue(), "json": found, "markdown": text}
+    shown_text = OF_THE_COMPARISON.sub("", shown.getvalue())
+    return {"exit_code": code, "terminal": shown_text, "json": found, "markdown": text}

@@ -157,7 +157,7 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
         ("trials", f"{outcome.recorded_trials:,} of {outcome.planned_trials:,} recorded"),
         ("nights before that compare", f"{outcome.nights:,}"),
         ("series as they were", f"{outcome.fine_series:,}"),
-        (f"series that {BLUNT}", f"{outcome.blunt_series:,}"),
+        (f"series {BLUNT}", f"{outcome.blunt_series:,}"),
         ("series with too few nights", f"{outcome.insufficient_series:,}"),
         *(("machine", machine(each)) for each in outcome.machines),
         *(("accepted", said) for said in acceptances(outcome)),
