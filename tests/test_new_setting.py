@@ -69,8 +69,8 @@ def test_a_further_axis_and_settings_of_every_type_are_never_merged(
     package_copy.edit(config, "        cudnn.enabled = self.enabled\n", APPLY)
     package_copy.edit(
         config,
-        '        compute_cache_disabled=environment.get(COMPUTE_CACHE_DISABLED) == "1",\n    )\n',
-        f'        compute_cache_disabled=environment.get(COMPUTE_CACHE_DISABLED) == "1",\n{READ_BACK}',
+        "        code=environment.get(CODE),\n    )\n",
+        f"        code=environment.get(CODE),\n{READ_BACK}",
     )
     package_copy.edit(schema, "\n    # outcome\n", COLUMNS)
     package_copy.edit(schema, AXIS.splitlines(keepends=True)[0], AXIS)

@@ -20,7 +20,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gating.sides import Side, sides_of, uncommitted
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step, suite_of
 from cudnn_sweep.orchestrator.launching.step_options import GateOptions
-from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
@@ -221,6 +221,7 @@ class Gate:
 
 def gate(options: GateOptions, console: Console, place: Place, out: Console) -> int:
     """Measure, print the answer on `out`, and return the exit code."""
+    open_results(options.location, console)  # to fail before anything is looked at
     with (
         TemporaryDirectory(prefix="sweep-gate-") as folder,
         sides_of(options.base, options.head, Path(folder)) as (base, head),

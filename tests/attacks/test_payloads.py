@@ -32,7 +32,14 @@ if TYPE_CHECKING:
 PAYLOADS = YAML(typ="safe", pure=True).load((Path(__file__).parent / "payloads.yaml").read_text())
 OURS = ("sweep_id", "trial_id", "attempt_id", "status", "launch_id", "slot", "cell_id", "env_hash")
 Attempts = Callable[[int, int], int]
-SETTINGS = ("direction", "precision", "layout", "regime", "state")  # what a script goes by
+SETTINGS = (
+    "direction",
+    "precision",
+    "layout",
+    "regime",
+    "state",
+    "errata",
+)  # what a script goes by
 MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
 STEERING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]"

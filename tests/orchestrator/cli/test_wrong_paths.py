@@ -21,6 +21,7 @@ ARGUMENTS = {"compare": ("2.9.0", "2.10.0"), "query": ("sweeps",), "trace": ("to
 ARGUMENTS |= {
     "advise": ("noop", "--from-store"),
     "freeze": ("noop",),
+    "gate": (".", ".", "noop"),
     "audit": ("one.py",),
     "repro": ("0123",),
     "try": ("noop",),

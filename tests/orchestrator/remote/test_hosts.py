@@ -154,6 +154,8 @@ class Hosts:
         found: list[dict[str, Any]] = (
             open_store(str(self.user / "results")).snapshot().table(columns).to_pylist()
         )
+        for record in found:
+            record["host"] = record["host"].rpartition("-")[0]  # all were booted at once
         return found
 
     def records(self, besides: Collection[str] = ()) -> list[dict[str, Any]]:
