@@ -12,10 +12,19 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
 from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.asking.settings import as_text
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.analysis.words import counted, interval, milliseconds, percent, ratio, some
+from cudnn_sweep.analysis.words import (
+    counted,
+    interval,
+    milliseconds,
+    percent,
+    printable,
+    ratio,
+    some,
+)
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gating.sides import Side, sides_of, uncommitted
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step, suite_of
@@ -200,8 +209,8 @@ class Gate:
         return "\n".join([self.headline, "", *(f"{name:<13}{text}" for name, text in self.facts())])
 
     def markdown(self) -> str:
-        rows = [f"| {name} | {text.replace('|', chr(92) + '|')} |" for name, text in self.facts()]
-        return "\n".join([f"**{self.headline}**", "", "| | |", "|---|---|", *rows, ""])
+        rows = [f"| {name} | {escaped(text)} |" for name, text in self.facts()]
+        return "\n".join([f"**{escaped(self.headline)}**", "", "| | |", "|---|---|", *rows, ""])
 
     def junit(self) -> str:
         failed = self.code == CODES["slower"]
@@ -215,7 +224,7 @@ class Gate:
         return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
 
     def json(self) -> str:
-        answer = {"state": self.state, "headline": self.headline, **asdict(self)}
+        answer = {"headline": self.headline, **asdict(self)}
         return json.dumps(answer, indent=2, default=vars)
 
 
@@ -320,7 +329,7 @@ def gate_of(
             if one and other and one[name] != other[name]
         },
         messages={
-            side: each["message"]
+            side: printable(each["message"])
             for side, each in ((base, one), (head, other))
             if each.get("message")
         },

@@ -3,8 +3,10 @@
 import io
 import json
 import subprocess
-from datetime import date
+from datetime import UTC, date, datetime
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -21,6 +23,7 @@ from cudnn_sweep.orchestrator.nightly.fake.machine import (
     FakeNoise,
     FakeScript,
 )
+from cudnn_sweep.orchestrator.planning import sweep_selection
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 
@@ -45,6 +48,14 @@ def _head(**changes: Any) -> FakeEffect:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two sides. The made-up noise goes by a sweep's id, which is the same in every run."""
+    numbers = count()
+    monkeypatch.setattr(
+        sweep_selection, "secrets", SimpleNamespace(token_hex=lambda _: next(numbers))
+    )
+    monkeypatch.setattr(
+        sweep_selection, "datetime", SimpleNamespace(now=lambda _: datetime(2026, 1, 1, tzinfo=UTC))
+    )
     monkeypatch.chdir(tmp_path)
     for side in "ab":
         (tmp_path / side).mkdir()
