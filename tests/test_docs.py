@@ -175,24 +175,3 @@ def test_reasons_in_the_readme_are_those_of_the_stored_results() -> None:
         f"{small['processes']} processes with benchmark on made "
         f"{small['distinct_choices']} different choices" in words
     )
-
-
-def test_readme_leads_to_every_page_is_short_and_answers_first() -> None:
-    readme = (ROOT / "README.md").read_text()
-    pages = {str(page.relative_to(ROOT)) for page in ROOT.glob("docs/*.md")}
-    assert pages <= {target for target, _ in LINK.findall(readme)}
-    assert len(readme.splitlines()) <= 160
-    places = [
-        readme.index(each) for each in ("**Leave it off, unless", "`sweep advise ", "## Start")
-    ]
-    assert len(readme[: places[0]].splitlines()) < 12, "on the first screen"
-    assert places == sorted(places)
-
-
-def test_jobs_in_the_readme_have_every_network_of_the_rows() -> None:
-    networks = GENERATE["NETWORKS"]
-    (_, _, *rows) = networks["jobs"]()
-    assert len(rows) == len(networks["JOBS"])
-    for row in rows:
-        for start in row.strip("|").split("|")[1:]:
-            assert sum(map(int, re.findall(r"\d+", start))) == len(networks["fixed"]())

@@ -8,15 +8,12 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from tests.test_docs import options_of
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/places.md"
 SLURM = ROOT / "docs/examples/slurm"
 DOCKERFILE = ROOT / "docs/examples/docker/Dockerfile"
 INSTRUCTIONS = ("FROM", "RUN", "COPY", "ARG", "ENV", "WORKDIR", "CMD")
@@ -91,27 +88,6 @@ def test_image_has_the_ray_that_is_pinned() -> None:
     pins = (ROOT / "constraints.txt").read_text().splitlines()
     (ray,) = [pin.removeprefix("ray==") for pin in pins if pin.startswith("ray==")]
     assert instructions()[0][1].startswith(f"rayproject/ray:{ray}-")
-
-
-@pytest.mark.parametrize("heading", ["Slurm", "In a container", "Without a network"])
-def test_commands_of_the_page_parse(heading: str) -> None:
-    section = PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    blocks = re.findall(r"(?:^    .*\n)+", section, re.MULTILINE)
-    assert blocks
-    for block in blocks:
-        if not block.startswith("    30 2 "):  # cron's
-            subprocess.run(
-                ["bash", "-n", "-c", re.sub("^    ", "", block, flags=re.MULTILINE)], check=True
-            )
-
-
-def test_tested_versions_leave_torch_to_the_driver(tmp_path: Path) -> None:
-    (command,) = re.findall(r"^    (grep .*)$", PAGE.read_text(), re.MULTILINE)
-    filtered = command.replace("tested.txt", shlex.quote(str(tmp_path / "tested.txt")))
-    subprocess.run(filtered, shell=True, cwd=ROOT, check=True)
-    kept = (tmp_path / "tested.txt").read_text().splitlines()
-    assert not [line for line in kept if line.startswith("torch")]
-    assert any(line.startswith("ray==") for line in kept)
 
 
 def test_github_takes_the_workflow_to_copy() -> None:

@@ -14,11 +14,9 @@ from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.store import open_store
 from tests.conftest import ROOT
-from tests.studies import advice, in_turns, verdicts
+from tests.studies import in_turns, verdicts
 from tests.studies.nights import nights
 from tests.studies.parts import detection_figures, night_choices, realities, replaying, simulation
-from tests.studies.parts.advice_cases import cases
-from tests.studies.parts.advice_table import is_right
 from tests.studies.parts.generated import write_generated
 from tests.studies.parts.made_rows import made_rows, open_rows
 from tests.studies.parts.noise import PROMISED, times_and_choices
@@ -34,19 +32,6 @@ Capture = pytest.CaptureFixture[str]
 @pytest.mark.parametrize("name", [file.stem for file in (ROOT / "tests/studies").glob("*.py")])
 def test_study_can_be_imported_and_says_what_it_is(name: str) -> None:
     assert import_module(f"tests.studies.{name}").__doc__
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("nights", "-m tests.studies.nights --few 2"),
-        ("nigths", "found 'nigths'; NAME is one of: advice "),
-    ],
-)
-def test_make_study_runs_it_or_tells_the_names(name: str, said: str) -> None:
-    command = ["make", "--dry-run", "study", name, "ARGS=--few 2"]
-    made = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
-    assert said in made.stdout + made.stderr
 
 
 def test_nights_are_told_and_a_missed_target_is_marked_and_named(
@@ -162,31 +147,6 @@ def test_what_an_audit_costs_is_told() -> None:
     )
     assert told.returncode == 0, told.stderr
     assert "\nthe audit, at a shape's first call: " in told.stdout
-
-
-@pytest.mark.parametrize(
-    ("side", "break_even", "chosen"),
-    [
-        ("below", 2000.0, (1092, "below")),
-        ("below", 500.0, (1092, "above")),  # a run below it would be shorter than 10 s
-        ("above", 800.0, (1360, "above")),
-        ("above", 1500.0, (1092, "near")),
-        ("above", None, (1092, "none")),
-    ],
-)
-def test_steps_of_a_run_of_ten_to_twenty_seconds_are_on_its_side_of_the_break_even_point(
-    side: str, break_even: float | None, chosen: tuple[int, str]
-) -> None:
-    told = {"baseline_ms": 10.0, "candidate_ms": 8.0, "baseline_s": 15.5, "job_steps": 1500}
-    case = next(case for case in cases(tiny=False) if case.side == side)
-    assert advice.steps_of(case, told | {"break_even_steps": break_even}, tiny=False) == chosen
-
-
-def test_an_advice_is_right_by_its_sign_where_that_matters() -> None:
-    right = [("on", 0.9), ("off", 1.1), ("no difference", 1.005), ("no difference", 1.02)]
-    assert all(is_right(*each) for each in right)
-    wrong = [("no difference", 0.9), ("on", 1.1), ("on", 0.995)]
-    assert not any(is_right(*each) for each in wrong)
 
 
 def test_parts_in_turns_are_there_and_end_when_they_are_decided() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from cudnn_sweep.analysis import words
-from cudnn_sweep.analysis.words import part_text
 
 ROOT = Path(__file__).parents[2]
 DIGITS = re.compile(r":[+,]?\.(0%|[1-9][efg%])\}")
@@ -66,26 +65,3 @@ def test_a_change_is_told_in_percent_up_to_twice() -> None:
         "2.50 times as fast (95% interval 2.00 to 4.00)"
     )
     assert words.change(3.0, None, None, of=" time") == "3.00 times the time"
-
-
-def test_lists_and_counts() -> None:
-    assert words.listed(["a"]) == "a"
-    assert words.listed(["a", "b", "c"]) == "a, b and c"
-    assert words.some(["a", "b", "c"], 1) == "a and 2 more"
-    assert words.some(["a", "b"], 2) == "a, b"
-    assert (words.counted(1, "cell"), words.counted(1200, "cell")) == ("1 cell", "1,200 cells")
-    assert words.interval(1.0, 2.0) == " (1.000 to 2.000)"
-    assert words.interval(None, 2.0) == ""
-
-
-@pytest.mark.parametrize(
-    ("part", "value", "shown"),
-    [
-        ("cudnn", "91900", "9.19.0"),
-        ("cudnn", "8907", "8.9.7"),
-        ("cudnn", "none", "none"),
-        ("driver", "58015", "58015"),
-    ],
-)
-def test_cudnn_is_shown_as_its_version(part: str, value: str, shown: str) -> None:
-    assert part_text(part, value) == shown

@@ -318,10 +318,6 @@ def cases(attempts: Attempts, seed: int) -> Iterator[tuple[str, Plant, str]]:
     yield from every if count >= len(every) else random.Random(seed).sample(every, count)
 
 
-def test_there_are_92_kinds() -> None:
-    assert len(GARBAGE) == 92
-
-
 @pytest.mark.slow
 def test_no_stray_thing_stops_the_rest_or_counts(
     results: Path, rows: pa.Table, attempts: Attempts, seed: int

@@ -1,7 +1,6 @@
 """The reference and the schemas know every key that the readers take. What they refuse is in the golden of mistakes."""
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,13 +8,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from reference.page import SECTIONS, every_def
-from reference.python import door, members
 from ruamel.yaml import YAML
 
 from cudnn_sweep.cluster.errors import LaunchFileError
-from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.strict_yaml import read_strict
-from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from tests.orchestrator.typed import invoke
 
@@ -65,12 +61,6 @@ def test_schema_takes_every_file_that_is_shipped(
     schemas[name].validate(content(file.read_text()))
 
 
-def test_example_of_the_page_has_cells() -> None:
-    spec = read_launch_file(ROOT / "docs/examples/segmenter/launch.yaml", SweepSpec).sweep
-    name, suite = choose_suite(spec, None)
-    assert name == "inline" and suite.cells
-
-
 def keys(schema: Any, at: str = "") -> Iterator[tuple[str, str]]:
     """Every key that a schema has a mapping for, with its sentence."""
     if isinstance(schema, list):
@@ -105,25 +95,6 @@ def test_reader_takes_the_keys_of_the_schema_and_no_other(tmp_path: Path) -> Non
         read_strict(file, SuiteSpec)
     allowed = str(refused.value).partition("allowed: ")[2].partition("\n")[0].split(", ")
     assert set(allowed) == set(every_def()["SuiteSpec"]["properties"])
-
-
-def test_every_function_for_users_has_a_sentence() -> None:
-    page = (ROOT / "docs/python.md").read_text()
-    for things in door().values():
-        for thing in things:
-            assert thing.__doc__ and f"### {thing.__name__}\n" in page
-            for name, text in (members(thing) if isinstance(thing, type) else {}).items():
-                assert text, f"{thing.__name__}.{name} has no docstring"
-
-
-def test_what_contributing_imports_is_on_the_page() -> None:
-    page = (ROOT / "docs/python.md").read_text()
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    found = re.findall(r"from cudnn_sweep\.workloads\.(?:workload|regime) import (.*)", text)
-    names = {name for line in found for name in line.split(", ")}
-    assert len(names) > 3
-    for name in names:
-        assert f"### {name}\n" in page
 
 
 def test_path_of_a_schema_is_that_of_the_file_that_is_printed() -> None:

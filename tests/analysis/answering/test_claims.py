@@ -118,7 +118,6 @@ RGB256 = {
     "precision": "tf32",
 }
 RESNET = {"workload": "torchvision.models:resnet50", "problem": None, "direction": "training"}
-ACROSS = "across processes, forward_backward"
 FRESH = {"regime": "fresh", "loop_kind": "open", "steady_iterations": 8}
 
 

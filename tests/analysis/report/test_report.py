@@ -151,19 +151,6 @@ def test_what_is_not_finite_is_null() -> None:
     assert plain(["a", "b"]) == "a, b"
 
 
-def test_a_name_cannot_leave_its_block_of_data(store: Store, add_cell: AddCell) -> None:
-    add_cell("hostile", 0.4, problem=HOSTILE, workload=HOSTILE)
-    found = _payload(store)
-    assert "<script" not in as_markdown(found)
-    html = as_html(found)
-    assert "window.pwned" in html and "<script>window.pwned" not in html
-    (data,) = re.findall(
-        r'<script type="application/json" id="report">(.*?)</script>', html, re.DOTALL
-    )
-    read = json.loads(data)["tables"]["cells"]
-    assert read["rows"][0][read["columns"].index("workload")] == HOSTILE
-
-
 def test_escaped_json_has_no_character_that_ends_anything() -> None:
     text = escaped_json({"name": HOSTILE})
     assert not set(text) & set("<>&\u2028\u2029")
@@ -203,14 +190,6 @@ def test_without_the_extra_the_command_names_it(
     assert found.exit_code == 2
     assert "pip install 'cudnn-sweep[report]'" in found.stderr
     assert _report(kept, "--format", "markdown").exit_code == 0
-
-
-def test_no_effect_is_told_with_its_reason(store: Store, add_cell: AddCell) -> None:
-    add_cell("cpu", 1.0, device="cpu", compute_cache=None, routes=["Mkldnn"])
-    (contrast,) = _payload(store).contrasts
-    assert contrast.counts["no_effect"] == 1
-    assert contrast.headline.endswith("1 of 1 cell decided (cannot have an effect in 1).")
-    assert contrast.sentences[-1] == "No effect is possible in 1 cell: there is no GPU."
 
 
 def _payload(store: Store) -> Payload:

@@ -9,7 +9,7 @@ import pytest
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import as_html
-from cudnn_sweep.analysis.report.figures.palette import DARK, LIGHT, PAGE, Palette
+from cudnn_sweep.analysis.report.figures.palette import PAGE
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.pictures import drawn_rows, figures
 from cudnn_sweep.analysis.storing.store import open_store
@@ -156,15 +156,6 @@ def test_what_a_reader_needs_is_in_the_markup(page: Browser) -> None:
     assert page.evaluate("document.querySelectorAll('h1').length") == 1
 
 
-@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
-def test_text_stands_out_from_its_ground(palette: Palette) -> None:
-    """WCAG AA: a contrast of 4.5 at least."""
-    ground = _luminance(palette.paper)
-    for colour in (palette.ink, palette.quiet, palette.helps, palette.hurts):
-        darker, lighter = sorted((_luminance(colour), ground))
-        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, colour
-
-
 def test_a_narrow_screen_scrolls_down_alone(browser: Browser, report: Path) -> None:
     browser.open(report, width=420)
     assert browser.evaluate("document.documentElement.scrollWidth") == 420
@@ -188,11 +179,3 @@ def _sort(page: Browser, title: str) -> None:
         "[...document.querySelectorAll('#cell-table .sort')]"
         f".find((each) => each.textContent === '{title}').click()"
     )
-
-
-def _luminance(colour: str) -> float:
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    ]
-    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

@@ -28,42 +28,12 @@ IMAGE: Given = ("x", None, "float32", (8, 3, 64, 32))
 LATER: Given = ("x", None, "float32", (4, 3, 32, 32))
 
 
-CALLED: list[tuple[str, str, Sizes | None, Sizes | None, dict[str, object]]] = [
-    ("x", "float32", (8, 3, 64, 32), (4, 3, 32, 32), {"shape": ["batch", 3, "height", "width"]}),
-    ("mask", "bool", (8, 64, 32), (4, 32, 32), {"shape": ["batch", "height", "width"]}),
-    ("ids", "int64", (8, 32), (4, 32), {"shape": ["batch", 32], "below": 2}),
-    ("weights", "float16", (5,), (5,), {"shape": [5]}),
-    ("labels", "uint8", (8,), (4,), {"shape": ["batch"], "below": 2}),
-    ("scale", "NoneType", None, None, {}),
-]
-
-
-def test_sizes_are_those_of_the_first_tensor_if_they_follow_it_in_each_call() -> None:
-    first: list[Given] = [(name, None, kind, sizes) for name, kind, sizes, _, _ in CALLED]
-    later: list[Given] = [(name, None, kind, sizes) for name, kind, _, sizes, _ in CALLED]
-    found = {
-        name: told if "float" in kind else {"dtype": kind, **told}
-        for name, kind, _, _, told in CALLED
-        if told
-    }
-    assert described(first, later) == (found, [])
-
-
 def test_arguments_without_names_are_a_list_and_a_dict_stays_one() -> None:
     batch: list[Given] = [(0, "image", "float32", (8, 3, 64, 32)), (0, "label", "int32", (8,))]
     image = {"shape": ["batch", 3, "height", "width"]}
     label = {"shape": ["batch"], "dtype": "int32", "below": 2}
     assert described(batch) == ([{"image": image, "label": label}], [])
     assert described([(0, *IMAGE[1:]), (1, None, "int32", (8,))]) == ([image, label], [])
-
-
-def test_beside_named_ones_an_argument_gets_the_name_of_its_parameter() -> None:
-    found, obstacles = described([(0, *IMAGE[1:]), ("date", None, "int64", (8,))])
-    assert obstacles == []
-    assert found == {
-        "image": {"shape": ["batch", 3, "height", "width"]},
-        "date": {"shape": ["batch"], "dtype": "int64", "below": 2},
-    }
 
 
 @pytest.mark.parametrize(

@@ -124,16 +124,6 @@ def test_suite_file_holds_what_was_traced(tmp_path: Path) -> None:
         assert (cell.precision, cell.layout) == (wanted.precision, wanted.layout)
 
 
-def test_suite_file_says_what_makes_it_again_and_writes_only_what_is_not_taken_for_granted() -> (
-    None
-):
-    assert (
-        "\n#     sweep trace nets:small --input 8x3x28x28 --argument 'name=\"two words\"' "
-        "--precision tf32 --layout contiguous --direction inference\nproblems:\n"
-        "  conv1_3x3_32: {input: 8x16x28x28, out_channels: 32, kernel: 3, padding: 1}\n"
-    ) in suite_text(trace_of(CONVOLUTION))
-
-
 def test_what_no_suite_can_hold_is_left_out_and_named() -> None:
     text = suite_text(trace_of(EXACT, CONVOLUTION))
     assert "# left out: conv1_3x3_32, as a suite has no precision for float64" in text

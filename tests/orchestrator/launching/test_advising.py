@@ -33,7 +33,6 @@ from tests.orchestrator.typed import invoke
 
 TODAY = date(2026, 1, 1)
 DECIDED, UNDECIDED, FAILED = 0, 5, 4
-SEARCH_COLD = 20.0  # of the fake's first call with benchmark on to that without, beside its own
 
 
 def _machine(*effects: FakeEffect, scatter: float = 0.002, trial_s: float = 2.0) -> FakeMachine:
@@ -125,49 +124,6 @@ def test_a_clear_case_is_decided_after_few_blocks_in_both_states(stored: Path) -
     rows = advices(store, sweep_id, steps=10**6)
     assert rows[0].blocks < 20
     assert min(row.start_blocks for row in rows) >= 1, "both states of the compute cache were met"
-
-
-@pytest.mark.usefixtures("stored")
-def test_ranks_are_predicted_for_off_and_on() -> None:
-    told = json.loads(_said(_options(format="json", ranks=4, from_store=True), CLEAR)[1])["ranks"]
-    assert [row["benchmark"] for row in told] == [False, True]
-    _, text = _said(_options(ranks=4, from_store=True), CLEAR)
-    for row, way in zip(told, ("off", "on"), strict=True):
-        assert row["processes"] > 0
-        share = f"all choose the same kernels: {row['rank_agreement']:.0%}"
-        assert f"Ranks, {way} {share}" in " ".join(text.split())
-
-
-@pytest.mark.slow
-def test_few_steps_do_not_pay_for_a_search(tmp_path: Path) -> None:
-    slow_start = FakeEffect(where={"benchmark": "true"}, cold=SEARCH_COLD)
-    code, text = _said(_options(steps=300), _machine(_faster(0.3), slow_start))
-    assert code == DECIDED
-    assert text.strip().startswith("Leave benchmark off.")
-    assert "300 steps do not pay for the longer start" in text
-    assert "Break-even" in text
-
-
-@pytest.mark.slow
-def test_what_scatters_too_much_is_undecided_and_says_so(tmp_path: Path) -> None:
-    # short trials: all 20 blocks fit into the minute, however slow this machine is
-    code, text = _said(_options(), _machine(_faster(1.0), scatter=0.8, trial_s=0.5))
-    assert code == UNDECIDED
-    assert text.strip().startswith("Undecided: leave benchmark off until more is measured.")
-
-
-def test_running_out_of_memory_does_not_fit(tmp_path: Path) -> None:
-    lost = FakeEffect(where={"benchmark": "true"}, status="out_of_memory")
-    code, text = _said(_options(), _machine(lost))
-    assert code == DECIDED
-    assert text.strip().startswith("Leave benchmark off: with it the memory does not suffice.")
-
-
-def test_what_runs_out_of_memory_either_way_says_what_to_try(tmp_path: Path) -> None:
-    code, text = _said(_options(), _machine(FakeEffect(status="out_of_memory")))
-    assert code == FAILED
-    assert "batch_norm does not run here." in text
-    assert "Next: sweep query failures --sweep-id" in text
 
 
 @pytest.mark.usefixtures("stored")

@@ -48,10 +48,6 @@ def entry_of(file: Path, at: str = "02:30", program: str = "/opt/sweep") -> Entr
     return Entry(launch_file=file, program=(program,), at=parse_time(at))
 
 
-def test_time_reads() -> None:
-    assert [parse_time(text) for text in ("00:00", "23:59")] == [time(0, 0), time(23, 59)]
-
-
 def test_file_has_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")

@@ -170,16 +170,6 @@ def test_slow_gpu_is_named_with_what_to_do(
     assert "nvidia-smi -q -i UUID" in line and "CUDA_VISIBLE_DEVICES" in line
 
 
-def test_two_gpus_that_differ_are_both_named_and_none_is_blamed(
-    tmp_path: Path, plan_of: MakePlan, record_of: RecordOf
-) -> None:
-    copy, product = slow_lines(tmp_path, plan_of("noop", replicates=7), record_of, [3600, 4000])
-    assert copy.startswith(
-        "NVIDIA H200s differ in copy (GB/s: GPU-0 on node-0 3,600, GPU-1 on node-1 4,000), too few to tell"
-    )
-    assert "differ in matmul tf32 (TFLOP/s: GPU-0 on node-0 450" in product
-
-
 REFERENCE = Path(__file__).parents[3] / "analysis/reference"
 
 

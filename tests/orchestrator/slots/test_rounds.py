@@ -79,15 +79,6 @@ def test_timing_stops_when_the_time_of_all_is_spent(took: list[tuple[FakeMember,
     assert 0.6 <= time.monotonic() - began < 2.0, "each has 0.2 s of wall and 0.1 s of device time"
 
 
-def test_others_go_on_where_one_has_gone(took: list[tuple[FakeMember, Turn]]) -> None:
-    gone, stays = FakeMember(took, dies_at=3), FakeMember(took)
-    run(gone, stays)
-    assert max(turn.round for each, turn in took if each is gone) == 3
-    assert max(turn.round for each, turn in took if each is stays) > 10
-    assert stages(took, stays)[-1] == "report"
-    assert took[-1][1].beside == ()
-
-
 def test_who_has_no_graph_has_no_turn_on_the_device(took: list[tuple[FakeMember, Turn]]) -> None:
     with_graph, without = FakeMember(took), FakeMember(took, captures=False)
     run(with_graph, without)

@@ -163,13 +163,6 @@ def test_an_input_that_is_missing_is_said() -> None:
         trace("TwoInputs", (1, 3, 8, 8))
 
 
-def test_several_inputs_are_given_in_order() -> None:
-    found = trace(
-        "TwoInputs", (1, 3, 8, 8), [{"shape": ["batch", 3, 8, 8]}, {"shape": [1, 2, 4, 4, 4]}]
-    )
-    assert [each.input_shape for each in found.convolutions] == [(1, 3, 8, 8), (1, 2, 4, 4, 4)]
-
-
 @pytest.mark.parametrize(
     ("precision", "dtype", "of_the_convolution"),
     [
@@ -213,10 +206,6 @@ def test_inference_needs_no_batch_to_normalise_over() -> None:
 @pytest.mark.filterwarnings("ignore:`torch.jit.trace")
 def test_traced_modules_are_seen() -> None:
     assert trace("scripted", (1, 6, 8, 8)).convolutions[0].out_channels == 4
-
-
-def test_module_made_already() -> None:
-    assert trace("ready", (1, 6, 8, 8)).convolutions[0].out_channels == 4
 
 
 def read(file: Path) -> Trace:
