@@ -26,11 +26,11 @@ from cudnn_sweep.analysis.storing.store import Store, open_store
 
 MIDNIGHT = datetime(2025, 1, 1, tzinfo=UTC)
 
-_ASKED = {**axes(), **settings()}
 _HAS = YAML(typ="safe", pure=True).load((Path(__file__).parent / "data/record.yaml").read_text())
 RECORD = TypeAdapter(RunRecord).validate_python(
     dict.fromkeys(arrow_schema().names)
-    | {name: each.usual for name, each in _ASKED.items()}
+    | {name: axis.usual for name, axis in axes().items()}
+    | {name: setting.usual for name, setting in settings().items()}
     | {"schema_version": SCHEMA_VERSION, **_HAS}
 )
 (COLD,) = RECORD.cold or []

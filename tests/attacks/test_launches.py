@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tests import processes
 from tests.attacks.conftest import Log
 
 pytestmark = [pytest.mark.measuring, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -99,15 +100,14 @@ class Launch:
     def pids(self) -> set[int]:
         """Of it and of all that it started: by descent, and by what Ray's processes carry."""
         mark = f"TMPDIR={(self.folder / 'tmp').resolve()}\0".encode()
-        marked = {pid for pid in _every() if mark in _read(pid, "environ")}
+        marked = {pid for pid in processes.every() if mark in processes.read(pid, "environ")}
         own = os.fsencode((self.folder / "tmp").resolve()) + b"/"
-        of_ray = {pid for pid in _every() if own in _read(pid, "cmdline")}
-        return marked | _below(self.process.pid) | of_ray
+        of_ray = {pid for pid in processes.every() if own in processes.read(pid, "cmdline")}
+        return marked | processes.below(self.process.pid) | of_ray
 
     def role(self, name: str) -> list[int]:
         """Processes of this launch that do that."""
-        wanted = ROLES[name].encode()
-        return [pid for pid in self.pids() if wanted in _read(pid, "cmdline")]
+        return [pid for pid in self.pids() if ROLES[name] in processes.command(pid)]
 
     def wait(self) -> int:
         """Its exit code. Raises TimeoutExpired where it hangs."""
@@ -165,8 +165,10 @@ def left_behind(launch: Launch) -> list[str]:
     ends = time.monotonic() + END_S
     while (left := launch.pids()) and time.monotonic() < ends:
         time.sleep(0.1)
-    lines = [_read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace") for pid in left]
-    return [*lines, *map(str, (launch.folder / "tmp").glob("sweep-????????"))]
+    return [
+        *map(processes.command, left),
+        *map(str, (launch.folder / "tmp").glob("sweep-????????")),
+    ]
 
 
 def kill(pid: int, number: int = signal.SIGKILL) -> None:
@@ -200,26 +202,6 @@ def _check_blocks(rows: Sequence[Mapping[str, object]]) -> None:
         assert blocks in LOOKS, f"{blocks} blocks of {cell_id}"
         assert there == set(product(range(blocks), (False, True))), f"a trial is missing: {there}"
     assert len(cells) == 3, cells
-
-
-def _every() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-
-
-def _read(pid: int, file: str) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/{file}").read_bytes()
-    except OSError:
-        return b""
-
-
-def _children(pid: int) -> list[int]:
-    return [int(each) for each in _read(pid, f"task/{pid}/children").split()]
-
-
-def _below(pid: int) -> set[int]:
-    own = {pid} if _read(pid, "cmdline") else set()
-    return own.union(*map(_below, _children(pid)))
 
 
 EARLY_S = 8.0  # in which a launch starts
@@ -279,7 +261,7 @@ def _targets(launch: Launch, target: str) -> list[int]:
         janitor = set(launch.role("janitor"))  # it is there to be left
         return sorted(launch.pids() - janitor)
     if target == "driver":
-        return _children(launch.process.pid)  # which the shell's process waits for
+        return processes.children(launch.process.pid)  # which the shell's process waits for
     return [launch.process.pid] if target == "shell's process" else launch.role(target)
 
 
@@ -335,7 +317,9 @@ def test_no_port_of_a_launch_is_open_to_others(tmp_path: Path) -> None:
         token = next((folder / "tmp").glob("sweep-*/token"))
         assert token.stat().st_mode & 0o077 == 0
         secret = token.read_bytes()
-        shown = [_read(pid, file) for pid in launch.pids() for file in ("cmdline", "environ")]
+        shown = [
+            processes.read(pid, file) for pid in launch.pids() for file in ("cmdline", "environ")
+        ]
         assert not any(secret in each for each in shown)
         assert secret.decode() not in launch.said()
         others = launch.pids() - {launch.process.pid}
@@ -349,7 +333,7 @@ def test_no_port_of_a_launch_is_open_to_others(tmp_path: Path) -> None:
 
 def _listening(pids: set[int]) -> set[tuple[str, int]]:
     """Addresses, as the kernel writes them, and ports on which they take TCP connections."""
-    own = {os.readlink(link) for pid in pids for link in Path(f"/proc/{pid}/fd").glob("*")}
+    own = set().union(*(processes.links(pid, "fd/*") for pid in pids))
     found = set()
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:

@@ -31,6 +31,7 @@ from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.formats import to_json
 from cudnn_sweep.analysis.asking.queries import load_query, part_names, query_names
 from cudnn_sweep.analysis.errors import AnalysisError
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.report import night_reports
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.stored import open_stored
@@ -40,6 +41,7 @@ from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.doctor.examine import examine
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine, FakeScript
+from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, show, slack_body
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.spec import (
@@ -84,6 +86,9 @@ PLANTED_RESULTS = RESULTS / "h200-2026-11-22/nights"
 PLANTED_NIGHTS = [
     date(2026, 11, day) for day in range(16, 22)
 ]  # of which the last four have faults
+LOOK_THERE = WhereToLook(
+    folder=Path("/srv/my gpu"), program="sweep", results="results", page="https://a/night.html"
+)
 FAKE_NIGHTS = [date(2026, 11, day) for day in range(1, 16)]
 
 
@@ -296,13 +301,21 @@ class Goldens:
 
 
 def reports_of_nights() -> dict[str, dict[str, Any]]:
-    """Of made-up nights, by the file."""
+    """Of made-up nights, by the file; and what a terminal and a webhook are told."""
     found: dict[str, dict[str, Any]] = {}
     for name, night in nights_like_it().items():
         texts = {report.file: report.render(*night) for report in night_reports()}
         page = texts["night.html"].partition("<body>")[2]
-        found[name] = texts | {"night.json": json.loads(texts["night.json"]), "night.html": page}
+        read = {"night.json": json.loads(texts["night.json"]), "night.html": page}
+        found[name] = texts | read | told_of(night[0])
     return found
+
+
+def told_of(night: NightOutcome) -> dict[str, Any]:
+    shown = StringIO()
+    show(night, [], "text", Console(file=shown, width=WIDTH, color_system=None))
+    slack = slack_body(news_of(night, night.alerts, LOOK_THERE))
+    return {"terminal": shown.getvalue(), "slack": slack}
 
 
 def _read(text: str) -> Any:

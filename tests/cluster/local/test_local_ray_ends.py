@@ -17,6 +17,7 @@ from cudnn_sweep.cluster.local.local_ray import (
     local_ray,
     probe_ray,
 )
+from tests import processes
 
 pytestmark = pytest.mark.measuring
 
@@ -27,35 +28,16 @@ def test_nothing_is_left_after_an_exception() -> None:
     with pytest.raises(ZeroDivisionError), local_ray(slots=1) as ours:
         ray.get(ray.remote(lambda: os.getpid()).remote())
         raise ZeroDivisionError
-    assert _left_of(ours.folder) == []
+    assert not ours.folder.exists()
+    assert not [processes.command(pid) for pid in processes.every() if _uses(pid, ours.folder)]
     assert not ray.is_initialized()
     assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == (before, handler)
 
 
-def _left_of(folder: Path) -> list[str]:
-    processes = [
-        f"{process.name}: {_read(process / 'cmdline')[:80]}"
-        for process in Path("/proc").glob("[0-9]*")
-        if _uses(process, str(folder))
-    ]
-    return processes + ([str(folder)] if folder.exists() else [])
-
-
-def _uses(process: Path, folder: str) -> bool:
+def _uses(pid: int, folder: Path) -> bool:
     """Do not rely on what our own clean-up looks at: any mention counts, and any open file."""
-    try:
-        files = [str(file.readlink()) for file in (process / "fd").iterdir()]
-    except OSError:
-        files = []
-    words = [_read(process / "cmdline"), _read(process / "environ"), *files]
-    return any(folder in word for word in words)
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_bytes().decode(errors="replace").replace("\0", " ")
-    except OSError:
-        return ""
+    words = [processes.read(pid, each).decode(errors="replace") for each in ("cmdline", "environ")]
+    return any(str(folder) in word for word in (*words, *processes.links(pid, "fd/*")))
 
 
 @pytest.mark.slow

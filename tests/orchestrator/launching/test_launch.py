@@ -19,6 +19,7 @@ import pytest
 
 from cudnn_sweep.analysis.storing.progress import blocks_of, planned
 from cudnn_sweep.analysis.storing.store import open_store
+from tests import processes
 from tests.orchestrator.typed import Done, sweep
 
 pytestmark = pytest.mark.measuring
@@ -99,19 +100,23 @@ def resumed(tmp_path_factory: pytest.TempPathFactory, faulty: str) -> Resumed:
     cells = (f"{faulty}:{name}" for name in ("takes_a_while", "raises", "segfaults"))
     write(here, *cells, replicates=3)
     with begun(here) as launch:
-        (worker,) = Path(f"/proc/{launch.pid}/task/{launch.pid}/children").read_text().split()
-        os.kill(int(worker), signal.SIGSTOP)  # it would be through before the other has asked
+        (worker,) = processes.children(launch.pid)
+        os.kill(worker, signal.SIGSTOP)  # it would be through before the other has asked
         meanwhile = sweep("launch", here=here)
         os.killpg(launch.pid, signal.SIGINT)  # as a terminal sends it: to everyone there
-        os.kill(int(worker), signal.SIGCONT)
+        os.kill(worker, signal.SIGCONT)
         said, _ = launch.communicate()
-    left = processes_of(here)
+    left = [
+        processes.command(pid)
+        for pid in processes.every()
+        if processes.links(pid, "cwd") == {str(here)}
+    ]
     ((sweep_id, _),) = stored(here).items()
     torn = here / "results" / f"sweep={sweep_id}" / "trials" / "half-written.parquet"
     torn.write_bytes(b"PAR1 and then the power went")
     return Resumed(
         here=here,
-        pid=int(worker),
+        pid=worker,
         interrupted=(launch.returncode, said),
         left=left,
         sweep_id=sweep_id,
@@ -199,16 +204,3 @@ def test_an_interrupt_keeps_what_is_recorded_and_leaves_no_process(resumed: Resu
     assert "logging.cc" not in output and "nanobind" not in output
     assert 0 < len(resumed.rows) < TRIALS
     assert resumed.left == []
-
-
-def processes_of(here: Path) -> list[str]:
-    """Processes that work in that folder, as a launch's own and its fork servers do."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            where, command = os.readlink(folder / "cwd"), (folder / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if where == str(here):
-            found.append(command.replace(b"\0", b" ").decode())
-    return found

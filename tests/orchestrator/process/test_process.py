@@ -11,6 +11,7 @@ from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TrialJob
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.errors import WorkloadError
+from tests import processes
 from tests.makers import MakePlan, RunTrial
 
 SHORT = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, calibrate=False, timeout_s=1.0)
@@ -52,7 +53,7 @@ def test_fault_ends_its_process_alone(run_trial: RunTrial, faulty: str, fault: s
     after = run_trial(f"{faulty}:fine")
     assert after.status == "ok"
     assert after.pid != outcome.pid
-    assert _sleepers() == []
+    assert "sleep 1234.5" not in map(processes.command, processes.every())
 
 
 def test_message_is_stored_whatever_it_holds_and_cut(run_trial: RunTrial, faulty: str) -> None:
@@ -97,7 +98,7 @@ def test_copy_that_a_module_forks_of_its_trial_measures_nothing(
 
 def test_descendants_end_with_the_trial(run_trial: RunTrial, faulty: str) -> None:
     assert run_trial(f"{faulty}:leaves_a_descendant").status == "ok"
-    assert _sleepers() == []
+    assert "sleep 1234.5" not in map(processes.command, processes.every())
 
 
 JOINS = """
@@ -300,18 +301,6 @@ def test_time_of_a_trial_is_accounted_for(run_trial: RunTrial) -> None:
     spent = sum(phases.values()) + (outcome.exit_s or 0)
     assert spent <= outcome.process_s
     assert outcome.process_s - spent < 0.2
-
-
-def _sleepers() -> list[str]:
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if command == b"sleep\x001234.5\x00":
-            found.append(folder.name)
-    return found
 
 
 @pytest.mark.parametrize(

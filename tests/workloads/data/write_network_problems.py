@@ -1,59 +1,32 @@
-"""Write the problem files of whole networks, traced from the networks themselves.
+"""Write the problem files of whole networks anew, traced from the networks that their heads name.
 
-python tests/workloads/data/write_network_problems.py [NAME ...]; those of torchvision need it installed.
+python tests/workloads/data/write_network_problems.py [NAME ...]; those of torchvision need it installed. A new file
+begins with two lines like those of unet.csv.
 """
 
+import re
 import sys
-from dataclasses import dataclass
 
 from cudnn_sweep.workloads.measuring.model_trace import trace_model
 from cudnn_sweep.workloads.measuring.tracing import TraceRequest
-from cudnn_sweep.workloads.problem import PROBLEMS, Shape, sizes_text
+from cudnn_sweep.workloads.problem import PROBLEMS, sizes_text
 
 COLUMNS = (
     "name,input,out_channels,kernel,stride,padding,dilation,groups,bias,transposed,output_padding,"
     "occurrences"
 )
-
-
-@dataclass(frozen=True)
-class Network:
-    source: str
-    model: str
-    input_shape: Shape
-
-
-IMAGES = (32, 3, 224, 224)
-NETS, VISION = "cudnn_sweep.workloads.nets", "torchvision.models"
-NETWORKS = {
-    "resnet50": Network("ResNet-50. He et al. 2015", f"{VISION}:resnet50", IMAGES),
-    "vgg16": Network("VGG-16. Simonyan and Zisserman 2014", f"{VISION}:vgg16", IMAGES),
-    "mobilenet_v2": Network("MobileNetV2. Sandler et al. 2018", f"{VISION}:mobilenet_v2", IMAGES),
-    "convnext_tiny": Network("ConvNeXt-T. Liu et al. 2022", f"{VISION}:convnext_tiny", IMAGES),
-    "r3d_18": Network(
-        "3D ResNet-18 on clips of 16 frames. Tran et al. 2018",
-        f"{VISION}.video:r3d_18",
-        (8, 3, 16, 112, 112),
-    ),
-    "unet": Network(
-        "U-Net, with padding. Ronneberger et al. 2015", f"{NETS}.unet:UNet", (4, 1, 512, 512)
-    ),
-    "wavenet": Network(
-        "WaveNet-like stack. Van den Oord et al. 2016", f"{NETS}.wavenet:WaveNet", (4, 256, 16000)
-    ),
-    "dcgan": Network(
-        "DCGAN's generator. Radford et al. 2015", f"{NETS}.dcgan:Generator", (128, 100, 1, 1)
-    ),
-}
+HEAD = re.compile(r"(# .*)\n# Its distinct .* as (\S+) runs them at (\S+)\.\n")
 
 
 def lines_of(name: str) -> list[str]:
     """What the file holds. One example is traced, and its batch written."""
-    network = NETWORKS[name]
-    batch = network.input_shape[0]
+    head = HEAD.match(PROBLEMS.joinpath(f"{name}.csv").read_text())
+    assert head is not None, f"{name}.csv names no network"
+    source, model, size = head.groups()
+    batch, *others = map(int, size.split("x"))
     request = TraceRequest(
-        model=network.model,
-        input=(1, *network.input_shape[1:]),
+        model=model,
+        input=(1, *others),
         inputs=None,
         arguments={},
         precision="fp32",
@@ -61,10 +34,9 @@ def lines_of(name: str) -> list[str]:
         direction="inference",
     )
     trace = trace_model(request)
-    size = sizes_text(network.input_shape)
     lines = [
-        f"# {network.source}.",
-        f"# Its distinct convolutions, {trace.count} in all, as {network.model} runs them at {size}.",
+        source,
+        f"# Its distinct convolutions, {trace.count} in all, as {model} runs them at {size}.",
         COLUMNS,
     ]
     for number, each in trace.named().items():
@@ -86,5 +58,6 @@ def lines_of(name: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or NETWORKS:
+    networks = [file.stem for file in PROBLEMS.iterdir() if HEAD.match(file.read_text())]  # type: ignore[attr-defined]
+    for name in sys.argv[1:] or networks:
         (PROBLEMS / f"{name}.csv").write_text("\n".join(lines_of(name)) + "\n")  # type: ignore[attr-defined]
