@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cudnn_sweep.orchestrator.process.client import ForkServer
     from tests.made_up_night import Night
     from tests.makers import Need
 
@@ -177,6 +180,15 @@ def package_copy(tmp_path: Path) -> PackageCopy:
             (copy.root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, copy.root / name, follow_symlinks=False)
     return copy
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[ForkServer]:
+    """One for all tests: to start one takes 3 s."""
+    from cudnn_sweep.orchestrator.process.client import ForkServer
+
+    with ForkServer() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -49,7 +49,6 @@ LONG = (
     "test_sql_goes_on",
     "test_states",
     "test_the_prelude",
-    "test_what_is_shared",
 )
 
 # Of the generated documents, those that name what is bundled. Pages made from stored rows take long.

@@ -1,7 +1,5 @@
 """The studies at their smallest. What verdicts and nights promise is tested with them: test_promises.py, test_realities.py."""
 
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -14,9 +12,8 @@ from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.store import open_store
 from tests.conftest import ROOT
-from tests.studies import in_turns, verdicts
 from tests.studies.nights import nights
-from tests.studies.parts import detection_figures, night_choices, realities, replaying, simulation
+from tests.studies.parts import detection_figures, night_choices, realities, replaying
 from tests.studies.parts.generated import write_generated
 from tests.studies.parts.made_rows import made_rows, open_rows
 from tests.studies.parts.noise import PROMISED, times_and_choices
@@ -55,31 +52,6 @@ def test_nights_are_told_and_a_missed_target_is_marked_and_named(
         nights(series=20, nights=30, seed=1)
     words = "Missed: false alerts under 2%_common; false alerts under 2%."
     assert capsys.readouterr().out.splitlines()[-1] == words
-
-
-@pytest.mark.slow
-def test_verdicts_are_told_and_a_missed_target_is_marked_and_named(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, kept in (
-        ("PROMISED", 1),
-        ("NOT_PROMISED", 1),
-        ("EMPTY_SCATTER", 1),
-        ("EMPTY_BLOCKS", 2),
-    ):
-        monkeypatch.setattr(simulation, name, getattr(simulation, name)[:kept])
-    monkeypatch.setattr(simulation, "UNPAIRED_NOISES", ("device_bound",))
-    monkeypatch.setattr(simulation, "UNPAIRED_BLOCKS", (5,))
-    looked = [simulation.try_until_decided(PROMISED[0], 60, (3, 5, 8, 12, 20), seed=1)]
-    monkeypatch.setattr(verdicts, "simulate_until_decided", lambda *asked: looked)
-    verdicts.verdicts(cells=60, blocks=[3])
-    told = capsys.readouterr().out
-    assert told.count("\ndevice_bound ") == 4
-    assert told.splitlines()[-1].startswith("Every target is met in these 3 sweeps.")
-    monkeypatch.setitem(simulation.TARGETS, "coverage", (0.0, 0.5))
-    with pytest.raises(Exception, match="1"):
-        verdicts.verdicts(cells=60, blocks=[3])
-    assert "Missed: coverage under device_bound with 3 blocks" in capsys.readouterr().out
 
 
 def test_replays_are_told(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,25 +108,3 @@ def test_scale_is_over_a_made_up_store_in_which_pandas_finds_the_same_ratios(
     asked = ask_alone(str(tmp_path), "sweeps")
     assert (asked.name, asked.rows, asked.ratios) == ("sweeps", 4, None)
     assert 0 < stored_bytes(tmp_path) < 5000 * 2000
-
-
-@pytest.mark.slow
-def test_what_an_audit_costs_is_told() -> None:
-    small = "audit_cost.ROUNDS, audit_cost.CALLS, audit_cost.BAR_US = 1, 40, 1e9"
-    code = f"from tests.studies import audit_cost; {small}; raise SystemExit(audit_cost.main())"
-    told = subprocess.run(
-        [sys.executable, "-c", code], check=False, cwd=ROOT, capture_output=True, text=True
-    )
-    assert told.returncode == 0, told.stderr
-    assert "\nthe audit, at a shape's first call: " in told.stdout
-
-
-def test_parts_in_turns_are_there_and_end_when_they_are_decided() -> None:
-    for name in ("aa", "planted", "order", "cold", "capped", "speeds"):
-        assert in_turns.part_named(name, ["1"]).suite.cells
-    for limit, most in in_turns.MOST_BLOCKS.items():
-        assert in_turns.needs(limit, None), "not measured yet"
-        assert in_turns.needs(limit, (most - 1, "inconclusive"))
-        assert not in_turns.needs(limit, (most, "inconclusive"))
-    assert in_turns.needs(10_008, (4, "hurts")), "five blocks are five"
-    assert not in_turns.needs(10_005, (3, "hurts"))

@@ -3,14 +3,10 @@
 make attacks                                     # the whole, hours on two cores
 SWEEP_ATTACKS_SEED=7 make attacks                # other moments, flips and mutants
 SWEEP_ATTACKS=0.1 pytest tests/attacks           # a tenth of the whole
-SWEEP_ATTACKS_LOG=kills.log make attacks         # killed sweeps are written there, and not killed again
 """
 
-import json
 import os
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,7 +17,6 @@ WHOLE = os.environ.get("SWEEP_ATTACKS")
 SEED = int(os.environ.get("SWEEP_ATTACKS_SEED", "21"))
 MEASURED = Path(__file__).parents[2] / "docs/results/h200-2026-11-21/quick"
 LIMIT_S = 14_400  # of a test, where the whole is run
-LOG = os.environ.get("SWEEP_ATTACKS_LOG")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -47,24 +42,3 @@ def measured() -> pa.Table:
     (file,) = MEASURED.glob("sweep=*/part-*.parquet")
     rows = pq.read_table(file)
     return rows.filter(pa.compute.less(rows["block"], 6))
-
-
-@dataclass(frozen=True)
-class Log:
-    """What came of each part of a long attack, in a file that the next run goes on from."""
-
-    file: Path
-
-    def parts(self) -> list[Counter[str]]:
-        lines = self.file.read_text().splitlines() if self.file.exists() else []
-        return [Counter(json.loads(line)) for line in lines]
-
-    def add(self, part: Counter[str]) -> None:
-        with self.file.open("a") as file:
-            file.write(json.dumps(part) + "\n")
-        print(f"part {len(self.parts())}: {dict(part)}", flush=True)
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return Log(Path(LOG) if LOG else tmp_path / "log")

@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests import processes
-from tests.attacks.conftest import Log
 
 pytestmark = [pytest.mark.measuring, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -212,15 +211,15 @@ SIGNALS = (signal.SIGKILL, signal.SIGSTOP)
 
 
 def test_killed_launches_lose_and_double_nothing(
-    tmp_path: Path, attempts: Attempts, seed: int, log: Log
+    tmp_path: Path, attempts: Attempts, seed: int
 ) -> None:
     """Each sweep is hit a few times, then launched until it is done, and counted by pyarrow alone."""
-    wanted = attempts(1, 200)
-    while (done := sum(log.parts(), Counter[str]())).total() < wanted:
-        number = len(log.parts())
+    wanted, done, number = attempts(1, 200), Counter[str](), 0
+    while done.total() < wanted:
         folder = prepare(tmp_path / f"sweep-{number}", DECIDED if number % 2 else LAUNCH_FILE)
-        log.add(_killed(folder, wanted - done.total(), random.Random(f"{seed}-{number}")))
-    print(f"{done.total()} kills, {len(log.parts())} sweeps of {TRIALS} trials: {dict(done)}")
+        done += _killed(folder, wanted - done.total(), random.Random(f"{seed}-{number}"))
+        number += 1
+        print(f"{done.total()} kills, {number} sweeps of {TRIALS} trials: {dict(done)}", flush=True)
 
 
 def _killed(folder: Path, most: int, dice: random.Random) -> Counter[str]:

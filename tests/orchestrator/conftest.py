@@ -47,12 +47,6 @@ QUICK = MeasureSpec(
 )
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[ForkServer]:
-    with ForkServer() as server:
-        yield server
-
-
 @pytest.fixture
 def one_server_for_slots(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """All slots share it: to start one takes 3 s."""

@@ -1,4 +1,4 @@
-"""One thread for the tests' own torch, and a fork server for those that measure."""
+"""One thread for the tests' own torch, and what a fresh process measures."""
 
 from collections.abc import Iterator
 
@@ -20,12 +20,6 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="package")
-def server() -> Iterator[ForkServer]:
-    with ForkServer() as server:
-        yield server
 
 
 @pytest.fixture

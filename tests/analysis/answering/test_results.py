@@ -36,19 +36,6 @@ def test_questions_and_sql_take_parameters_by_name(results: Results) -> None:
     assert names == query_names()
 
 
-def test_ones_own_question_is_found_by_name(
-    results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my_slowest.sql").write_text(
-        "-- Which take longest?\n-- $least_ms DOUBLE = 1.0: leave out faster ones\n"
-        "select trial_id from records where steady_wall_ms >= $least_ms\n"
-    )
-    assert len(results.query("my_slowest")) == 15
-    assert len(results.query("my_slowest", least_ms=11.0)) == 4
-    assert results.questions().arrow()["name"].to_pylist()[-1] == "my_slowest"
-
-
 def test_a_notebook_shows_the_first_rows_escaped(results: Results) -> None:
     shown = results.sql("select '<script>' as \"<b>\", range as n from range(30)")._repr_html_()
     assert "<script>" not in shown and "<b>" not in shown

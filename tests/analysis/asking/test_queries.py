@@ -10,7 +10,7 @@ import pytest
 from cudnn_sweep.analysis.answering.marked import COLUMN
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.asking.database import Database, export, open_database
-from cudnn_sweep.analysis.asking.dictionary import SHARED, meaning
+from cudnn_sweep.analysis.asking.dictionary import meaning
 from cudnn_sweep.analysis.asking.prelude import prelude_sql
 from cudnn_sweep.analysis.asking.queries import load_query, own_queries, parse_query, query_names
 from cudnn_sweep.analysis.errors import QueryError
@@ -120,15 +120,6 @@ def test_a_question_runs_on_an_empty_store_and_its_columns_are_explained(
     assert "cell" not in names or "cell_id" in columns
 
 
-def test_what_is_shared_is_the_meaning_somewhere(ask_empty: Callable[[str], pa.Table]) -> None:
-    used = {
-        column
-        for name in query_names()
-        for column in {*ask_empty(name).schema.names} - {*load_query(name).columns}
-    }
-    assert set(SHARED) <= used
-
-
 @pytest.mark.parametrize("name", query_names())
 def test_a_questions_head_declares_what_its_sql_uses(name: str) -> None:
     asked = load_query(name)
@@ -162,16 +153,6 @@ def test_a_text_default_may_hold_a_colon_and_prints_as_sql() -> None:
     asked = parse_query("mine", "-- Why?\n-- $x TEXT = 'a: b': anything\nselect $x;\n")
     assert asked.prepared({}).endswith("select $x;\nEXECUTE q(x := 'a: b');\n")
     assert asked.prepared({"x": "it's"}).endswith("EXECUTE q(x := 'it''s');\n")
-
-
-def test_the_head_says_what_columns_mean_and_the_rest_are_notes() -> None:
-    text = (
-        "-- Why?\n-- $x TEXT = NULL: anything\n--\n-- A row a cell.\n--\n-- ms: time, in ms\n"
-        "select 1 as ms\n-- later: is no column\n"
-    )
-    asked = parse_query("mine", text)
-    assert (asked.question, asked.notes) == ("Why?", "A row a cell.")
-    assert asked.columns == {"ms": "time, in ms"}
 
 
 def test_a_users_own_file_is_found_by_name_and_the_nearer_one_counts(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from cudnn_sweep.analysis.nightly.detect import NO_CANDIDATE
 from cudnn_sweep.analysis.nightly.memory import FindingState
 from tests.studies.parts.detection import (
     ScreenedHistories,
-    all_knowing,
     by_pairs,
     by_waiting,
     screened,
@@ -51,22 +50,6 @@ def test_drifting_hardware_is_no_change_of_software(generator: np.random.Generat
     assert waited.found_within(30, drifting.histories.changed_at) > SERIES / 2
 
 
-def test_waiting_finds_more_each_night_and_a_laxer_rule_more_and_more_that_is_nothing() -> None:
-    still, stepped = tried("2%_common", 0.0), tried("2%_common", 0.05)
-    found = {
-        z: [
-            by_waiting(stepped, z).found_within(n, stepped.histories.changed_at) for n in (3, 7, 14)
-        ]
-        for z in (3.0, 4.5)
-    }
-    assert found[3.0] > found[4.5]
-    assert all(found[z] == sorted(found[z]) for z in found)
-    assert found[4.5][-1] >= stats.binom.ppf(CHANCE, SERIES, 0.9)
-    assert by_waiting(still, 4.5).raised.sum() <= 4 < by_waiting(still, 3.0).raised.sum()
-    ideal = all_knowing(stepped, 3.5).found_within(3, stepped.histories.changed_at)
-    assert ideal > by_waiting(stepped, 3.0).found_within(3, stepped.histories.changed_at)
-
-
 NAMED = {each.name: each for each in REALITIES}
 
 
@@ -75,14 +58,6 @@ NAMED = {each.name: each for each in REALITIES}
 def test_every_target_is_met(reality: object) -> None:
     found = try_reality(reality, 300, seed=1)  # type: ignore[arg-type]
     assert found.missed() == []
-
-
-def test_without_memory_the_targets_would_be_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What nights did before: those of an alert are compared with as any other."""
-    keeping = "tests.studies.parts.detection._Following._remember"
-    monkeypatch.setattr(keeping, lambda self, tonight: None)
-    assert "alerts that stay" in try_reality(NAMED["never_mended_1%"], GROUP, seed=1).missed()
-    assert "a second alert" in try_reality(NAMED["again"], GROUP, seed=1).missed()
 
 
 def test_a_bad_node_is_many_alerts_in_one_finding() -> None:

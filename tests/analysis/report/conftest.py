@@ -73,17 +73,13 @@ class Browser:
         *,
         width: int = 1400,
         height: int = 900,
-        dark: bool = False,
-        drawn: str = "document.body?.dataset.drawn === 'yes'",
     ) -> None:
         """Show a report and wait until its charts are drawn."""
-        theme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        self.call("Emulation.setEmulatedMedia", features=theme)
         self.resize(width, height)
         self.complaints.clear()
         self.requests.clear()
         self.call("Page.navigate", url=file.as_uri())
-        self.wait(drawn)
+        self.wait("document.body?.dataset.drawn === 'yes'")
 
     def resize(self, width: int, height: int) -> None:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}

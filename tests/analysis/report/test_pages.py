@@ -5,22 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from cudnn_sweep.analysis.asking.queries import part_names, query_names
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.report.pages.formats import as_html, as_json, as_markdown
-from cudnn_sweep.analysis.report.pages.page import Entry, Shown, find_page, pages, show
+from cudnn_sweep.analysis.report.pages.page import Entry, Shown, find_page, show
 from cudnn_sweep.analysis.storing.location import REFERENCE
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.storing.stored import open_stored
-from tests.analysis.conftest import in_cell, make_pair, make_record
-
-if TYPE_CHECKING:
-    from tests.analysis.report.conftest import Browser
+from tests.analysis.conftest import make_pair, make_record
 
 FIELD_CASES = find_page("field_cases")
 CACHES = ("empty", "warm")
@@ -61,12 +55,6 @@ class Elements(HTMLParser):
         self.text += data
 
 
-def test_every_page_asks_a_question_that_exists() -> None:
-    asked = {question for page in pages().values() for question in page.questions}
-    assert asked <= {*query_names(), *part_names()}
-    assert all(page.name == name for name, page in pages().items())
-
-
 def test_page_is_one_file_without_scripts_whose_links_lead_somewhere(shown: Shown) -> None:
     page = Elements(as_html(shown))
     assert "script" not in page.opened
@@ -90,19 +78,6 @@ def test_nothing_from_a_store_becomes_markup(shown: Shown) -> None:
     assert not {"b", "i", "u", "script"} & set(page.opened)
     assert "<script>alert(1)</script>" in page.text
     assert "<script>" not in as_markdown(changed)
-
-
-@pytest.fixture(scope="module")
-def claims(tmp_path_factory: pytest.TempPathFactory) -> Shown:
-    """On two GPUs: benchmark makes the tutorials' convolution neither faster nor slower on one, faster on the other."""
-    store = open_store(str(tmp_path_factory.mktemp("claims")))
-    cell = {"problem": "tutorials/rgb256", "input_shape": [64, 3, 256, 256], "precision": "tf32"}
-    for gpu, ratio in (("NVIDIA H200", 1.0), ("NVIDIA B200", 0.5)):
-        for block in range(4):
-            ms = 10.0 + block / 100
-            for record in make_pair(block, ms, ratio * ms, **cell):
-                store.write(in_cell(record, gpu[7:], gpu=gpu, env_hash=gpu))
-    return show(find_page("claims"), open_stored([store.location]), ["results"], None)
 
 
 def test_json_has_the_rows_and_paragraphs(shown: Shown) -> None:
@@ -130,20 +105,6 @@ def test_command_of_a_claim_asks_the_results_of_its_page(
     assert {entry.command for entry in shown.entries if entry.name == "claim 8"} == {
         f"sweep query claims/08_disabled {options}"
     }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dark", [False, True])
-def test_claims_page_reads_on_a_phone(
-    browser: Browser, claims: Shown, tmp_path: Path, dark: bool
-) -> None:
-    file = tmp_path / "claims.html"
-    file.write_text(as_html(claims))
-    browser.open(file, width=420, dark=dark, drawn="document.readyState === 'complete'")
-    browser.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
-    assert browser.evaluate("document.documentElement.scrollWidth") == 420
-    assert browser.complaints == []
-    assert browser.requests == [file.as_uri()]
 
 
 def _advised(store: Store, **values: int | str) -> Shown:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +12,7 @@ from typer.testing import Result
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import as_html, as_markdown
-from cudnn_sweep.analysis.report.figures.palette import LIGHT
 from cudnn_sweep.analysis.report.payload import Payload, payload
-from cudnn_sweep.analysis.report.pictures import drawn_rows, export, figures
 from cudnn_sweep.analysis.report.sheets import Sheet, plain
 from cudnn_sweep.analysis.report.single_file import escaped_json
 from cudnn_sweep.analysis.storing.store import Store, open_store
@@ -73,26 +70,6 @@ def test_code_is_named_where_one_cell_ran_in_several_versions(
     ]
 
 
-def test_sizes_and_batches_of_one_workload_are_drawn_together(
-    store: Store, add_cell: AddCell
-) -> None:
-    shapes = {"a": [8, 3, 64, 64], "b": [64, 3, 64, 64], "c": [8, 3, 128, 128]}
-    for cell, shape in shapes.items():
-        add_cell(cell, 1.0, problem=None, workload="net", input_shape=shape)
-    add_cell("alone", 1.0)
-    found = _payload(store)
-    (batch_map,) = (each for each in figures(LIGHT, 0.03) if each.name == "batch_map")
-    rows = [
-        (row["cell_id"], row["family"], row["size"], row["batch"], row["ratio"] is not None)
-        for row in drawn_rows(found, batch_map)
-    ]
-    assert sorted(rows) == [
-        ("a", "net", "3x64x64", 8, True),
-        ("b", "net", "3x64x64", 64, True),
-        ("c", "net", "3x128x128", 8, True),
-    ]
-
-
 @pytest.fixture(scope="module")
 def cut(tmp_path_factory: pytest.TempPathFactory) -> Payload:
     """The report of a sweep that was cut: cells of no block that counts, of one, two and three."""
@@ -126,19 +103,6 @@ def test_a_cut_sweep_speaks_and_says_what_comes_next(cut: Payload) -> None:
     assert "not decided yet (1 block)" in text and "not measured: throttled" in text
     assert "inconclusive" not in text
     assert text.index("| helps |") < text.index("What it cost")
-
-
-def test_the_first_chart_of_a_cut_sweep_spreads_its_marks(cut: Payload, tmp_path: Path) -> None:
-    """A cell of one block has a device time and no interval."""
-    assert {"heat_map.svg", "cold_cost.svg", "batch_map.svg"}.isdisjoint(
-        path.name for path in export(cut, tmp_path)
-    ), "nothing is compared there"
-    drawn = (tmp_path / "effect.svg").read_text()
-    marks = re.findall(r'aria-roledescription="point" transform="translate\(([\d.]+),', drawn)
-    places = sorted(float(mark) for mark in marks)
-    assert len(places) >= 7
-    assert places[-1] - places[0] > 300
-    assert len({round(place) for place in places}) >= 6
 
 
 def test_what_is_not_finite_is_null() -> None:

@@ -74,16 +74,6 @@ def test_what_does_not_fit_in_the_file_is_counted() -> None:
     assert found.left_out == 6
 
 
-def test_model_is_chosen_by_name() -> None:
-    shape = (InputShape(shape=(1, 3, 4, 4), training=1, inference=0),)
-    models = tuple(replace(NET, name=name, shapes=shape) for name in ("Generator", "Critic"))
-    findings = replace(FINDINGS, models=models)
-    for name, expected in ((None, "Generator"), ("Critic", "Critic")):
-        found = model_inputs(findings, name)
-        assert found is not None and found.model.name == expected
-    assert model_inputs(findings, "Net") is None
-
-
 def test_suite_names_what_the_user_has_to_add(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,9 +42,8 @@ def _machine(*effects: FakeEffect, scatter: float = 0.002, trial_s: float = 2.0)
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _here(here: Path) -> None:
     """Results go to the folder that the command is typed in."""
-    monkeypatch.chdir(tmp_path)
 
 
 CLEAR = _machine(FakeEffect(where={"benchmark": "true"}, time=0.3))

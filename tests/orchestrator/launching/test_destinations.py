@@ -19,10 +19,8 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.reach.jobs import SentJob
 from cudnn_sweep.orchestrator.errors import UnfinishedError
-from cudnn_sweep.orchestrator.launching import destinations
 from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of, launch
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
-from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster, Inside, RunningCluster
@@ -57,23 +55,6 @@ def read(folder: Path, text: str) -> LaunchFile[SweepSpec]:
 )
 def test_the_launch_file_says_where(tmp_path: Path, text: str, kind: type) -> None:
     assert type(destination_of(read(tmp_path, text))) is kind
-
-
-def test_a_kind_of_its_own_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[SweepRequest] = []
-
-    def take(request: SweepRequest, console: Console) -> int:
-        taken.append(request)
-        return 0
-
-    queue = SimpleNamespace(where="a queue", launch=take)
-    row = (lambda file: file.sweep.address == "queue:0", lambda _: queue)
-    monkeypatch.setattr(destinations, "KINDS", [row, *destinations.KINDS])
-    file = read(tmp_path, f"metadata: {{sweep: {{address: 'queue:0', {NOOP}}}}}")
-    assert launch(LaunchOptions(file=file.path), Console(quiet=True)) == 0
-    (request,) = taken
-    assert [each.workload for each in request.suite.cells] == ["noop"]
-    assert request.suite.replicates == 2
 
 
 def test_commands_that_a_detached_launch_names_work_as_they_are(

@@ -28,7 +28,6 @@ from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.remote.clusters import Inside
 from cudnn_sweep.orchestrator.remote.manifest import manifest
 from cudnn_sweep.orchestrator.remote.staging import take_own_code
-from tests.orchestrator.typed import invoke
 from tests.test_docs import sample
 
 pytestmark = pytest.mark.clustered
@@ -238,13 +237,6 @@ def test_more_code_than_a_config_map_holds_is_refused(mine: Path) -> None:
     mine.with_name("mine.py").write_text(MODEL + "#" * 1_000_000)
     with pytest.raises(ClusterError, match="a ConfigMap at most 900,000: install it in the image"):
         printed(mine)
-
-
-def test_nothing_but_yaml_is_printed() -> None:
-    assert len(printed(EXAMPLE)) == 2
-    done = invoke(["launch", str(EXAMPLE), "--manifest"])
-    assert done.exit_code == 0
-    assert [each["kind"] for each in yaml.safe_load_all(done.stdout)] == ["ConfigMap", "RayJob"]
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from datetime import date, datetime, time
+from datetime import date
 from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
@@ -22,7 +22,6 @@ from cudnn_sweep.orchestrator.schedule.schedule import (
     Entry,
     absolute,
     key_of,
-    next_time_of,
     parse_time,
 )
 from tests.orchestrator.typed import invoke
@@ -54,14 +53,6 @@ def test_file_has_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path / "real")
     ways = ("nightly.yaml", "../real/nightly.yaml", "../link/nightly.yaml")
     assert {absolute(Path(way)) for way in ways} == {tmp_path / "real" / "nightly.yaml"}
-
-
-def test_next_time_is_the_coming_one() -> None:
-    found = next_time_of(entry_of(Path("/srv/one.yaml"), "00:00").line)
-    coming = datetime.strptime(" ".join(found.split()[1:3]), "%Y-%m-%d %H:%M:%S")
-    assert 0 < (coming - datetime.now()).total_seconds() <= 25 * 3600
-    assert coming.time() == time(0, 0)
-    assert "changed by hand" in next_time_of("@daily sweep nightly # cudnn-sweep 0")
 
 
 def systemds_words(line: str) -> list[str]:
