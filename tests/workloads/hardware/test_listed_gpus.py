@@ -5,7 +5,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import pynvml
 import pytest
 import torch
 
@@ -14,63 +13,9 @@ from cudnn_sweep.workloads.hardware.gpu import gpu_uuid, read_gpu, seen_gpus
 from cudnn_sweep.workloads.hardware.listed_gpus import chosen_slices, listed_gpus, uuid_of_slice
 from cudnn_sweep.workloads.hardware.monitor import GpuReading
 from cudnn_sweep.workloads.hardware.nvml import NvmlGpu, NvmlMonitor
-
-A100, SLICE = "NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB MIG 3g.20gb"
-CARDS = {"GPU-aa": ["MIG-a1", "MIG-a2"], "GPU-bb": ["MIG-b1"], "GPU-cc": []}
-CLOCKS_MHZ = {"GPU-aa": 1100, "GPU-bb": 1200, "GPU-cc": 1300}
-OURS, THEIRS = 11, 99
+from tests.workloads.hardware.conftest import A100, CLOCKS_MHZ, OURS, SLICE
 
 Show = Callable[..., None]
-
-
-def not_found(*_: object) -> Any:
-    raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
-
-
-def of_uuid(uuid: str) -> str:
-    known = {*CARDS, *(each for slices in CARDS.values() for each in slices)}
-    return uuid if uuid in known else not_found()
-
-
-def mig_mode(handle: str) -> list[int]:
-    return [int(bool(CARDS[handle]))] * 2 if handle in CARDS else not_found()
-
-
-def slice_at(card: str, index: int) -> str:
-    there = index % 2 and index // 2 < len(CARDS[card])  # numbers have gaps
-    return CARDS[card][index // 2] if there else not_found()
-
-
-# Two sliced cards and a whole one; a handle is a UUID. Of a slice it tells its card's clocks and power, as a
-# driver might.
-NVML: dict[str, Callable[..., Any]] = {
-    "Init": lambda: None,
-    "SystemGetDriverVersion": lambda: "580.1",
-    "DeviceGetCount": lambda: len(CARDS),
-    "DeviceGetHandleByIndex": lambda index: list(CARDS)[index],
-    "DeviceGetHandleByUUID": of_uuid,
-    "DeviceGetUUID": lambda handle: handle,
-    "DeviceGetName": lambda handle: A100 if handle in CARDS else SLICE,
-    "DeviceGetPciInfo": lambda card: SimpleNamespace(busId=f"00000000:{card[-2:].upper()}:00.0"),
-    "DeviceGetMigMode": mig_mode,
-    "DeviceGetMaxMigDeviceCount": lambda card: 7,
-    "DeviceGetMigDeviceHandleByIndex": slice_at,
-    "DeviceGetGpuInstanceId": lambda handle: int(handle[-1]),
-    "DeviceGetComputeInstanceId": lambda handle: 0,
-    "DeviceGetClockInfo": lambda handle, kind: CLOCKS_MHZ.get(handle, 1000),
-    "DeviceGetMaxClockInfo": lambda handle, kind: 1410,
-    "DeviceGetEnforcedPowerLimit": lambda handle: 400_000,
-    "DeviceGetTemperature": lambda handle, kind: 40,
-    "DeviceGetCurrentClocksEventReasons": lambda handle: 0x4,
-    "DeviceGetTotalEnergyConsumption": lambda handle: 7,
-    "DeviceGetComputeRunningProcesses": lambda _: [SimpleNamespace(pid=n) for n in (OURS, THEIRS)],
-}
-
-
-@pytest.fixture(autouse=True)
-def _nvml(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, answer in NVML.items():
-        monkeypatch.setattr(pynvml, f"nvml{name}", answer)
 
 
 @pytest.fixture
@@ -160,11 +105,8 @@ def test_profile_is_part_of_the_hardware(show: Show) -> None:
     assert replace(environment, mig_profile="1g.5gb").env_hash != environment.env_hash
 
 
-def test_without_nvml_the_name_tells_a_slice(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
-
-    monkeypatch.setattr(pynvml, "nvmlInit", fail)
+def test_without_nvml_the_name_tells_a_slice(show: Show, nvml: dict[str, Any]) -> None:
+    nvml["Init"] = None
     show("a2", visible="MIG-a2")
     assert seen_gpus() == [(SLICE, "MIG-a2")]
     assert read_gpu()["mig_profile"] == "3g.20gb"

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
@@ -23,8 +23,9 @@ from cudnn_sweep.workloads.hardware.monitor import (
 from cudnn_sweep.workloads.hardware.nvml import THROTTLE_REASONS, NvmlGpu, NvmlMonitor, open_monitor
 from cudnn_sweep.workloads.measuring.telemetry import CHOSEN_CLOCKS, INTERVAL_S, Telemetry
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
+from tests.workloads.hardware.conftest import CLOCKS_MHZ, OURS, THEIRS
 
-OURS, SPARE, THEIRS = 11, 12, 99
+SPARE = 12
 
 
 class Scripted:
@@ -161,66 +162,42 @@ def test_reasons_are_those_of_nvml() -> None:
         assert getattr(pynvml, f"nvmlClocksThrottleReason{camel}") == bit
 
 
-@pytest.fixture
-def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """An NVML that answers by this table, and fails where the table has None."""
-    answers: dict[str, Any] = {
-        "nvmlInit": 0,
-        "nvmlDeviceGetHandleByUUID": "GPU-1",
-        "nvmlDeviceGetClockInfo": 1500,
-        "nvmlDeviceGetMaxClockInfo": 1980,
-        "nvmlDeviceGetTemperature": 33,
-        "nvmlDeviceGetCurrentClocksEventReasons": 0x1 | 0x4 | 0x40,
-        "nvmlDeviceGetCurrentClocksThrottleReasons": 0x2,
-        "nvmlDeviceGetComputeRunningProcesses": [],
-        "nvmlDeviceGetTotalEnergyConsumption": 7,
-    }
-
-    def answer(name: str) -> Any:
-        if answers[name] is None:
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-        return answers[name]
-
-    for name in answers:
-        monkeypatch.setattr(pynvml, name, lambda *_, name=name: answer(name))
-    yield answers
-
-
 def read(*our_pids: int) -> GpuReading:
-    return NvmlMonitor(NvmlGpu("GPU-1"), our_pids).read()
+    return NvmlMonitor(NvmlGpu("GPU-cc"), our_pids).read()
 
 
 def test_nvml_is_read(nvml: dict[str, Any]) -> None:
-    assert read() == GpuReading(
-        sm_clock_mhz=1500,
-        memory_clock_mhz=1500,
-        temperature_c=33,
+    nvml["DeviceGetCurrentClocksEventReasons"] = lambda _: 0x1 | 0x4 | 0x40
+    assert read(OURS) == GpuReading(
+        sm_clock_mhz=CLOCKS_MHZ["GPU-cc"],
+        memory_clock_mhz=CLOCKS_MHZ["GPU-cc"],
+        temperature_c=40,
         throttle_reasons=("sw_power_cap", "hw_thermal_slowdown"),
-        other_processes=0,
+        other_processes=1,
     )
-    monitor = open_monitor("nvml", "GPU-1")
+    monitor = open_monitor("nvml", "GPU-cc")
     assert monitor is not None
     assert monitor.energy_mj() == 7
 
 
 def test_without_nvml_or_gpu_there_is_no_monitor(nvml: dict[str, Any]) -> None:
-    assert open_monitor("off", "GPU-1") is None
+    assert open_monitor("off", "GPU-cc") is None
     assert open_monitor("nvml", None) is None
-    nvml["nvmlInit"] = None
-    assert open_monitor("nvml", "GPU-1") is None
+    nvml["Init"] = None
+    assert open_monitor("nvml", "GPU-cc") is None
 
 
 def test_a_missing_answer_is_none(nvml: dict[str, Any]) -> None:
-    for name in list(nvml)[2:]:
+    for name in nvml.keys() - {"Init", "DeviceGetHandleByUUID"}:
         nvml[name] = None
     assert read(OURS) == GpuReading()
-    assert NvmlMonitor(NvmlGpu("GPU-1")).energy_mj() is None
+    assert NvmlMonitor(NvmlGpu("GPU-cc")).energy_mj() is None
 
 
 def test_an_older_driver_is_asked_by_the_older_name(
     nvml: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nvml["nvmlDeviceGetCurrentClocksEventReasons"] = None
+    nvml["DeviceGetCurrentClocksEventReasons"] = None
     assert read().throttle_reasons == ("applications_clocks_setting",)
     monkeypatch.delattr(pynvml, "nvmlDeviceGetCurrentClocksEventReasons")
     assert read().throttle_reasons == ("applications_clocks_setting",)
@@ -242,7 +219,8 @@ def test_an_older_driver_is_asked_by_the_older_name(
 def test_our_processes_are_no_others(
     nvml: dict[str, Any], listed: list[int], ours: tuple[int, ...], others: int
 ) -> None:
-    nvml["nvmlDeviceGetComputeRunningProcesses"] = [SimpleNamespace(pid=pid) for pid in listed]
+    running = [SimpleNamespace(pid=pid) for pid in listed]
+    nvml["DeviceGetComputeRunningProcesses"] = lambda _: running
     assert read(*ours).other_processes == others
 
 
