@@ -110,10 +110,6 @@ def test_what_no_golden_holds_is_refused(spec: Callable[[str], Spec], text: str,
         spec(text)
 
 
-def test_aliases_in_measure_are_allowed(spec: Callable[[str], Spec]) -> None:
-    assert spec("pairs: {a: &a {low: 1}, b: *a}").pairs == {"a": Pair(low=1), "b": Pair(low=1)}
-
-
 def test_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     large, binary = tmp_path / "large.yaml", tmp_path / "binary.yaml"
     large.write_text("#" * (MAX_BYTES + 1))

@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 from cudnn_sweep.analysis.asking import settings as settings_sql
 from cudnn_sweep.analysis.asking.settings import (
     as_text,
-    besides_usual,
-    config_name,
     texts_in,
-    usual_texts,
 )
 from cudnn_sweep.analysis.storing.schema import SettingValue
 
@@ -79,10 +76,3 @@ def test_text_that_means_nothing_else_stands_without_quotes() -> None:
     assert as_text("") == '""'
     assert as_text("null") == '"null"', "null itself is the value that is not set"
     assert as_text({"B": 2, "A": "x y"}) == r'"A=\"x y\",B=2"'
-
-
-def test_a_config_is_called_by_what_pytorch_has_otherwise() -> None:
-    usual = usual_texts()
-    assert config_name(usual) == "benchmark=false"
-    assert config_name(usual | {"enabled": "false"}) == "benchmark=false enabled=false"
-    assert besides_usual(usual | {"twin": "1"}) == {"twin": "1"}

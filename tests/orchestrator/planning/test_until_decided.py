@@ -36,7 +36,6 @@ from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import (
     Planned,
-    Ran,
     RunSession,
     plan_sweep,
     run_sweep,
@@ -166,17 +165,6 @@ def test_a_launch_that_is_cut_prints_the_table_and_next_steps_of_one_that_ends(
     recorded = len(open_store(options.results or "").snapshot().table(["trial_id"]))
     assert f": {recorded} of at most " in text and recorded
     assert re.search(r"launch .*--minutes 0.4 .*# runs what is missing", text)
-
-
-def test_a_launch_that_is_cut_before_its_first_trial_has_no_table(
-    machine: FakeMachine, options: LaunchOptions
-) -> None:
-    lost = FakeEffect(where={"workload": "conv"}, lost=True)
-    script = machine.script.model_copy(update={"effects": [lost]})
-    cut, told = Cut(script=script, night=machine.night), list[Ran]()
-    with pytest.raises(KeyboardInterrupt):
-        run_sweep(planned(options, cut), cut, Console(quiet=True), told.append)
-    assert not told
 
 
 def test_shards_own_whole_cells_and_together_run_what_one_launch_does(

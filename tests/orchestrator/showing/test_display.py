@@ -1,7 +1,6 @@
 """What a person sees while a sweep runs."""
 
 import re
-import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -11,7 +10,7 @@ from rich.console import Console
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress, SlotState
 from cudnn_sweep.orchestrator.showing import display
-from cudnn_sweep.orchestrator.showing.display import LiveDisplay, PlainDisplay, now_and_then
+from cudnn_sweep.orchestrator.showing.display import LiveDisplay, PlainDisplay
 from tests.makers import MakePlan
 
 
@@ -82,19 +81,3 @@ def test_time_to_go_has_a_lower_bound_and_ends_with_the_limit(
     clock.gone = float(recorded)
     said = read(Progress(statuses={"ok": recorded}))
     assert said == f"0:{recorded:02} elapsed" + (f", {to_go}" if to_go else "")
-
-
-def test_it_is_done_until_the_block_ends_and_its_thread_with_it() -> None:
-    calls: list[int] = []
-    thrice, before = threading.Event(), threading.active_count()
-
-    def call() -> None:
-        calls.append(threading.get_ident())
-        if len(calls) == 3:
-            thrice.set()
-
-    with pytest.raises(KeyError), now_and_then(call, every_s=0.001):
-        assert thrice.wait(timeout=100)
-        raise KeyError
-    assert threading.active_count() == before
-    assert {*calls} != {threading.get_ident()} and len({*calls}) == 1
