@@ -1,10 +1,15 @@
 """An audit of a script in the folder of a test."""
 
-import textwrap
 from pathlib import Path
+
+from ruamel.yaml import YAML
 
 from cudnn_sweep.orchestrator.auditing.audited_process import Audited, AuditRequest, audit_script
 from cudnn_sweep.workloads.auditing.findings import Findings
+
+SCRIPTS: dict[str, str] = YAML(typ="safe", pure=True).load(
+    (Path(__file__).parent / "scripts.yaml").read_text()
+)
 
 
 def audit(
@@ -17,7 +22,7 @@ def audit(
 ) -> Audited:
     """Of a script of this text, or of one that is there."""
     if text is not None:
-        Path(script).write_text(textwrap.dedent(text))
+        Path(script).write_text(text)
     return audit_script(
         AuditRequest(
             script=script, is_module=is_module, arguments=arguments, seconds=seconds, steps=steps

@@ -3,45 +3,16 @@
 import json
 import os
 import signal
-import textwrap
 import time
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
-from tests.orchestrator.auditing.audited import audit, findings_of
+from tests.orchestrator.auditing.audited import SCRIPTS, audit, findings_of
 from tests.orchestrator.typed import python
 
 pytestmark = pytest.mark.usefixtures("here")
-
-
-TRAINING = """
-    import hashlib, random, sys, torch, torch.nn.functional as F
-    from torch import nn
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.Dropout(0.2),
-                                        nn.ReLU(), nn.Conv2d(8, 4, 3))
-        def forward(self, x, scale):
-            return F.conv2d(self.layers(x), torch.ones(1, 4, 1, 1, device=x.device)) * scale
-    device = sys.argv[1]
-    torch.manual_seed(1)
-    torch.use_deterministic_algorithms(True)
-    net = Net().to(device)
-    optimiser = torch.optim.Adam(net.parameters())
-    for step in range(12):
-        size = random.Random(step).randint(8, 12)
-        loss = net(torch.randn(4, 3, size, size, device=device), scale=2.0).square().mean()
-        optimiser.zero_grad(); loss.backward(); optimiser.step()
-    digest = hashlib.sha256()
-    for each in [*net.state_dict().values(), *(p.grad for p in net.parameters()), torch.get_rng_state()]:
-        digest.update(each.cpu().numpy().tobytes())
-    torch.save(net, "net.pt")
-    digest.update(open("net.pt", "rb").read())
-    print(digest.hexdigest(), sorted(vars(net)))
-"""
 
 
 @pytest.mark.slow
@@ -50,7 +21,7 @@ def test_results_of_a_training_stay_bit_identical(
     here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    audited = audit(TRAINING, device)
+    audited = audit(SCRIPTS["training"], device)
     with_audit = capfd.readouterr().out
     found = findings_of(audited)
     (here / "net.pt").unlink()
@@ -61,18 +32,6 @@ def test_results_of_a_training_stay_bit_identical(
     assert (net.name, net.calls, net.convolutions) == ("Net", 12, 36)
     assert sum(each.training for each in net.shapes) == 12
     assert len(net.shapes) == net.arrivals[-1][1] > 1
-
-
-SURROUNDINGS = """
-    import json, os, sys
-    print(json.dumps({
-        "name": __name__, "file": __file__, "argv": sys.argv, "path": sys.path, "spec": __spec__ and __spec__.name,
-        "environment": sorted((k, v) for k, v in os.environ.items() if k != "_"),
-        "original": sys.orig_argv,
-        "modules": sorted(each for each in sys.modules if "." not in each and each[0] != "_"),
-    }))
-    sys.exit(3)
-"""
 
 
 @pytest.mark.parametrize(("is_module", "python_path"), [(False, None), (True, "/somewhere:/else")])
@@ -88,7 +47,7 @@ def test_script_runs_as_python_runs_it(
     else:
         monkeypatch.setenv("PYTHONPATH", python_path)
     (here / "package").mkdir()
-    (here / "package" / "script.py").write_text(textwrap.dedent(SURROUNDINGS))
+    (here / "package" / "script.py").write_text(SCRIPTS["surroundings"])
     script = "package.script" if is_module else "package/script.py"
     audited = audit(None, "a b", "--epochs", "3", script=script, is_module=is_module)
     with_audit = json.loads(capfd.readouterr().out)
@@ -102,39 +61,17 @@ def test_script_runs_as_python_runs_it(
     assert findings_of(audited).torch is None
 
 
-FAILING = """
-    import torch
-    from torch import nn
-    net = nn.Conv2d(3, 4, 3)
-    net(torch.zeros(1, 3, 8, 8))
-    net(torch.zeros(1, 2, 8, 8))
-"""
-
-
 def test_error_of_the_script_is_found_and_its_failed_call_counts_as_none() -> None:
-    audited = audit(FAILING)
+    audited = audit(SCRIPTS["failing"])
     found = findings_of(audited)
     assert (audited.exit_code, found.error, found.calls) == (1, "RuntimeError", 1)
 
 
-ENDLESS = """
-    import time, torch
-    from torch import nn
-    net = nn.Sequential(nn.Conv2d(3, 4, 3))
-    net(torch.zeros(1, 3, 8, 8))  # the first one imports, and an import may drop Ctrl-C
-    open("began", "w").close()
-    try:
-        while True:
-            net(torch.zeros(1, 3, 8, 8))
-            time.sleep(0.001)
-    finally:
-        print("closed")
-"""
 WAITING = "import time\ntry:\n    time.sleep(600)\nfinally:\n    print('closed')\n"
 
 
 def test_steps_and_seconds_end_the_script_cleanly(capfd: pytest.CaptureFixture[str]) -> None:
-    stepped, waited = audit(ENDLESS, steps=7), audit(WAITING, seconds=3.0)
+    stepped, waited = audit(SCRIPTS["endless"], steps=7), audit(WAITING, seconds=3.0)
     assert findings_of(stepped).models[0].calls == 7
     assert findings_of(waited).wall_s < 100
     assert {(each.ended, each.exit_code) for each in (stepped, waited)} == {("limit", 0)}
@@ -153,7 +90,7 @@ def test_interrupt_still_reports(
 
     thread = Thread(target=interrupt)
     thread.start()
-    audited = audit(ENDLESS)
+    audited = audit(SCRIPTS["endless"])
     thread.join()
     assert (audited.ended, audited.exit_code) == ("interrupt", code)
     assert findings_of(audited).calls > 0

@@ -12,6 +12,7 @@ from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, Write
 from cudnn_sweep.workloads.cells.listed_shapes import ListedSpec
 from cudnn_sweep.workloads.models.inputs import as_json
+from tests.orchestrator.auditing.audited import SCRIPTS
 from tests.orchestrator.typed import Done, sweep
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "audit"
@@ -89,42 +90,10 @@ def test_exit_code_is_that_of_the_script_and_its_options_are_its_own(here: Path)
     assert not (here / "shapes.csv").exists()
 
 
-CROPS = """
-import torch
-from torch import nn
-
-class CropNet(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.image, self.elevation = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(1, 4, 3, padding=1)
-        self.date = nn.Embedding(12, 4)
-
-    def forward(self, image, elevation, date, target=None):
-        out = self.image(image) + self.elevation(elevation) + self.date(date)[:, :, None, None]
-        return {"out": out, "loss": nn.functional.cross_entropy(out, target)}
-
-class Graphs(CropNet):
-    def __init__(self, classes):
-        super().__init__()
-
-    def forward(self, graphs, x):
-        return self.image(x)
-
-def main(net, **more):
-    for number, size in ((4, 16), (4, 24), (3, 16)):
-        batch = {
-            "image": torch.randn(number, 3, size, 16),
-            "elevation": torch.randn(number, 1, size, 16),
-            "date": torch.full((number,), 11) - torch.arange(number),
-            "target": torch.arange(number)[:, None, None].expand(number, size, 16),
-        }
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            net(batch.pop("image"), **batch)["loss"].backward()
-"""
-
-
 def test_suite_has_every_input_and_the_models_own_loss(here: Path) -> None:
-    (here / "train.py").write_text(CROPS + '\nif __name__ == "__main__":\n    main(CropNet())\n')
+    (here / "train.py").write_text(
+        SCRIPTS["crops"] + '\nif __name__ == "__main__":\n    main(CropNet())\n'
+    )
     ended = audit("train.py")
     assert ended.returncode == 0, ended.stderr
     assert "Next: sweep launch shapes.yaml" in ended.stderr
@@ -140,7 +109,7 @@ def test_suite_has_every_input_and_the_models_own_loss(here: Path) -> None:
 
 
 def test_no_launch_is_offered_that_is_known_to_fail(here: Path) -> None:
-    (here / "train.py").write_text(f"{CROPS}\nGraphs(2)([], torch.randn(4, 3, 8, 8))\n")
+    (here / "train.py").write_text(f"{SCRIPTS['crops']}\nGraphs(2)([], torch.randn(4, 3, 8, 8))\n")
     said = " ".join(audit("train.py").stderr.split())
     assert "Next:" not in said
     for lacking in (
