@@ -52,7 +52,9 @@ def test_every_ray_that_it_starts_has_the_token(name: str, tmp_path: Path) -> No
     token = tmp_path / "here" / "token"
     make_token(token)
     token.with_name(MARK).touch()
-    config = secure(launch.ray_part, token).config
+    mine = {"~/data": str(LAUNCHED[name])}
+    config = secure({**launch.ray_part, "file_mounts": mine}, token).config
+    assert mine.items() <= config["file_mounts"].items()
     check_ray_part(read_document(LAUNCHED[name]), config)
 
     for target, source in config["file_mounts"].items():
