@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.asking.queries import query_names
 from cudnn_sweep.analysis.storing.store import open_store
 from tests.studies.parts.generated import write_generated
 
-TRIALS = 5000
+TRIALS = 2000
 MOST_CPU_S = 4.0  # about 0.2 s
 MOST_BYTES = 1_500_000_000  # about 350 MB, most of it the imports
 ASK_EVERYTHING = """

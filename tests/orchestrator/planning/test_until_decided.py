@@ -2,8 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -31,17 +29,14 @@ from cudnn_sweep.orchestrator.planning.options import (
 )
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import request_of
-from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import (
     Planned,
-    RunSession,
     plan_sweep,
     run_sweep,
 )
 from cudnn_sweep.workloads.cells.suite import LOOKS
-from cudnn_sweep.workloads.survey import Survey
+from tests.orchestrator.running.test_ends import Lost
 
 AT_MOST = 12
 FILE = f"""
@@ -138,18 +133,11 @@ def test_a_time_limit_that_is_too_short_for_all_cells_decides_some_of_them(
     )
 
 
-class Cut(FakeMachine):
+class Cut(Lost):
     """Ctrl-C comes while a trial runs."""
 
-    @contextmanager
-    def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
-        with FakeMachine.opened(self, store, machine, console) as run:
-
-            def cut(session: Session, budget_s: float | None, /) -> Progress:
-                run(session, budget_s)
-                raise KeyboardInterrupt
-
-            yield cut
+    def lose(self, store: Store) -> None:
+        raise KeyboardInterrupt
 
 
 def test_a_launch_that_is_cut_prints_the_table_and_next_steps_of_one_that_ends(

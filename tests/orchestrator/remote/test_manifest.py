@@ -28,6 +28,7 @@ from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.remote.clusters import Inside
 from cudnn_sweep.orchestrator.remote.manifest import manifest
 from cudnn_sweep.orchestrator.remote.staging import take_own_code
+from tests.orchestrator.typed import invoke
 from tests.test_docs import sample
 
 pytestmark = pytest.mark.clustered
@@ -128,19 +129,39 @@ def check_job(job: dict[str, Any]) -> None:
         kubernetes_validate.validate(pod, KUBERNETES, strict=True)
 
 
-def test_keys_of_the_page_make_valid_pods(mine: Path) -> None:
-    """What they make of each pod is in the golden of commands (everything.yaml)."""
+def test_pods_have_what_the_launch_file_says_of_them(mine: Path) -> None:
     (page,) = re.findall(r"(?<=    kubernetes:\n)(?:.+\n)+", sample("docs/places.md", "gpu_pod:"))
-    kubernetes: dict[str, Any] = {
-        "namespace": "sweeps",
-        "image": "registry/sweep:1",
-        "kubectl_image": "k:1",
-    }
+    keys = yaml.safe_load(textwrap.dedent(page))
+    kubernetes = keys | {"namespace": "sweeps", "image": "registry/sweep:1", "kubectl_image": "k:1"}
     kubernetes |= {"workers": 1, "gpus": 2, "results_claim": "kept"}
-    kubernetes |= yaml.safe_load(textwrap.dedent(page))
     mine.write_text(MINE.replace(re.findall("kubernetes: (.*)", MINE)[0], json.dumps(kubernetes)))
     for nightly_at in (None, NIGHT):
-        assert printed(mine, nightly_at)
+        resources = printed(mine, nightly_at)
+        job = job_of(resources)
+        if nightly_at:
+            cron = resources["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+            assert cron["serviceAccountName"] == "lab-7-a-nightly", "which may submit"
+            assert cron["imagePullSecrets"] == keys["pod"]["imagePullSecrets"]
+        assert keys["labels"].items() <= job["metadata"]["labels"].items()
+        cluster = job["spec"]["rayClusterSpec"]
+        head, worker = (
+            group["template"]["spec"]
+            for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])
+        )
+        submitter = job["spec"]["submitterPodTemplate"]["spec"]
+        assert "command" not in submitter["containers"][0], "KubeRay's own"
+        for pod in (head, worker, submitter):
+            assert pod["serviceAccountName"] == keys["pod"]["serviceAccountName"]
+            assert pod["imagePullSecrets"] == keys["pod"]["imagePullSecrets"]
+        assert "nodeSelector" not in head
+        assert worker["nodeSelector"] == keys["gpu_pod"]["nodeSelector"]
+        assert len(worker["tolerations"]) == 1 + len(keys["gpu_pod"]["tolerations"])
+        (container,) = worker["containers"]
+        (mount,) = container["volumeMounts"]
+        assert mount["mountPath"] == "/dev/shm"
+        assert mount["name"] in [volume["name"] for volume in worker["volumes"]]
+        assert container["resources"]["limits"][keys["gpu_resource"]] == "2"
+        assert "nvidia.com/gpu" not in container["resources"]["limits"]
 
 
 @pytest.mark.parametrize(
@@ -217,6 +238,13 @@ def test_more_code_than_a_config_map_holds_is_refused(mine: Path) -> None:
     mine.with_name("mine.py").write_text(MODEL + "#" * 1_000_000)
     with pytest.raises(ClusterError, match="a ConfigMap at most 900,000: install it in the image"):
         printed(mine)
+
+
+def test_nothing_but_yaml_is_printed() -> None:
+    assert len(printed(EXAMPLE)) == 2
+    done = invoke(["launch", str(EXAMPLE), "--manifest"])
+    assert done.exit_code == 0
+    assert [each["kind"] for each in yaml.safe_load_all(done.stdout)] == ["ConfigMap", "RayJob"]
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from datetime import date
+from datetime import date, datetime, time
 from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from cudnn_sweep.orchestrator.schedule.schedule import (
     Entry,
     absolute,
     key_of,
+    next_time_of,
     parse_time,
 )
 from tests.orchestrator.typed import invoke
@@ -47,12 +48,24 @@ def entry_of(file: Path, at: str = "02:30", program: str = "/opt/sweep") -> Entr
     return Entry(launch_file=file, program=(program,), at=parse_time(at))
 
 
+def test_time_reads() -> None:
+    assert [parse_time(text) for text in ("00:00", "23:59")] == [time(0, 0), time(23, 59)]
+
+
 def test_file_has_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     monkeypatch.chdir(tmp_path / "real")
     ways = ("nightly.yaml", "../real/nightly.yaml", "../link/nightly.yaml")
     assert {absolute(Path(way)) for way in ways} == {tmp_path / "real" / "nightly.yaml"}
+
+
+def test_next_time_is_the_coming_one() -> None:
+    found = next_time_of(entry_of(Path("/srv/one.yaml"), "00:00").line)
+    coming = datetime.strptime(" ".join(found.split()[1:3]), "%Y-%m-%d %H:%M:%S")
+    assert 0 < (coming - datetime.now()).total_seconds() <= 25 * 3600
+    assert coming.time() == time(0, 0)
+    assert "changed by hand" in next_time_of("@daily sweep nightly # cudnn-sweep 0")
 
 
 def systemds_words(line: str) -> list[str]:
