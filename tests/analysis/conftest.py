@@ -34,6 +34,7 @@ RECORD = TypeAdapter(RunRecord).validate_python(
     | {"schema_version": SCHEMA_VERSION, **_HAS}
 )
 (COLD,) = RECORD.cold or []
+_, CONVOLUTION = RECORD.kernels or []
 
 
 class Ask(Protocol):

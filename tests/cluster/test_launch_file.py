@@ -51,11 +51,6 @@ def test_each_part_is_read_in_its_own_yaml(read: Read) -> None:
     assert launch.ray_part["metadata"] == {"sweep": {"suite": True}, "theirs": {"flag": True}}
 
 
-def test_ray_checks_without_a_word(read: Read, capfd: pytest.CaptureFixture[str]) -> None:
-    read("cluster_name: x\nprovider: {type: aws, region: us-west-2}\n")
-    assert capfd.readouterr() == ("", "")
-
-
 @pytest.mark.parametrize("text", [LOCAL, "metadata: {sweep: {address: 'head:6379'}}"])
 def test_cluster_without_its_extra_is_told_which(
     read: Read, text: str, monkeypatch: pytest.MonkeyPatch

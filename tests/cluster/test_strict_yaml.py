@@ -89,13 +89,6 @@ def test_values_are_yaml_1_2(spec: Callable[[str], Spec]) -> None:
     assert spec("version: 0x3").version == "0x3"
 
 
-def test_lists_become_tuples_and_text_becomes_enums(spec: Callable[[str], Spec]) -> None:
-    read = spec("sizes: [1, 2]\ncolour: blue\npairs: {a: {low: 1}}\nparts: [x, {name: y}]")
-    assert read == Spec(
-        sizes=(1, 2), colour=Colour.BLUE, pairs={"a": Pair(low=1)}, parts=["x", Named(name="y")]
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

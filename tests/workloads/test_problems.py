@@ -1,10 +1,8 @@
 """The convolution problems that files name."""
 
-from collections import Counter
-
 import pytest
 
-from cudnn_sweep.workloads.problem import ConvProblem, load_problems
+from cudnn_sweep.workloads.problem import ConvProblem
 
 
 @pytest.mark.parametrize("added", [0, 1])
@@ -40,12 +38,3 @@ def computed_shape(problem: ConvProblem) -> tuple[int, ...]:
         problem.groups,
     )
     return tuple(output.shape)
-
-
-def test_bundled_sets_are_whole() -> None:
-    """Rows of DeepBench's three lists, and convnet-benchmarks' five layers."""
-    files = Counter(name.partition("/")[0] for name in load_problems())
-    assert files["deepbench_training"] == 94
-    assert files["deepbench_server"] == 107
-    assert files["deepbench_device"] == 16
-    assert files["convnet_benchmarks"] == 5

@@ -93,8 +93,3 @@ def test_a_loss_that_is_no_number_is_told(ask: Ask, broken: dict[str, Any]) -> N
     )
     rows = ask("computes", [default, replace(searched, **broken)])
     assert [row["finite_losses"] for row in rows] == [True, False]
-
-
-def test_what_is_no_training_has_no_loss(ask: Ask) -> None:
-    (row,) = ask("computes", [make_record(loss_first=None, loss_last=None)])
-    assert (row["loss"], row["loss_pairs"], row["finite_losses"]) == (None, 0, None)

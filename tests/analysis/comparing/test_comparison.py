@@ -133,15 +133,6 @@ def test_a_part_that_one_side_lacks_is_none(sides: Compare) -> None:
     ]
 
 
-def test_of_many_values_of_a_part_three_are_listed(sides: Compare) -> None:
-    clocks = [
-        ([10.0], {"sweep_id": "monday", "max_sm_clock_mhz": 1000 + n, "block": n}) for n in range(5)
-    ]
-    found = sides("monday", "tuesday", *clocks, ([10.0], TUESDAY))
-    told = found.differences["max_sm_clock_mhz"]
-    assert told == "max_sm_clock_mhz: 1000, 1001, 1002 and 2 more → 1980"
-
-
 @pytest.mark.parametrize("in_blocks", [True, False])
 def test_what_the_processes_of_a_side_chose_is_told_apart(sides: Compare, in_blocks: bool) -> None:
     """One of five took a kernel that is half as fast: its share may be anything up to two thirds."""

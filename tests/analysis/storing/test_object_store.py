@@ -1,6 +1,5 @@
 """Results in an object store, over HTTP: a server process that speaks S3."""
 
-import os
 import subprocess
 import sys
 import time
@@ -110,35 +109,22 @@ def test_a_torn_object_is_left_out_then_set_aside(remote: Store) -> None:
     assert len(remote.files()) == 7
 
 
-def test_the_command_line_asks_it(remote: Store, tmp_path: Path) -> None:
-    remote.compact("night-1")
-    options = ("--format", "csv", "--results", remote.location)
-    told = _query(tmp_path, "helps_or_hurts", *options)
-    assert "hurts" in told.splitlines()[1]
-
-
 def test_the_endpoint_may_be_part_of_the_url(
-    remote: Store, endpoint: str, monkeypatch: pytest.MonkeyPatch
+    remote: Store, endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """In a home of its own, where DuckDB has no extension, and gets none."""
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     host = endpoint.removeprefix("http://")
     url = f"{remote.location}?scheme=http&endpoint_override={host}"
     assert len(open_results(url).sql("from records")) == 8
+    assert not list(tmp_path.rglob("*.duckdb_extension"))
 
 
 def test_what_an_object_store_refuses_is_named(bucket: str) -> None:
     store = open_store(f"s3://{bucket}-missing/results")
     with pytest.raises(StoreError, match=f"cannot be stored in s3://{bucket}-missing/results"):
         store.check_writable()
-
-
-def _query(home: Path, *words: str) -> str:
-    """What the command prints, in a home of its own, where DuckDB has no extension."""
-    command = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", "query", *words]
-    environment = {**os.environ, "HOME": str(home)}
-    told = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    assert not list(home.rglob("*.duckdb_extension"))
-    return told.stdout
 
 
 def _wait_for(url: str) -> None:

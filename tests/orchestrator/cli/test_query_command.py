@@ -14,7 +14,7 @@ from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.cli.drawing import draw, draw_marked
+from cudnn_sweep.orchestrator.cli.drawing import draw_marked
 from tests.orchestrator.typed import invoke
 
 ROOT = Path(__file__).parents[3]
@@ -95,12 +95,6 @@ def test_the_prelude_reads_all_results_and_ends_with_the_question_as_asked(
     assert found.stdout.startswith("create or replace view records")
     assert str(results) in found.stdout and str(other) in found.stdout
     assert found.stdout.endswith("EXECUTE q(sweep_id := 'night-1');\n")
-
-
-def test_rows_wider_than_the_terminal_become_blocks() -> None:
-    answer = pq.read_table(ONE_RECORD, columns=["workload", "message", "steady_wall_ms"])
-    assert draw(answer, width=20) == "workload        conv2d\nsteady_wall_ms  10.0\n"
-    assert len(draw(answer, width=None).splitlines()[1].split()) == 3
 
 
 def _query(question: str, results: Path, *options: str) -> Result:

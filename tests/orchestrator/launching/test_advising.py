@@ -219,12 +219,9 @@ def test_the_store_answers_for_the_very_step_that_was_typed(tmp_path: Path) -> N
     machine = _machine(trial_s=100)  # one block of each
     ways: list[dict[str, Any]] = [
         {},
-        {"direction": "inference"},
         {"regime": "{cycle: {sizes: 3, step: 8}}"},
         {"regime": "{cycle: {sizes: 2, step: 8}}"},
         {"argument": (*CONV, "out_channels=8")},
-        {"loss": "cross_entropy"},
-        {"precision": "bf16"},
         {"input": ("2x3x32x32", "2x3x40x32")},
     ]
     measured = [json.loads(_said(_options(**MODEL | way), machine)[1])["sweep_id"] for way in ways]

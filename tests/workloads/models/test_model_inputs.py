@@ -5,11 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from cudnn_sweep.workloads.cells.expand import expand_cells
-from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.training.loss import make_loss
-from tests.workloads.made_up_cells import MODEL
 from tests.workloads.made_up_models import Detected, build, here, setting
 
 IDS = {"shape": ["batch", "length"], "dtype": "int64", "below": 50}
@@ -82,16 +79,3 @@ def test_own_losses_are_found_where_models_put_them() -> None:
             WorkloadError, match="loss own takes the model's own, the model returned"
         ):
             own(output)
-
-
-def planned(inputs: Any, **more: Any) -> None:
-    cell = {"workload": "net.py:Net", "input": "16x128", "model": {"inputs": inputs}, **more}
-    suite = SuiteSpec.model_validate({"cells": [cell]})
-    (found,) = expand_cells(suite, {"net.py:Net": MODEL}, device="cpu", gpu="any")
-    assert found.model is not None and found.model.inputs == inputs
-
-
-def test_inputs_are_part_of_the_cell() -> None:
-    planned(TEXT)
-    planned([TEXT, {"shape": ["batch", 1]}])
-    planned(here("make_text"))
