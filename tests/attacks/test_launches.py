@@ -299,6 +299,30 @@ def test_launch_that_lost_a_part_of_its_ray_ends_or_goes_on(
         check_stored(folder)
 
 
+def test_signal_ends_a_launch_with_its_code_at_any_moment(
+    tmp_path: Path, attempts: Attempts, seed: int
+) -> None:
+    """To the shell's process, and to the whole group as `timeout` and Slurm send it."""
+    dice = random.Random(seed)
+    codes = {signal.SIGINT: 130, signal.SIGTERM: 143}
+    folder = prepare(tmp_path / "signals")
+    ends: Counter[str] = Counter()
+    for _ in range(attempts(0, 40)):
+        number = dice.choice(list(codes))
+        target = dice.choice(("everything", "shell's process"))
+        with begun(folder, "--new") as launch:
+            time.sleep(dice.uniform(0.15, 2 * EARLY_S))
+            if launch.process.poll() is None:
+                for pid in _targets(launch, target):
+                    kill(pid, number)
+                code = launch.process.wait(40.0)
+                assert code in (codes[number], 0), launch.said()
+                assert "Traceback" not in launch.said(), launch.said()
+                ends[f"{number.name} to {target}: {code}"] += 1
+            assert not left_behind(launch)
+    print(dict(ends))
+
+
 def test_no_port_of_a_launch_is_open_to_others(tmp_path: Path) -> None:
     """Each listens on the loopback alone, and does nothing for who has no token."""
     folder = prepare(tmp_path / "ports")
