@@ -7,13 +7,6 @@ from cudnn_sweep.workloads.workload import TimedStep
 from tests.workloads.made_up_cells import plain_setting
 
 
-def test_digits_are_the_1797_of_the_uci_set() -> None:
-    images, labels = load_digits()
-    assert images.shape == (1797, 1, 28, 28)
-    assert 0 <= float(images.min()) and float(images.max()) <= 1
-    assert torch.bincount(labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
-
-
 def test_what_is_held_back_is_never_trained_on_and_is_the_same_for_every_config() -> None:
     torch.manual_seed(1)
     (images, labels), (held, held_labels) = split_digits()

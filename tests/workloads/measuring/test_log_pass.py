@@ -34,10 +34,6 @@ def test_plan_that_did_not_run_is_followed_by_the_one_that_did() -> None:
     assert choice.behavior_notes == ["RUNTIME_COMPILATION"]
 
 
-def test_log_of_nothing_holds_no_choice() -> None:
-    assert read_engine_log("") == []
-
-
 def test_a_list_that_is_banned_whole_is_followed_by_the_one_fallen_back_to() -> None:
     plan = "CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR : ConvFwd_eng{}, numeric_notes:[] "
     plan += "behavior_notes:[] workSpaceSize: 0"
