@@ -27,6 +27,7 @@ NETWORKS = run_path(str(ROOT / "docs/networks.py"))
 PAGES = ("docs/bundled.md", "docs/claims.md", "docs/field.md", "docs/networks.md")
 NOTEBOOK = run_path(str(ROOT / "docs/notebook.py"))
 OUTPUT = re.compile(r"(<!-- (sweep [^\n]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+ADDRESS = re.compile(r"(\w+) https:<!-- -->//(\S+)")  # as Markdown of a table has it: a text, no link
 
 
 def with_outputs(name: str) -> str:
@@ -36,7 +37,8 @@ def with_outputs(name: str) -> str:
         with chdir(ROOT):
             done = CliRunner().invoke(app, shlex.split(found[2])[1:], catch_exceptions=False)
         assert done.exit_code == 0, done.output
-        return f"{found[1]}{re.sub(r'^#', '##', done.stdout, flags=re.MULTILINE)}{found[3]}"
+        text = re.sub(r"^#", "##", done.stdout, flags=re.MULTILINE)
+        return found[1] + ADDRESS.sub(r"[\1](https://\2)", text) + found[3]
 
     return OUTPUT.sub(filled, (ROOT / name).read_text(encoding="utf-8"))
 

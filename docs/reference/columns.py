@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from tempfile import TemporaryDirectory
@@ -20,10 +20,10 @@ def records_page() -> str:
     lines = [
         "# Columns of `records`",
         "",
-        "One row a trial. Made by `make docs`.",
+        "One row a trial. A type with `?` may be null. Made by `make docs`.",
         "",
-        "| column | type | null | meaning |",
-        "|---|---|---|---|",
+        "| column | type | meaning |",
+        "|---|---|---|",
         *(line for field in arrow_schema() for line in _column(field)),
         "",
         "In SQL a row also has `config`, a struct of its settings: "
@@ -38,14 +38,22 @@ def _column(field: pa.Field, within: str = "") -> Iterator[str]:
     """A line for a column, and one for each field of the structs that it lists."""
     lists_structs = pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type)
     shown = "list<struct>" if lists_structs else str(field.type).replace("item: ", "")
-    null = "yes" if field.nullable else ""
-    yield f"| `{within}{field.name}` | {shown} | {null} | {_meaning(field)} |"
+    null = "?" if field.nullable else ""
+    yield f"| `{within}{field.name}` | {shown}{null} | {_meaning(field)} |"
     if lists_structs:
         for inner in field.type.value_type:
             yield from _column(inner, f"{within}{field.name}[].")
 
 
 SHARED_BY = 3  # questions that have a parameter or a column with one meaning: it is explained once
+PARAMETERS = ("parameter", "type", "default", "meaning")
+COLUMNS = ("column", "meaning")
+CELL = (
+    *("workload", "problem", "direction", "input_shape", "regime", "state"),
+    *("precision", "layout", "gpu"),
+)
+VERSIONS = ("cell_id", "env_hash", "software_hash", "workload_hash")
+ENDS = {"_low": "lower end", "_high": "upper end"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +63,13 @@ class Explained:
     name: str
     cells: tuple[str, ...]
     is_bold: bool = False
+    more: tuple[str, ...] = ()
+    """Names of columns that the same words explain, or what these add to its name."""
 
     @property
     def shown(self) -> str:
-        return f"**`{self.name}`**" if self.is_bold else f"`{self.name}`"
+        names = ", ".join(f"`{each}`" for each in (self.name, *self.more))
+        return f"**{names}**" if self.is_bold else names
 
     @property
     def row(self) -> str:
@@ -81,30 +92,35 @@ def questions_page() -> str:
         "`sweep query NAME` asks one of these questions; its parameters are further options. All read the",
         "view `records`, one row per trial: [its columns](records.md). In SQL each is a table macro of its name:",
         "`select problem, ratio from helps_or_hurts(min_effect := 0.05) where ratio < 1`. There, a parameter with",
-        "the name of a column has the prefix `of_` (`of_sweep_id`). A terminal shows the columns in bold;",
-        "`--all-columns` and every other format show all columns. Made by `make docs`.",
+        "the name of a column has the prefix `of_` (`of_sweep_id`), and `describe from NAME()` shows types. A terminal",
+        "shows the columns in bold; `--all-columns` and every other format show all. What a row is and how it is",
+        "computed stands in the head of each question's SQL, and in `sweep query NAME --help`. Made by `make docs`.",
         "",
-        *(f"- [`{each.name}`](#{each.name}): {each.question}" for each in questions),
+        ", ".join(f"[{each.name}](#{each.name})" for each in questions),
         "",
         "## Shared",
         "",
-        f"Parameters and columns that at least {SHARED_BY} questions have. A column of a record means what it means in",
-        "[`records`](records.md).",
+        f"A *cell's* columns are {_listed(CELL)};",
+        f"its *versions* are {_listed(VERSIONS)}. A *config's* columns are",
+        f"{_listed(settings())}.",
+        "They, and others named *of a record*, mean what they mean in [`records`](records.md). `_low` and `_high` after",
+        "a name are two further columns: the ends of its 95% interval. The others that at least three questions have:",
         *_table(PARAMETERS, _shared(parameters)),
-        *_table(COLUMNS, _shared(columns)),
+        *_table(COLUMNS, _together(_shared(columns))),
     ]
     for question in questions:
-        lines += ["", f"## {question.name}", "", question.question]
-        if question.notes:
-            lines += ["", "```text", question.notes, "```"]
+        how = f" [How](../analysis/sql/{question.name}.sql)." if question.notes else ""
+        lines += ["", f"## {question.name}", "", f"{question.question}{how}"]
         lines += _explained(PARAMETERS, parameters, question)
         lines += _explained(COLUMNS, columns, question)
     return "\n".join(lines) + "\n"
 
 
-PARAMETERS = ("parameter", "type", "default", "meaning")
-COLUMNS = ("column", "type", "meaning")
 OfQuestions = dict[str, list[Explained]]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{each}`" for each in names)
 
 
 def _parameters(question: NamedQuery) -> Iterator[Explained]:
@@ -116,9 +132,8 @@ def _parameters(question: NamedQuery) -> Iterator[Explained]:
 def _columns(database: Database, question: NamedQuery) -> Iterator[Explained]:
     bold = set(re.findall(r"\w+", " ".join(question.terminal)))
     for field in database.ask(question).schema:
-        kind = str(field.type).replace("item: ", "").replace("child: ", "")
         said = (meaning(question, field.name) or "").replace("|", "\\|")
-        yield Explained(name=field.name, cells=(kind, said), is_bold=field.name in bold)
+        yield Explained(name=field.name, cells=(said,), is_bold=field.name in bold)
 
 
 def _shared(every: OfQuestions) -> list[Explained]:
@@ -136,10 +151,70 @@ def _explained(head: tuple[str, ...], every: OfQuestions, question: NamedQuery) 
     shared, of = _shared(every), every[question.name]
     recorded = [each for each in of if _is_recorded(each)]
     named = [each for each in of if replace(each, is_bold=False) in shared]
-    for which, those in (("[Record's](records.md)", recorded), ("[Shared](#shared)", named)):
-        if those:
-            yield from ["", f"{which} {head[0]}s: {', '.join(each.shown for each in those)}."]
-    yield from _table(head, [each for each in of if each not in [*recorded, *named]])
+    of_record, of_shared = _grouped(recorded), _shown(_together(named))
+    parts = [f"of a record {of_record}"] * bool(recorded) + [
+        f"[shared](#shared) {of_shared}"
+    ] * bool(named)
+    if parts:
+        yield from ["", f"{head[0].capitalize()}s: {'; '.join(parts)}."]
+    yield from _table(head, _together([each for each in of if each not in [*recorded, *named]]))
+
+
+def _shown(those: list[Explained]) -> str:
+    return ", ".join(each.shown for each in those)
+
+
+def _grouped(recorded: list[Explained]) -> str:
+    """Names of columns, whole groups by the group's."""
+    groups = {"a cell's": CELL, "a config's": settings(), "versions": VERSIONS}
+    names = {each.name for each in recorded}
+    whole = {name: set(group) for name, group in groups.items() if names >= set(group)}
+    inside = set().union(*whole.values())
+    parts = [f"*{name}*" for name in whole]
+    parts += [each.shown for each in recorded if each.name not in inside]
+    return ", ".join(parts)
+
+
+def _together(columns: list[Explained]) -> list[Explained]:
+    """One row for a value and the ends of its interval, and for the two sides of a contrast."""
+    left = {each.name: each for each in columns}
+    for name in list(left):
+        other = name.replace("baseline_", "candidate_", 1)
+        if name in left and other != name and _is_the_same(left[name], left.get(other)):
+            _merge(left, name, other, said=_of_each_side(left[name].cells[-1]))
+        ends = [f"{name}{end}" for end in ENDS]
+        if all(each in left and _is_end(left[each]) for each in ends) and name in left:
+            for each in ends:
+                _merge(left, name, each, shown=each.removeprefix(name))
+    return list(left.values())
+
+
+def _merge(
+    left: dict[str, Explained], name: str, other: str, *, shown: str = "", said: str = ""
+) -> None:
+    gone, kept = left.pop(other), left[name]
+    left[name] = replace(
+        kept,
+        more=(*kept.more, shown or other),
+        is_bold=kept.is_bold or gone.is_bold,
+        cells=(*kept.cells[:-1], said or kept.cells[-1]),
+    )
+
+
+def _is_end(column: Explained) -> bool:
+    end = ENDS["_low" if column.name.endswith("_low") else "_high"]
+    return column.cells[-1] in (f"{end} of its 95% interval", end)
+
+
+def _is_the_same(baseline: Explained, candidate: Explained | None) -> bool:
+    """Whether the candidate's words say no more than the baseline's."""
+    if candidate is None or ":" in candidate.cells[-1]:
+        return False
+    return "baseline" in baseline.cells[-1] or "those" in candidate.cells[-1]
+
+
+def _of_each_side(said: str) -> str:
+    return re.sub(r"\b(the|a) baseline\b", "each side", said)
 
 
 def _is_recorded(each: Explained) -> bool:
