@@ -27,7 +27,7 @@ NETWORKS = run_path(str(ROOT / "docs/networks.py"))
 PAGES = ("docs/bundled.md", "docs/claims.md", "docs/field.md", "docs/networks.md")
 NOTEBOOK = run_path(str(ROOT / "docs/notebook.py"))
 OUTPUT = re.compile(r"(<!-- (sweep [^\n]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
-ADDRESS = re.compile(r"(\w+) https:<!-- -->//(\S+)")  # as Markdown of a table has it: a text, no link
+ADDRESS = re.compile(r"(\w+) https:<!-- -->//(\S+)")  # in a table it is text, not a link
 
 
 def with_outputs(name: str) -> str:

@@ -13,7 +13,7 @@ with named as (
             else replace(measure, '_', ' ')
         end as clock,
         list_transform(
-            [coalesce(baseline_value, value), candidate_value],
+            if(candidate_value is null, [], [baseline_value, candidate_value]),
             lambda each: format(
                 if(each >= 1000, '{:,.0f}', '{:.3g}'), if(measure = 'memory', each / 1e6, each)
             )
@@ -27,7 +27,7 @@ select
     claim,
     coalesce(because, contrast, '') as compared,
     outcome || coalesce(': ' || cause, '') as today,
-    coalesce(clock || ': ' || array_to_string(sides, ' → '), '') as measured,
+    coalesce(concat_ws(': ', clock, nullif(array_to_string(sides, ' → '), '')), '') as measured,
     coalesce(
         format(form || ' (' || form || ' to ' || form || ')', value, value_low, value_high), ''
     ) as number_of_the_claim
