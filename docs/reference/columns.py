@@ -1,4 +1,4 @@
-"""docs/records.md and docs/questions.md: what every column of the results, and of each question's answer, means."""
+"""docs/questions.md: what every column of each question's answer, and of the results, means."""
 
 import re
 from collections import Counter
@@ -16,22 +16,18 @@ from cudnn_sweep.analysis.storing.schema import arrow_schema, settings
 from cudnn_sweep.analysis.storing.store import open_store
 
 
-def records_page() -> str:
-    lines = [
-        "# Columns of `records`",
+def _records() -> list[str]:
+    return [
         "",
-        "One row a trial. A type with `?` may be null. Made by `make docs`.",
+        "## Columns of `records`",
         "",
-        "| column | type | meaning |",
-        "|---|---|---|",
+        "One row a trial. A type with `?` may be null.",
+        "",
         *(line for field in arrow_schema() for line in _column(field)),
         "",
-        "In SQL a row also has `config`, a struct of its settings: "
-        + ", ".join(f"`{name}`" for name in settings())
-        + ".",
-        "Rows of an older schema have the usual value of a setting or an axis that came later.",
+        "In SQL a row also has `config`, a struct of its settings. Rows of an older schema have the usual value of a",
+        "setting or an axis that came later.",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _column(field: pa.Field, within: str = "") -> Iterator[str]:
@@ -39,15 +35,13 @@ def _column(field: pa.Field, within: str = "") -> Iterator[str]:
     lists_structs = pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type)
     shown = "list<struct>" if lists_structs else str(field.type).replace("item: ", "")
     null = "?" if field.nullable else ""
-    yield f"| `{within}{field.name}` | {shown}{null} | {_meaning(field)} |"
+    yield f"- `{within}{field.name}`, {shown}{null}: {_meaning(field)}"
     if lists_structs:
         for inner in field.type.value_type:
             yield from _column(inner, f"{within}{field.name}[].")
 
 
 SHARED_BY = 3  # questions that have a parameter or a column with one meaning: it is explained once
-PARAMETERS = ("parameter", "type", "default", "meaning")
-COLUMNS = ("column", "meaning")
 CELL = (
     *("workload", "problem", "direction", "input_shape", "regime", "state"),
     *("precision", "layout", "gpu"),
@@ -72,13 +66,14 @@ class Explained:
         return f"**{names}**" if self.is_bold else names
 
     @property
-    def row(self) -> str:
-        return f"| {' | '.join((self.shown, *self.cells))} |"
+    def line(self) -> str:
+        *kind, said = self.cells
+        return f"- {', '.join([self.shown, *filter(None, kind)])}: {said}"
 
 
 def _meaning(field: pa.Field) -> str:
     assert field.metadata is not None
-    return str(field.metadata[b"meaning"].decode().replace("|", "\\|"))
+    return str(field.metadata[b"meaning"].decode())
 
 
 def questions_page() -> str:
@@ -87,10 +82,10 @@ def questions_page() -> str:
         parameters = {each.name: list(_parameters(each)) for each in questions}
         columns = {each.name: list(_columns(database, each)) for each in questions}
     lines = [
-        "# The questions",
+        "# Questions and columns",
         "",
         "`sweep query NAME` asks one of these questions; its parameters are further options. All read the",
-        "view `records`, one row per trial: [its columns](records.md). In SQL each is a table macro of its name:",
+        "view `records`, one row per trial: [its columns](#columns-of-records). In SQL each is a table macro of its name:",
         "`select problem, ratio from helps_or_hurts(min_effect := 0.05) where ratio < 1`. There, a parameter with",
         "the name of a column has the prefix `of_` (`of_sweep_id`), and `describe from NAME()` shows types. A terminal",
         "shows the columns in bold; `--all-columns` and every other format show all. What a row is and how it is",
@@ -103,17 +98,17 @@ def questions_page() -> str:
         f"A *cell's* columns are {_listed(CELL)};",
         f"its *versions* are {_listed(VERSIONS)}. A *config's* columns are",
         f"{_listed(settings())}.",
-        "They, and others named *of a record*, mean what they mean in [`records`](records.md). `_low` and `_high` after",
+        "They, and others named *of a record*, mean what they mean in [`records`](#columns-of-records). `_low` and `_high` after",
         "a name are two further columns: the ends of its 95% interval. The others that at least three questions have:",
-        *_table(PARAMETERS, _shared(parameters)),
-        *_table(COLUMNS, _together(_shared(columns))),
+        *_lines(_shared(parameters)),
+        *_lines(_together(_shared(columns))),
     ]
     for question in questions:
         how = f" [How](../analysis/sql/{question.name}.sql)." if question.notes else ""
         lines += ["", f"## {question.name}", "", f"{question.question}{how}"]
-        lines += _explained(PARAMETERS, parameters, question)
-        lines += _explained(COLUMNS, columns, question)
-    return "\n".join(lines) + "\n"
+        lines += _explained("Parameters", parameters, question)
+        lines += _explained("Columns", columns, question)
+    return "\n".join([*lines, *_records()]) + "\n"
 
 
 OfQuestions = dict[str, list[Explained]]
@@ -125,14 +120,14 @@ def _listed(names: Iterable[str]) -> str:
 
 def _parameters(question: NamedQuery) -> Iterator[Explained]:
     for each in question.parameters:
-        default = "" if each.default is None else str(each.default)
-        yield Explained(name=each.name, cells=(each.type, default, each.meaning))
+        default = "" if each.default is None else f"`{each.default}`"
+        yield Explained(name=f"${each.name}", cells=(each.type, default, each.meaning))
 
 
 def _columns(database: Database, question: NamedQuery) -> Iterator[Explained]:
     bold = set(re.findall(r"\w+", " ".join(question.terminal)))
     for field in database.ask(question).schema:
-        said = (meaning(question, field.name) or "").replace("|", "\\|")
+        said = meaning(question, field.name) or ""
         yield Explained(name=field.name, cells=(said,), is_bold=field.name in bold)
 
 
@@ -146,7 +141,7 @@ def _shared(every: OfQuestions) -> list[Explained]:
     return sorted(shared, key=lambda each: each.name)
 
 
-def _explained(head: tuple[str, ...], every: OfQuestions, question: NamedQuery) -> Iterator[str]:
+def _explained(what: str, every: OfQuestions, question: NamedQuery) -> Iterator[str]:
     """By name those of a record and those that are shared, the others in a table."""
     shared, of = _shared(every), every[question.name]
     recorded = [each for each in of if _is_recorded(each)]
@@ -156,8 +151,8 @@ def _explained(head: tuple[str, ...], every: OfQuestions, question: NamedQuery) 
         f"[shared](#shared) {of_shared}"
     ] * bool(named)
     if parts:
-        yield from ["", f"{head[0].capitalize()}s: {'; '.join(parts)}."]
-    yield from _table(head, _together([each for each in of if each not in [*recorded, *named]]))
+        yield from ["", f"{what}: {'; '.join(parts)}."]
+    yield from _lines(_together([each for each in of if each not in [*recorded, *named]]))
 
 
 def _shown(those: list[Explained]) -> str:
@@ -227,7 +222,6 @@ def _recorded() -> dict[str, str]:
     return {field.name: _meaning(field) for field in arrow_schema()}
 
 
-def _table(head: tuple[str, ...], rows: list[Explained]) -> Iterator[str]:
-    if rows:
-        yield from ["", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-        yield from (each.row for each in rows)
+def _lines(those: list[Explained]) -> Iterator[str]:
+    if those:
+        yield from ["", *(each.line for each in those)]
