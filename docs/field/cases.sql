@@ -17,8 +17,7 @@ with named as (
 select
     case_id || ' ' || address as reported,
     claim,
-    coalesce(because, contrast, '') as compared,
-    outcome || coalesce(': ' || cause, '') as today,
+    concat_ws(': ', outcome, coalesce(because, cause)) as today,
     coalesce(
         format(form || ' (' || form || '–' || form || ') {}', value, value_low, value_high, clock),
         ''
