@@ -1,4 +1,4 @@
--- What became of each reported case, a line each?
+-- What became of each reported case that can be run here, a line each?
 with named as (
     select
         *,
@@ -12,17 +12,16 @@ with named as (
         end as clock,
         if(candidate_value is null, '{:.3g}', '{:.3f}') as form
     from field_cases(of_sweep_id := 'field')
+    where because is null
 )
 
 select
     case_id || ' ' || address as reported,
     claim,
-    concat_ws(': ', outcome, coalesce(because, cause)) as today,
-    coalesce(
-        format(form || ' (' || form || '–' || form || ') {}', value, value_low, value_high, clock),
-        ''
-    ) as number
+    concat_ws(': ', outcome, cause) as today,
+    format(form || ' (' || form || '–' || form || ') {}', value, value_low, value_high, clock)
+        as number
 from named
 order by
-    list_position(['still there', 'reversed', 'gone', 'undecided', 'not to be run here'], outcome),
+    list_position(['still there', 'reversed', 'gone', 'undecided'], outcome),
     case_id

@@ -121,7 +121,7 @@ def _listed(names: Iterable[str]) -> str:
 def _parameters(question: NamedQuery) -> Iterator[Explained]:
     for each in question.parameters:
         default = "" if each.default is None else f"`{each.default}`"
-        yield Explained(name=f"${each.name}", cells=(each.type, default, each.meaning))
+        yield Explained(name=f"${each.name}", cells=(default or each.type, each.meaning))
 
 
 def _columns(database: Database, question: NamedQuery) -> Iterator[Explained]:

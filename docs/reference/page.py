@@ -114,8 +114,15 @@ def _list(properties: Mapping[str, Schema], required: Iterable[str]) -> Iterator
     """A line a key: its type, what it is where it is not given, and its meaning."""
     for key, schema in properties.items():
         default = "required" if key in required else _default(schema)
-        kind = ", ".join(filter(None, (_type(key, schema), default)))
+        kind = "" if _is_plain(schema) and default.startswith("default") else _type(key, schema)
+        kind = ", ".join(filter(None, (kind, default)))
         yield f"- `{key}` ({kind}): {schema.get('description', '')}"
+
+
+def _is_plain(schema: Schema) -> bool:
+    """Whether the default shows the type as well."""
+    is_simple = schema.get("type") in ("string", "integer", "number", "boolean")
+    return is_simple and not {"enum", "maximum", "exclusiveMaximum"} & set(schema)
 
 
 def _named(key: str, defs: Mapping[str, Schema]) -> Iterator[str]:
