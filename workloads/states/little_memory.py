@@ -22,9 +22,11 @@ PAGE_BYTES = 2 * MIB  # CUDA's driver allocates in pages
 @dataclass(frozen=True, kw_only=True)
 class LittleMemory(State):
     """Beside its inputs, a step finds `free_mib` of GPU memory for outputs, gradients and workspaces.
+    On a CPU nothing changes.
+
     The rest is taken from CUDA's driver, so no column of memory counts it. The caching allocator
     gives back what it holds, because a search may use its largest free block, and so a first call
-    allocates anew. It is given back where nothing is timed. On a CPU nothing changes.
+    allocates anew. It is given back where nothing is timed.
     """
 
     alone = True

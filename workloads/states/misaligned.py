@@ -16,10 +16,10 @@ MOST = 3  # elements of two or four bytes that are no 16 bytes together
 @dataclass(frozen=True, kw_only=True)
 class Misaligned(State):
     """A step's floating tensors begin `offset` elements into a larger storage, so that their data
-    pointers, whose alignment is part of a cuDNN plan's key, are no multiple of 16 bytes.
+    pointers are no multiple of 16 bytes; shapes, strides and values are the same.
 
-    Weights, what lies between layers, and what a step first converts (as autocast does) stay
-    aligned.
+    cuDNN's plans are keyed by that alignment. Weights, what lies between layers, and what a step
+    first converts (as autocast does) stay aligned.
     """
 
     offset: int = number(1, least=1, most=MOST)
