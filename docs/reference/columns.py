@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
@@ -171,7 +172,9 @@ def _grouped(recorded: list[Explained]) -> str:
 
 
 def _together(columns: list[Explained]) -> list[Explained]:
-    """One row for a value and the ends of its interval, and for the two sides of a contrast."""
+    """One line for a value and the ends of its interval, for the two sides of a contrast, and for neighbours that
+    one text explains.
+    """
     left = {each.name: each for each in columns}
     for name in list(left):
         other = name.replace("baseline_", "candidate_", 1)
@@ -181,6 +184,9 @@ def _together(columns: list[Explained]) -> list[Explained]:
         if all(each in left and _is_end(left[each]) for each in ends) and name in left:
             for each in ends:
                 _merge(left, name, each, shown=each.removeprefix(name))
+    for name, after in pairwise(reversed(list(left))):
+        if left[name].cells == left[after].cells:
+            _merge(left, after, name)
     return list(left.values())
 
 
@@ -190,7 +196,7 @@ def _merge(
     gone, kept = left.pop(other), left[name]
     left[name] = replace(
         kept,
-        more=(*kept.more, shown or other),
+        more=(*kept.more, shown or other, *gone.more),
         is_bold=kept.is_bold or gone.is_bold,
         cells=(*kept.cells[:-1], said or kept.cells[-1]),
     )
