@@ -22,7 +22,7 @@ def _records() -> list[str]:
         "",
         "## Columns of `records`",
         "",
-        "One row a trial. A type with `?` may be null.",
+        "One row a trial. A column with `?` may be null. `sweep query 'describe from records'` shows all types.",
         "",
         *(line for field in arrow_schema() for line in _column(field)),
         "",
@@ -36,7 +36,8 @@ def _column(field: pa.Field, within: str = "") -> Iterator[str]:
     lists_structs = pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type)
     shown = "list<struct>" if lists_structs else str(field.type).replace("item: ", "")
     null = "?" if field.nullable else ""
-    yield f"- `{within}{field.name}`, {shown}{null}: {_meaning(field)}"
+    kind = f" ({shown})" if pa.types.is_nested(field.type) else ""
+    yield f"- `{within}{field.name}`{null}{kind}: {_meaning(field)}"
     if lists_structs:
         for inner in field.type.value_type:
             yield from _column(inner, f"{within}{field.name}[].")
