@@ -15,16 +15,11 @@ def launch(options: LaunchOptions) -> None:
     Exit code 0: all trials (of the shard) are recorded, including failed ones. 1: the sweep is not finished. 2: nothing
     was started; the reason is printed. 4: a cell has no successful trial under any config. 130: Ctrl-C. 143: SIGTERM.
     """
-    is_run = not options.dry_run and not options.manifest
-    if options.at is not None and not options.manifest:
-        raise typer.BadParameter(
-            "--at needs --manifest; on this machine use `sweep schedule install`"
-        )
     if options.ask and not options.dry_run:
         raise typer.BadParameter("--ask needs --dry-run")
-    if options.json and not is_run:
-        raise typer.BadParameter("--json cannot be combined with --dry-run or --manifest")
-    if is_run:
+    if options.json and options.dry_run:
+        raise typer.BadParameter("--json cannot be combined with --dry-run")
+    if not options.dry_run:
         stand_by(lost=UNFINISHED)
     from cudnn_sweep.orchestrator.launching.destinations import launch as run_launch
     from cudnn_sweep.orchestrator.planning.spec import (
@@ -41,12 +36,6 @@ def launch(options: LaunchOptions) -> None:
         suite=asked.suite,
         results_asked=results_of_the_launch_file(),
     )
-    if options.manifest:
-        from cudnn_sweep.orchestrator.remote.manifest import manifest
-        from cudnn_sweep.orchestrator.schedule.schedule import parse_time
-
-        typer.echo(manifest(options, parse_time(options.at) if options.at else None), nl=False)
-        return
     console = console_here(stderr=options.json)
     if asked.note:
         say(console, asked.note)

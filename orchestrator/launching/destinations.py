@@ -81,13 +81,6 @@ class Here:
 
     where = "this machine"
 
-    def __init__(self, file: File) -> None:
-        if file.sweep.kubernetes is not None:
-            raise SpecError(
-                f"{file.path}: metadata.sweep.kubernetes: these pods are not on this machine: `--manifest` prints what "
-                "kubectl applies; on a node of a Ray cluster give `address: auto`, and here leave the key out"
-            )
-
     def launch(self, request: SweepRequest, console: Console) -> int:
         place = ThisMachine()
         say(console, "Looking at this machine: torch is imported.")
@@ -116,7 +109,7 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
     (lambda file: file.sweep.address == INSIDE, Inside),
     (lambda file: file.sweep.address is not None, RunningCluster),
     (lambda file: "provider" in file.ray_part, BroughtUpCluster),
-    (lambda file: True, Here),
+    (lambda file: True, lambda file: Here()),
 ]
 """Which files mean a kind, and its destination; the first that fits."""
 

@@ -27,8 +27,6 @@ ONCE = (
     "strict",
     "retry_failed",
     "json",
-    "manifest",
-    "at",
 )
 
 
@@ -82,14 +80,6 @@ class LaunchOptions:
     strict: Annotated[bool, "On a cluster: refuse to start if a node is unfit."] = False
     retry_failed: Annotated[bool, "Run failed trials again."] = False
     json: Annotated[bool, "On this machine: print the outcome as JSON at the end."] = False
-    manifest: Annotated[bool, "Print a KubeRay RayJob of this sweep and run nothing."] = False
-    at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HH:MM",
-            help="With --manifest: print a CronJob that runs every night at this time (UTC).",
-        ),
-    ] = None
     results_asked: str | None = None
     """Where `sweep query` and `sweep report` look in the folder that this was typed in."""
     program: str = field(default_factory=program)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field, PositiveFloat, field_validator, model_validator
 
-from cudnn_sweep.cluster.keys import KubernetesKeys, NightlyKeys
+from cudnn_sweep.cluster.keys import NightlyKeys
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.cluster.strict_yaml import check_part, dotted, read_document, read_strict
 from cudnn_sweep.orchestrator.errors import SpecError
@@ -71,8 +71,6 @@ class SweepSpec(BaseModel):
     """Time limit of a launch; `sweep launch --minutes` overrides it."""
     nightly: NightlyKeys = NightlyKeys()
     """What `sweep nightly` runs, and where it reports."""
-    kubernetes: KubernetesKeys | None = None
-    """Settings for `sweep launch --manifest`."""
 
     @field_validator("suite", "nightly")
     @classmethod

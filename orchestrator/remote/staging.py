@@ -76,7 +76,7 @@ def _own(request: SweepRequest) -> list[str]:
 def _take(place: str, work: Path) -> None:
     """A file by its path, or a module that lies in this folder; installed ones the nodes have."""
     if place.endswith(".py"):
-        take_file(place, work)
+        _take_file(place, work)
         return
     top = place.partition(".")[0]
     if Path(f"{top}.py").is_file():
@@ -85,7 +85,7 @@ def _take(place: str, work: Path) -> None:
         shutil.copytree(top, work / top, ignore=NOT_TAKEN, dirs_exist_ok=True)
 
 
-def take_file(place: str, work: Path) -> None:
+def _take_file(place: str, work: Path) -> None:
     source = Path(place)
     if source.is_absolute() or ".." in source.parts:
         raise SpecError(f"{place}: on a cluster a file must lie in this folder or below it")
