@@ -98,7 +98,6 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
 
     samples = [("docs/sweeps.md", word) for word in ("budget_minutes", "little_memory")]
     more = [
-        ("docs/places.md", "kubectl_image:"),
         ("docs/your-model.md", "loss: cross_"),
         ("docs/your-model.md", "my_training.py:train\n "),
     ]

@@ -16,7 +16,6 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.cluster.user_folders import state_home
 
 JobState = Literal["PENDING", "RUNNING", "STOPPED", "SUCCEEDED", "FAILED"]
 NO_JOB = re.compile(r"status code 404|does not exist")
@@ -243,8 +242,8 @@ class KnownCluster:
 
     @property
     def folder(self) -> Path:
-        ours = state_home(os.environ) / "cudnn-sweep"
-        return ours / "clusters" / re.sub(r"[^\w.-]", "_", self.name)
+        home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        return Path(home) / "cudnn-sweep" / "clusters" / re.sub(r"[^\w.-]", "_", self.name)
 
     @property
     def token(self) -> Path:
