@@ -7,6 +7,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ TIMES = 2  # of each config: once may be a matter of the shapes that were drawn
 RAISED = re.compile(
     r"(?P<type>\w+(?:\.\w+)*): .*\((?P<place>\S+:\d+ in [^)]+)\)(?:;.*)?", re.DOTALL
 )
+SLOTS_UP_S = 180.0  # a slot that does not come up must not hold the others for ever
 MAX_LOST = 3  # a trial that takes its worker along so often again is left for the next launch
 
 
@@ -141,10 +143,10 @@ class Recorder:
     """
 
     def __init__(
-        self, location: str, *, followed: bool = False, configs: int | None = None
+        self, location: str, *, followed: bool = False, configs: int | None = None, slots: int = 0
     ) -> None:
         """`followed`: somebody takes copies of the records as they come. `configs`: so many of a cell must
-        raise the same before it is given up.
+        raise the same before it is given up. `slots`: how many come up.
         """
         self._collector = Collector(open_store(location))
         self._fresh: list[RunRecord] | None = [] if followed else None
@@ -157,6 +159,8 @@ class Recorder:
         self._waiting: dict[str, RunRecord] = {}
         self._writing = asyncio.Lock()  # whoever waits longest is next
         self._compacting = asyncio.Lock()
+        self._slots_missing = slots
+        self._all_slots = asyncio.Event()
 
     def wanted(self, trial_ids: list[str]) -> set[str]:
         """Which of these trials are neither recorded in this launch nor given up."""
@@ -200,6 +204,15 @@ class Recorder:
         """The records that became durable since the last call."""
         taken, self._fresh = self._fresh or [], []
         return taken
+
+    async def wait_for_all_slots(self) -> None:
+        """A slot is up. No first block is to be timed while other slots beside it import torch."""
+        self._slots_missing -= 1
+        if self._slots_missing <= 0:
+            self._all_slots.set()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._all_slots.wait(), SLOTS_UP_S)
+        self._all_slots.set()
 
     def slot_failed(self, reason: str) -> bool:
         """A slot did not come up. The second time for one reason no further trial starts: True."""
