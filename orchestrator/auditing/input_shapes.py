@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from ruamel.yaml.comments import CommentedMap
 
+from cudnn_sweep.orchestrator.auditing.traced_suite import WITHOUT_GPU, yaml_text
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.traced_suite import WITHOUT_GPU, yaml_text
 from cudnn_sweep.workloads.auditing.findings import Argument, Convolution, Findings, Model, Sizes
 from cudnn_sweep.workloads.cells.listed_shapes import COUNT, MOST_ROWS
 from cudnn_sweep.workloads.models.inputs import WHOLE
