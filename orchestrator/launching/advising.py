@@ -34,10 +34,14 @@ from cudnn_sweep.orchestrator.launching.one_step import (
     suite_of,
 )
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
-from cudnn_sweep.orchestrator.planning.job import Job
+from cudnn_sweep.orchestrator.planning.session import Job
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, Place, run_sweep
-from cudnn_sweep.orchestrator.showing.advice_text import Answered, advice_lines, advice_markdown
-from cudnn_sweep.orchestrator.showing.kept_text import Kept
+from cudnn_sweep.orchestrator.showing.advice_text import (
+    Answered,
+    Kept,
+    advice_lines,
+    advice_markdown,
+)
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import read_file, text_of

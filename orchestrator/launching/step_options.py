@@ -16,7 +16,7 @@ from cudnn_sweep.orchestrator.planning.spelling import program, words_of
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from cudnn_sweep.orchestrator.planning.job import Job
+    from cudnn_sweep.orchestrator.planning.session import Job
 
 TRY_MINUTES = 2.0  # of the whole command
 
@@ -154,7 +154,7 @@ class AdviseOptions(StepOptions, _Job):
 
     @property
     def job(self) -> "Job":
-        from cudnn_sweep.orchestrator.planning.job import DEFAULT_STEPS, Job
+        from cudnn_sweep.orchestrator.planning.session import DEFAULT_STEPS, Job
 
         return Job(
             steps=self.steps or DEFAULT_STEPS,

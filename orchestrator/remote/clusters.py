@@ -53,9 +53,11 @@ from cudnn_sweep.orchestrator.remote.job import (
     HEAD_FOLDER,
     JobRequest,
     NightJob,
+    driver_here,
+    stage,
+    take_own_code,
     write_request,
 )
-from cudnn_sweep.orchestrator.remote.staging import driver_here, stage, take_own_code
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, planned_on
 from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import say

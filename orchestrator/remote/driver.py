@@ -39,6 +39,7 @@ from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preloa
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.job import (
     RECORDS,
+    VARIABLES,
     Ended,
     Event,
     JobRequest,
@@ -54,7 +55,6 @@ from cudnn_sweep.orchestrator.remote.nodes import (
     look_at_nodes,
     wait_for_nodes,
 )
-from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.orchestrator.running.run_sweep import (
     DONE,
     RunSession,

@@ -16,6 +16,7 @@ from cudnn_sweep.analysis.answering.advice import (
     UNDECIDED,
     Advice,
     Alternative,
+    Freeze,
     KernelChange,
     RankPrediction,
 )
@@ -25,8 +26,17 @@ from cudnn_sweep.analysis.answering.advice_words import (
     minutes_needed,
 )
 from cudnn_sweep.analysis.asking.formats import escaped
-from cudnn_sweep.analysis.words import counted, interval, milliseconds, percent, ratio
-from cudnn_sweep.orchestrator.showing.kept_text import Kept, aligned, kept_facts, three_ways
+from cudnn_sweep.analysis.words import (
+    clock,
+    counted,
+    interval,
+    milliseconds,
+    number,
+    percent,
+    ratio,
+    size,
+    some,
+)
 
 WIDTH = 80
 LABEL = 12
@@ -35,6 +45,38 @@ WITH_LIMIT = "on with a limit"
 FROZEN = "frozen"
 NO_MEMORY = ("out of memory", "allocate memory", "not enough memory", "bad_alloc", "sigkill")
 CHANNELS = re.compile(r"to have (\d+) channels")  # as a convolution says what it takes
+WAYS = ("off", "on", "frozen")
+LEAST = 0.005  # of the time of a step: less is not worth a file
+NAMED = 4  # operations
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """A kept choice beside off and on."""
+
+    file: str
+    advice: Advice
+    """Of off with the file's errata against off alone, for the start that was asked for."""
+    measured: Freeze
+    cannot: Sequence[str] = ()
+    """Operations that cannot have their fastest plan."""
+    operations: int | None = None
+    """How many there are; None where no search was made now."""
+
+    @property
+    def is_no_faster(self) -> bool:
+        """Than off, as far as is decided, or nearly so."""
+        row = self.advice
+        decided = row.advice != UNDECIDED and not row.is_for_candidate
+        return decided or row.step_ratio is None or row.step_ratio > 1 - LEAST
+
+    @property
+    def lines(self) -> list[str]:
+        """What to paste: into a shell, and into the program."""
+        return [
+            f"export CUDNN_ERRATA_JSON_FILE={shlex.quote(os.path.abspath(self.file))}",
+            "torch.backends.cudnn.benchmark = False",
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -270,3 +312,60 @@ def _with_size(sizes: str | None, place: int, change: Callable[[int], int]) -> s
         return ""
     parts[place] = str(change(int(parts[place])))
     return f", such as --input {'x'.join(parts)}"
+
+
+def three_ways(kept: Kept) -> list[list[str]]:
+    """A table with its head."""
+    rows = [
+        ("a step", "ms", milliseconds),
+        ("first calls, new container", "first_ms", _seconds),
+        ("first calls, warm", "first_warm_ms", _seconds),
+        ("most memory", "peak_bytes", lambda count: "" if count is None else size(count)),
+        ("different results", "results", number),
+        ("different kernels", "choices", number),
+        ("error (float64)", "l2_error", number),
+    ]
+    told = [
+        [name, *map(text, values)]
+        for name, column, text in rows
+        if any(values := [getattr(kept.measured, f"{way}_{column}") for way in WAYS])
+    ]
+    return [["", *WAYS], *told]
+
+
+def _seconds(ms: float | None) -> str:
+    return "" if ms is None else clock(ms / 1000)
+
+
+def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
+    measured, row = kept.measured, kept.advice
+    ends = interval(row.step_ratio_low, row.step_ratio_high)
+    rules = counted(measured.rules, "rule")
+    text = f"{rules}, by {counted(row.blocks, 'block')}: a step takes {ratio(row.step_ratio)} of the time with off{ends}"
+    if measured.kept is not None:
+        text += f", which is {percent(measured.kept)} of what on gains"
+    yield "Frozen", text
+    if kept.cannot:
+        lost = (
+            f"{some(list(kept.cannot), NAMED)} ({len(kept.cannot)} of {kept.operations} operations"
+        )
+        why = "in the order of their first calls): another operation needs what it must not take"
+        yield "Not kept", f"the fastest plan of {lost}, {why}"
+    file = os.path.basename(kept.file)
+    yield "Elsewhere", f"Dockerfile: COPY {file} / and ENV CUDNN_ERRATA_JSON_FILE=/{file}"
+    yield "", "torchrun and srun pass the variable on; it must be set before the first convolution"
+    yield (
+        "Holds for",
+        f"{row.gpu}, and this version of cuDNN alone: under another one it does nothing",
+    )
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            text.ljust(width) if place == 0 else text.rjust(width)
+            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -9,10 +9,10 @@ from cudnn_sweep.analysis.answering.cell_names import CellRow, cell_words, names
 from cudnn_sweep.analysis.asking.settings import config_name, shortened
 from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import counted, two_digits
-from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.standing import contrasts_in, settings_of
+from cudnn_sweep.orchestrator.recording.record import cell_columns
 from cudnn_sweep.orchestrator.showing.say import plain_table, say
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig

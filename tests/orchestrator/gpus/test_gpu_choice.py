@@ -28,6 +28,7 @@ from cudnn_sweep.orchestrator.recording.recorder import Progress, SlotState
 from cudnn_sweep.orchestrator.remote.driver import a_process_each, models_of
 from cudnn_sweep.orchestrator.remote.follow import Follower, MergedSweeps
 from cudnn_sweep.orchestrator.remote.job import (
+    VARIABLES,
     Ended,
     JobRequest,
     Recorded,
@@ -37,7 +38,6 @@ from cudnn_sweep.orchestrator.remote.job import (
     to_line,
     write_request,
 )
-from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.workloads.cells.suite import CellAxes, GpuChoice, SuiteSpec
 from tests.makers import Look, MakePlan
 from tests.orchestrator.typed import python
