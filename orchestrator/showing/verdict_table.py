@@ -15,7 +15,6 @@ WIDE = 125
 GAP = 2
 LEAST_NAME = 36  # where there is less room it takes two lines
 WIDEST = 100.0  # times its low end: an interval beyond it says no more than that
-NOT_MEASURED = "not_measured"
 SHORT_VERDICTS = {"equivalent": "=", "inconclusive": "?", "undecided": "?", "no_effect": ""}
 VERDICT_STYLES = {
     "helps": "bold green",
