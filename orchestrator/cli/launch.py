@@ -15,8 +15,6 @@ def launch(options: LaunchOptions) -> None:
     Exit code 0: all trials (of the shard) are recorded, including failed ones. 1: the sweep is not finished. 2: nothing
     was started; the reason is printed. 4: a cell has no successful trial under any config. 130: Ctrl-C. 143: SIGTERM.
     """
-    if options.ask and not options.dry_run:
-        raise typer.BadParameter("--ask needs --dry-run")
     if options.json and options.dry_run:
         raise typer.BadParameter("--json cannot be combined with --dry-run")
     if not options.dry_run:

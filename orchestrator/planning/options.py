@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 WRITTEN = re.compile(r"(?:decided(?::(\d+))?|(\d+))")
 ONCE = (
     "dry_run",
-    "ask",
     "new",
     "detach",
     "strict",
@@ -61,7 +60,6 @@ class LaunchOptions:
         typer.Option(min=0.1, help="Time limit; overrides `budget_minutes` of the launch file."),
     ] = None
     dry_run: Annotated[bool, "Print the plan and run nothing."] = False
-    ask: Annotated[bool, "With --dry-run: ask a running cluster for its GPUs."] = False
     resume: Annotated[
         str | None, typer.Option(metavar="SWEEP_ID", help="Resume this sweep and no other.")
     ] = None

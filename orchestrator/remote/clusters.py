@@ -91,10 +91,7 @@ class Cluster:
 
     def show(self, request: SweepRequest, console: Console) -> int:
         self._show_start(console)
-        if request.options.ask:
-            self._do(self._job(request), console)
-        else:
-            _show_plans(request, self.where, console)
+        _show_plans(request, self.where, console)
         return DONE
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
@@ -344,8 +341,8 @@ def _show_plans(request: SweepRequest, where: str, console: Console) -> None:
         machine = survey(server, workload_names(request.suite))
     say(
         console,
-        f"On {where}, into {request.results}. Its nodes say which GPUs there are, and each GPU model has a "
-        "plan of its own; `--dry-run --ask` asks them.",
+        f"On {where}, into {request.results}. Its nodes say at the launch which GPUs there are, and each "
+        "GPU model has a plan of its own.",
     )
     for name in names:
         environment = replace(machine.environment, device="cuda", gpu=f"GPU {name}")

@@ -34,7 +34,6 @@ from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
 from cudnn_sweep.orchestrator.doctor.checks import Check, check_storage
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.gpus.choice import models_asked, models_missing, share_of
-from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.job import (
@@ -56,14 +55,11 @@ from cudnn_sweep.orchestrator.remote.nodes import (
     wait_for_nodes,
 )
 from cudnn_sweep.orchestrator.running.run_sweep import (
-    DONE,
     RunSession,
     plan_sweep,
-    planned_on,
     run_sweep,
 )
 from cudnn_sweep.orchestrator.showing.display import now_and_then
-from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import PLAIN_WIDTH, say
 from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
 from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots, alive_nodes
@@ -169,10 +165,6 @@ def main(of_one_model: Path | None, sweeps: int) -> int:
             if of_one_model
             else nodes_by_model(request, console)
         )
-        if request.sweep.options.dry_run:
-            for alike in by_model:
-                _show_plan(request.sweep, alike, console)
-            return DONE
         if len(by_model) > 1:
             leave(a_process_each(__spec__.name, by_model))  # each of them tells its end
         return _sweep(request, by_model[0], sweeps, console)
@@ -230,14 +222,6 @@ def _sweep(request: JobRequest, nodes: list[Node], sweeps: int, console: Console
     summary = Summary.of(ran.store, ran.choice, ran.session, ran.progress)
     print_summary(console, summary, asked.results, asked.options)
     return ran.exit_code
-
-
-def _show_plan(request: SweepRequest, nodes: list[Node], console: Console) -> None:
-    for node in nodes:
-        say(console, f"{node.address}: {node.accelerators} × {node.model}")
-    gpus = share_of(request.suite.gpus, sum(node.accelerators for node in nodes))
-    planned = planned_on(nodes[0].machine, request)
-    print_part(console, planned.chosen, request.options, gpus, gpu=True)
 
 
 def nodes_by_model(request: JobRequest, console: Console) -> list[list[Node]]:

@@ -229,8 +229,7 @@ def stage(request: JobRequest, folder: Path) -> dict[str, Any]:
     work.mkdir()
     write_request(request, work)
     take_own_code(request.sweep, work)
-    if not request.sweep.options.dry_run:
-        _take_records(request, work / RECORDS)
+    _take_records(request, work / RECORDS)
     commit = our_commit()
     return {
         "py_modules": [str(package)],
