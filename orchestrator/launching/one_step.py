@@ -1,6 +1,4 @@
-"""A step of one model or workload, with benchmark off and on, on this machine: what `sweep try` and `sweep
-advise` measure.
-"""
+"""A step of one model or workload, with benchmark off and on, on this machine: what `sweep advise` measures."""
 
 from collections.abc import Mapping, Sequence
 from time import monotonic

@@ -1,13 +1,13 @@
-"""What `sweep try` and `sweep advise` are asked about a step of a model. `--argument NAME=VALUE` is read here."""
+"""What `sweep advise` and its like are asked about a step of a model. `--argument NAME=VALUE` is read here."""
 
 import json
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from cudnn_sweep.orchestrator.planning.session import Job
-
-TRY_MINUTES = 2.0  # of the whole command
 
 ArgumentOption = Annotated[
     Sequence[str],
@@ -163,12 +161,6 @@ class AdviseOptions(StepOptions, _Job):
             memory_limit_gib=self.memory_limit,
             runs=self.runs,
         )
-
-    @classmethod
-    def to_try(cls, step: StepOptions, format: Literal["text", "json"]) -> Self:
-        """Those of `sweep try`."""
-        given = {each.name: getattr(step, each.name) for each in fields(step)}
-        return cls(**given, minutes=TRY_MINUTES, format=format)
 
     def command(self) -> str:
         """What to type to do this again, as text for a shell."""

@@ -194,7 +194,7 @@ def asked_file(typed: Path | None, suite: str | None, results: str | None) -> As
     if typed is not None and typed.suffix == ".py":
         raise SpecError(
             f"{typed} is Python; allowed: a launch file or a suite, both YAML. For a network in it: "
-            f"sweep try {typed}:NAME --input SIZES"
+            f"sweep advise {typed}:NAME --input SIZES"
         )
     if typed is not None and not _is_suite(typed):
         return AskedFile(file=typed, suite=suite, note=None)

@@ -83,8 +83,7 @@ class Kept:
 class Answered:
     """What a store says of a job, and what to call it."""
 
-    sweep_id: str | None = None
-    """None: the store has no sweep of it, and there is no GPU to measure it on."""
+    sweep_id: str
     workload: str
     advice: Advice | None = None
     """For the start that was asked for; None without a GPU's trials, or where none is complete."""
@@ -111,7 +110,7 @@ class Answered:
 
     @property
     def fails(self) -> bool:
-        return self.sweep_id is not None and not self.times_ms
+        return not self.times_ms
 
     @property
     def said(self) -> str:
@@ -147,9 +146,9 @@ class Answered:
         return "off" if self.advice is None else self.advice.setting
 
     @property
-    def again(self) -> str | None:
+    def again(self) -> str:
         """What to type to ask once more without measuring."""
-        return None if self.sweep_id is None else f"{self.command} --from-store"
+        return f"{self.command} --from-store"
 
     @property
     def lines(self) -> list[str]:
@@ -231,10 +230,10 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
         yield "Try", _remedy(told[0][0] if told else "", answered.input)
         return
     if advice is None or advice.no_effect_reason == "no_cuda":
-        if times := answered.times_ms:
-            ends = f"{milliseconds(min(times))} to {milliseconds(max(times))}"
-            here = f"on this CPU ({len(times)} processes, {ends})"
-            yield "A step", f"{milliseconds(median(times))} {here}"
+        times = answered.times_ms
+        ends = f"{milliseconds(min(times))} to {milliseconds(max(times))}"
+        here = f"on this CPU ({len(times)} processes, {ends})"
+        yield "A step", f"{milliseconds(median(times))} {here}"
         yield "Then", ON_THE_GPU
         return
     if answered.kept is not None:
@@ -274,14 +273,14 @@ def _ranks(row: RankPrediction) -> str:
 def _next_lines(answered: Answered) -> Iterator[str]:
     query = [answered.program, "query", "failures", *answered.where]
     if answered.fails:
-        yield f"Next: {shlex.join([*query, '--sweep-id', answered.sweep_id or ''])}"
+        yield f"Next: {shlex.join([*query, '--sweep-id', answered.sweep_id])}"
         return
     if answered.kernels and answered.input and ":" in answered.workload:
         trace = [answered.program, "trace", answered.workload, "--input", answered.input]
         yield f"Which layers: {shlex.join(trace)}"
     if answered.advice is None:
         yield f"On a machine with a GPU: {answered.command}"
-    elif answered.again:
+    else:
         yield f"Without measuring again: {answered.again}"
 
 

@@ -24,7 +24,6 @@ ARGUMENTS |= {
     "gate": (".", ".", "noop"),
     "audit": ("one.py",),
     "repro": ("0123",),
-    "try": ("noop",),
 }
 NO_PATHS = {("audit", "model")}  # the name of a class
 OPTIONS = {
