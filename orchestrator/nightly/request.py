@@ -51,7 +51,7 @@ from cudnn_sweep.orchestrator.nightly.news import Webhook, find_webhook
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, OWN_SOFTWARE, Plan, Trial, balanced
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
-from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload
 from cudnn_sweep.orchestrator.planning.spec import NightName, SweepSpec, launch_name
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of, settings_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place, plan_of, tell_stopped
@@ -245,7 +245,7 @@ def _measure(
                     retries={},
                     scratch=scratch_folder(confirm_id),
                     folder=Path.cwd(),
-                    preload=place.modules(night.suite, night.request.preload),
+                    preload=modules_to_preload(night.suite, night.request.preload),
                     pythons=pythons,
                 )
                 tell_stopped(store, run(session, left_s), console)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cudnn_sweep.analysis.answering.contrast import MIN_EFFECT, Contrast
 from cudnn_sweep.analysis.asking.queries import Value
-from cudnn_sweep.orchestrator.errors import OrchestratorError
+from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
 from cudnn_sweep.orchestrator.planning.plan import Plan, Shard
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
@@ -114,11 +114,17 @@ def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:
 
 
 def modules_to_preload(suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
-    """The suite's modules that are installed, then the user's own."""
-    return tuple(dict.fromkeys([*filter(is_installed, suite.preload), *own]))
+    """What the fork server imports once: of the suite's modules those that are installed, as its cells may have been
+    narrowed to those that do without; and the user's own. Raises SpecError where one of these is not installed.
+    """
+    named = tuple(own)
+    for module in named:
+        if not _is_installed(module):
+            raise SpecError(f"metadata.sweep.preload: {module} is not installed")
+    return tuple(dict.fromkeys([*filter(_is_installed, suite.preload), *named]))
 
 
-def is_installed(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module.partition(".")[0]) is not None
     except ValueError:  # no name of a module, or __main__

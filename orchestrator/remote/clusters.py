@@ -144,6 +144,9 @@ class Inside(Cluster):
 class RunningCluster(Cluster):
     """The cluster whose dashboard the launch file names: the driver is a job there, which goes on without us."""
 
+    comes_up = False
+    """Whether launches bring it up."""
+
     def __init__(self, file: LaunchFile[SweepSpec]) -> None:
         super().__init__(file)
         self.known = KnownCluster(name=self._name())
@@ -151,11 +154,6 @@ class RunningCluster(Cluster):
 
     def _name(self) -> str:
         return str(self.file.sweep.address)
-
-    @property
-    def comes_up(self) -> bool:
-        """Whether launches bring it up."""
-        return False
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
         tonight = night.name.sweep_id
@@ -258,9 +256,7 @@ class RunningCluster(Cluster):
 class BroughtUpCluster(RunningCluster):
     """The cluster that Ray's launcher brings up by this file."""
 
-    @property
-    def comes_up(self) -> bool:
-        return True
+    comes_up = True
 
     def _name(self) -> str:
         return str(self.file.ray_part["cluster_name"])

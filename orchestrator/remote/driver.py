@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -34,7 +34,7 @@ from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
 from cudnn_sweep.orchestrator.doctor.checks import Check, check_storage
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.gpus.choice import models_asked, models_missing, share_of
-from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload
+from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.job import (
     RECORDS,
@@ -89,9 +89,6 @@ class TheseNodes:
     def look(self, suite: SuiteSpec) -> Survey:
         """The survey of one node: they are alike."""
         return self._nodes[0].machine
-
-    def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
-        return modules_to_preload(suite, own)
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         self._planned[session.launch_id] += len(session.plan.trials)

@@ -5,7 +5,7 @@ lacks, end. A place is where they run: the GPUs of this machine, nodes of a clus
 import math
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,7 +32,7 @@ from cudnn_sweep.orchestrator.planning.plan import (
     with_alternate_caches,
 )
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload
 from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, cells_named
 from cudnn_sweep.orchestrator.planning.standing import contrasts_in, contrasts_of, stopped_cells
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, choose_sweep
@@ -54,9 +54,6 @@ class Place(Protocol):
 
     def look(self, suite: SuiteSpec) -> Survey:
         """What is there. Raises SpecError where the suite cannot run."""
-
-    def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
-        """Which of the suite's and of the user's own the fork server imports once. Raises SpecError."""
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         """Say what runs next, and why: each session is announced before it runs."""
@@ -97,7 +94,7 @@ class Ran:
 
 def plan_sweep(request: SweepRequest, place: Place) -> Planned:
     """Raises SpecError for a suite that cannot run there, or a mistake in what its cells mean."""
-    preload = place.modules(request.suite, request.preload)
+    preload = modules_to_preload(request.suite, request.preload)
     return planned_on(place.look(request.suite), request, preload)
 
 
