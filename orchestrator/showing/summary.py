@@ -15,14 +15,12 @@ from cudnn_sweep.analysis.answering.cell_names import stored_names
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import (
     BreakEven,
-    TimeShare,
     Verdict,
     blocks_left_out,
     gpu_speeds,
     headline,
     more_blocks,
     third_blocks,
-    time_shares,
     told_lines,
 )
 from cudnn_sweep.analysis.asking.formats import json_value
@@ -48,7 +46,6 @@ LAUNCH_BOUND_NOTE = (
     "* The loop waits for the CPU: what the setting does shows in device time, not in wall time."
 )
 CELLS_NAMED = 3  # of a cause
-LEAST_SHARE = 0.005  # of the time: less shows as 0%
 GPU_ADVICE = (
     "check its clocks, power limit, temperature and memory errors (nvidia-smi -q -i UUID); until it is "
     "repaired, exclude it with CUDA_VISIBLE_DEVICES, or exclude its node from the cluster"
@@ -80,7 +77,6 @@ class Summary:
     """The cells' names by cell_id."""
     brief: Mapping[str, str]
     """Shorter ones."""
-    time_shares: Sequence[TimeShare]
     warnings: Mapping[WarningName, int]
     """Trials with each warning, the most frequent first."""
     trials: int
@@ -120,7 +116,6 @@ class Summary:
             break_evens=break_evens_of(store, sweep_id, session.contrasts),
             cells=cells,
             brief=brief,
-            time_shares=time_shares(store, sweep_id),
             warnings=dict(Counter(name for names in lists for name in names or ()).most_common()),
             trials=len(lists),
             slow_gpus=list(slow_gpu_lines(store, sweep_id)),
@@ -148,39 +143,12 @@ class Summary:
             yield f"{counted(self.out_of_reach, 'cell')} out of reach: no blocks left would decide more."
         yield from self.completeness
         yield from blocks_left_out(self.verdicts)
-        yield from self._where_the_time_went()
-
-    def _where_the_time_went(self) -> Iterator[str]:
-        shares = [share for share in self.time_shares if share.share >= LEAST_SHARE]
-        measuring = [share for share in shares if share.measuring]
-        others = [share for share in shares if not share.measuring]
-        if measuring:
-            total = sum(share.share for share in measuring)
-            yield (
-                f"Where the time went: {percent(total)} measuring ({_listed(measuring)}); {_listed(others)}."
-                f"{_side_by_side(self.time_shares)}"
-            )
 
     def warned(self) -> Iterator[str]:
         """What makes times doubtful, and what to do about it."""
         for name, count in self.warnings.items():
             yield f"{count} of {self.trials} trials: {name}: {ADVICE[name]}"
         yield from self.slow_gpus
-
-
-def _side_by_side(shares: Sequence[TimeShare]) -> str:
-    """How much of the one-time costs took a slot no time of its own."""
-    overlapped_s = sum(share.overlapped_s for share in shares)
-    paid_s = sum(share.total_s for share in shares if share.part == "one_time") + overlapped_s
-    return (
-        f" Of one-time costs {percent(overlapped_s / paid_s)} ran side by side."
-        if overlapped_s
-        else ""
-    )
-
-
-def _listed(shares: Sequence[TimeShare]) -> str:
-    return ", ".join(f"{share.part} {percent(share.share)}" for share in shares)
 
 
 def print_summary(
