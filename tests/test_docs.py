@@ -114,7 +114,7 @@ def test_example_of_results_is_that_of_the_stored_ones() -> None:
     from cudnn_sweep.analysis.answering.cell_names import stored_names
     from cudnn_sweep.analysis.answering.verdicts import break_evens, verdicts
     from cudnn_sweep.analysis.storing.store import open_store
-    from cudnn_sweep.orchestrator.showing.verdict_table import (
+    from cudnn_sweep.orchestrator.showing.summary import (
         payback_text,
         ratio_text,
         verdict_label,
