@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from cudnn_sweep.analysis.asking.settings import config_name, texts_of
@@ -36,19 +35,12 @@ class Failure:
     message: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SlotState:
-    """What one slot is doing: the trial it began last."""
-
-    trial_id: str
-    began_at: datetime
-
-
 @dataclass(kw_only=True, slots=True)
 class Progress:
     statuses: dict[str, int] = field(default_factory=dict)
     """Trials recorded in this launch, by status."""
-    slots: dict[str, SlotState] = field(default_factory=dict)
+    slots: dict[str, str] = field(default_factory=dict)
+    """The trial that each began last."""
     failures: list[Failure] = field(default_factory=list)
     warnings: list[WarningName] = field(default_factory=list)
     """What is wrong with what is timed, each once."""
@@ -180,7 +172,7 @@ class Recorder:
             return None
         attempt = self._attempts.get(trial_id, 0) + 1
         self._attempts[trial_id] = attempt
-        self._progress.slots[slot] = SlotState(trial_id=trial_id, began_at=datetime.now(UTC))
+        self._progress.slots[slot] = trial_id
         return attempt
 
     async def record(self, record: RunRecord) -> bool:

@@ -100,7 +100,7 @@ class Display:
             warn(self._console, f"{name}: {ADVICE[name]}")
         self._warnings = len(progress.warnings)
         if progress.slots:
-            cells = dict.fromkeys(self._cells[state.trial_id] for state in progress.slots.values())
+            cells = dict.fromkeys(map(self._cells.__getitem__, progress.slots.values()))
             self._now = f"now {', '.join(cells)}"
         if self.live is not None:
             bar = ProgressBar(total=len(self._cells), completed=progress.recorded, width=40)

@@ -3,14 +3,13 @@
 import re
 import threading
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from rich.console import Console
 from rich.live import Live
 
 from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress, SlotState
+from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress
 from cudnn_sweep.orchestrator.showing import display
 from cudnn_sweep.orchestrator.showing.display import Display, now_and_then
 from tests.makers import MakePlan
@@ -18,9 +17,7 @@ from tests.makers import MakePlan
 
 def test_terminal_shows_what_runs_and_how_far_it_is(plan: Plan) -> None:
     console = Console(record=True, width=120, force_terminal=True)
-    progress = Progress(
-        slots={"GPU-1": SlotState(trial_id=plan.trials[4].trial_id, began_at=datetime.now(UTC))}
-    )
+    progress = Progress(slots={"GPU-1": plan.trials[4].trial_id})
     shown = Display(console, plan)
     with Live(console=console) as shown.live:
         shown.update(progress, [])
@@ -78,7 +75,7 @@ def test_time_to_go_has_a_lower_bound_and_ends_with_the_limit(
     clock, fixed = Seconds(monkeypatch), plan_of("noop", replicates=10)
     trials = tuple(trial for trial in fixed.trials if not trial.twin)
     read = display.Clock(replace(fixed, trials=trials, looks=(3, 10)), limit_s).read
-    read(Progress(slots={"GPU-1": SlotState(trial_id="t", began_at=datetime.now(UTC))}))
+    read(Progress(slots={"GPU-1": "t"}))
     clock.gone = float(recorded)
     said = read(Progress(statuses={"ok": recorded}))
     assert said == f"0:{recorded:02} elapsed" + (f", {to_go}" if to_go else "")
