@@ -116,7 +116,7 @@ def _environment(request: AuditRequest, folder: Path) -> dict[str, str]:
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """They are waited for instead: the script decides what Ctrl-C does to it."""
+    """Hold signals back, to wait for them: the script decides what Ctrl-C does to it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
     try:
         yield
@@ -130,7 +130,7 @@ def _in_the_child() -> None:
 
 
 def _wait(process: "subprocess.Popen[bytes]", seconds: float | None) -> int | None:
-    """Until it has ended; the last signal that came to this command."""
+    """Wait for the script's end. Returns the last signal that came to this command."""
     asks_at = math.inf if seconds is None else monotonic() + seconds
     kills_at = math.inf
     last: int | None = None
@@ -192,7 +192,7 @@ class Inputs:
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
-    """Of the model that runs most convolutions, or of that of this name; None where there are no shapes."""
+    """Inputs of the model of this name, or the one with most convolutions; None if there are no shapes."""
     models = (each for each in findings.models if name in (None, each.name))
     return next(filter(None, map(_inputs, models)), None)
 

@@ -33,7 +33,7 @@ class Job:
 
     @property
     def blocks_owed(self) -> int:
-        """Least blocks of an advice: the first one fills the compute cache for a warm one."""
+        """Fewest blocks of an advice: for a warm start the first one fills the compute cache."""
         return 2 if self.state == "warm" else 1
 
     def values(self) -> dict[str, Value]:

@@ -267,7 +267,7 @@ class Recorder:
         return True
 
     def _write(self, *records: RunRecord) -> str | None:
-        """Why they could not be made durable; changes nothing that other calls look at."""
+        """The error that kept records from being durable, or None. Other calls may run meanwhile."""
         try:
             self._collector.add(*records)
         except Exception as error:  # noqa: BLE001  # whatever it is, no record must be lost

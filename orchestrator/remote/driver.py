@@ -75,7 +75,7 @@ EVERY_S = 1.0
 
 
 class TheseNodes:
-    """A Place. It says how its sessions go to whoever follows the job, whether anybody does or not."""
+    """The nodes of a cluster as a place. It prints events for whoever follows the job."""
 
     def __init__(self, nodes: list[Node], choice: GpuChoice, sweeps: int) -> None:
         """`sweeps`: how many the job runs, this one among them."""
@@ -189,7 +189,7 @@ def leave(code: int) -> NoReturn:
 
 
 def _join(request: JobRequest) -> None:
-    """A job's workers have its folder from Ray; where there is no such job, from here."""
+    """Join the cluster. Ray gives a job's workers its folder; without a job this process does."""
     environment = (
         {"working_dir": str(Path.cwd()), "env_vars": VARIABLES} if request.inside else None
     )
@@ -204,7 +204,7 @@ def _join(request: JobRequest) -> None:
 
 
 def results_of(request: JobRequest) -> str:
-    """Where its results lie here, with what the sender had of them."""
+    """Location of the results on the head, into which the sender's records are copied."""
     location = request.location()
     if not Location(location).is_url and Path(RECORDS).is_dir():
         shutil.copytree(RECORDS, location, dirs_exist_ok=True)
@@ -222,7 +222,7 @@ def _sweep(request: JobRequest, nodes: list[Node], sweeps: int, console: Console
 
 
 def nodes_by_model(request: JobRequest, console: Console) -> list[list[Node]]:
-    """Those that can take part and whose GPU model is asked for. Raises SpecError where none is."""
+    """The nodes that can take part, by GPU model. Raises SpecError if there is none."""
     tell = partial(say, console)
     wait_for_nodes(request.workers, tell)
     nodes, unfit = look_at_nodes(
@@ -241,7 +241,7 @@ def nodes_by_model(request: JobRequest, console: Console) -> list[list[Node]]:
 
 
 def models_of(request: JobRequest, there: list[str], tell: Callable[[str], None]) -> list[str]:
-    """Those of `there` that are asked for. Raises SpecError where that is none, or one too many."""
+    """The GPU models of `there` that the suite selects. Raises SpecError for none, or for several with --sweep-id."""
     models = models_asked(request.sweep.suite.gpus, there)
     for name in models_missing(request.sweep.suite.gpus, there):
         tell(f"gpus.models: no node has a GPU called {name}")
@@ -287,7 +287,7 @@ def emit(event: Event) -> None:
 
 
 def left_of(nodes: list[Node], alive: set[str]) -> list[Node]:
-    """A slot of a node that was lost in an earlier round would keep the others waiting until it is up."""
+    """The nodes that are alive: a slot of a lost node would keep the others waiting until it is up."""
     return [node for node in nodes if node.node_id in alive] or nodes
 
 

@@ -166,7 +166,7 @@ def run_sweep(
 
 @contextmanager
 def _results_needed() -> Iterator[None]:
-    """What was begun is unfinished where its results cannot be read any more."""
+    """Raises UnfinishedError if the results cannot be read any more."""
     try:
         yield
     except AnalysisError as error:
@@ -175,7 +175,7 @@ def _results_needed() -> Iterator[None]:
 
 
 def _limited(session: Session, request: SweepRequest, gpus: int, console: Console) -> Session:
-    """Its blocks are asked for in the order that suits a launch's time limit."""
+    """The session, cell by cell if its time limit does not suffice for a first look at every cell."""
     left_s, first = _seconds(request), session.plan.first_look()
     cells = len(first.cell_ids())
     if request.launched_at is None or left_s is None or not cells:
@@ -188,7 +188,7 @@ def _limited(session: Session, request: SweepRequest, gpus: int, console: Consol
 
 
 def _seconds(request: SweepRequest) -> float | None:
-    """For blocks. A launch's limit is kept with what comes before and after them."""
+    """Seconds left for blocks: a launch's time limit includes what comes before and after them."""
     if request.budget_minutes is None:
         return None
     spent_s = END_S + monotonic() - request.launched_at if request.launched_at else 0.0
@@ -275,9 +275,7 @@ def run_rounds(
 
 
 def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
-    """Before anything is read of the results: why no further trial was started, and where records are that these
-    did not take.
-    """
+    """Print why no further trial was started, and where records are that the results did not take. Reads nothing."""
     if not progress.stopped:
         return
     say(console, f"\nStopped: {progress.stopped}", "bold red")
