@@ -30,7 +30,7 @@ InputsOption = Annotated[
     typer.Option(
         metavar="YAML",
         help="Arguments of the model, if not one float tensor of --input: "
-        r"'{input_ids: {shape: \[batch, length], dtype: int64, below: 30522}}', a list for positional "
+        "'{input_ids: {shape: [batch, length], dtype: int64, below: 30522}}', a list for positional "
         "arguments, or a function of your own as file.py:name.",
     ),
 ]
