@@ -21,13 +21,12 @@ from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.cluster.keys import NightlyKeys
 from cudnn_sweep.cluster.reach.launcher import end_group
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.spec import NightName, is_of
+from cudnn_sweep.orchestrator.planning.spec import NightlyKeys, NightName, is_of
 from cudnn_sweep.orchestrator.planning.spelling import words_of
 from cudnn_sweep.orchestrator.process.protocol import EXACT
 from cudnn_sweep.orchestrator.recording.recorder import Progress
