@@ -1,17 +1,15 @@
 """What shows a report's charts: the page, one HTML file; and each as PNG and SVG, in the light theme."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
 
 import vl_convert
 
 from cudnn_sweep.analysis.asking.declared import declared
 from cudnn_sweep.analysis.report import figures as of_charts
-from cudnn_sweep.analysis.report.figures.figure import LABELLED_ROWS, Chart, Figure
-from cudnn_sweep.analysis.report.figures.palette import LIGHT, PAGE, Palette
+from cudnn_sweep.analysis.report.figures.figure import LABELLED_ROWS, Figure
+from cudnn_sweep.analysis.report.figures.palette import LIGHT, in_colours
 from cudnn_sweep.analysis.report.payload import Payload
 from cudnn_sweep.analysis.report.sheets import SHOWN, Scalar, Sheet
 from cudnn_sweep.analysis.report.single_file import single_file
@@ -25,11 +23,11 @@ def export(payload: Payload, folder: Path) -> list[Path]:
     """Write what the first contrast has to show; returns the files. OSError where it cannot."""
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    for figure in figures(LIGHT, payload.min_effect):
+    for figure in figures():
         rows = drawn_rows(payload, figure)
         if not rows:
             continue
-        spec = _spec(figure, rows)
+        spec = _spec(figure, rows, payload.min_effect)
         svg, png = folder / f"{figure.name}.svg", folder / f"{figure.name}.png"
         svg.write_text(vl_convert.vegalite_to_svg(spec))
         png.write_bytes(vl_convert.vegalite_to_png(spec, scale=SCALE))
@@ -59,35 +57,28 @@ def _objects(sheet: Sheet) -> Rows:
     return [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows]
 
 
-def _spec(figure: Figure, rows: Rows) -> str:
+def _spec(figure: Figure, rows: Rows, min_effect: float) -> str:
     names = {row.get("label") for row in rows}
     dense = "dense" in figure.drawings and len(names) > LABELLED_ROWS
-    spec = figure.drawings["dense" if dense else "wide"].to_dict()
-    datasets = spec.get("datasets", {}) | {"rows": rows}
-    size = {"width": WIDTH_PX, "background": LIGHT.paper}
-    return json.dumps(spec | {"datasets": datasets} | size)
+    drawn = json.loads(in_colours(json.dumps(figure.drawings["dense" if dense else "wide"]), LIGHT))
+    known = {
+        "params": [{"name": "min_effect", "value": min_effect}],
+        "datasets": {"rows": rows},
+        "width": WIDTH_PX,
+        "background": LIGHT["paper"],
+    }
+    return json.dumps(drawn | known)
 
 
 def to_html(payload: Payload) -> str:
     shown = [{"field": field, "title": title} for field, title in SHOWN.items()]
-    data = payload.as_json() | {"shown": shown, "figures": _drawn(payload.min_effect)}
+    drawn = [
+        {field.name: getattr(figure, field.name) for field in fields(figure)}
+        for figure in figures()
+    ]
+    data = payload.as_json() | {"shown": shown, "figures": drawn}
     return single_file("report/template.html", script="report/report.js", data=data)
 
 
-@cache
-def _drawn(min_effect: float) -> list[Mapping[str, object]]:
-    """The same for all reports, and most of the time that one takes."""
-    return [_figure(each) for each in figures(PAGE, min_effect)]
-
-
-def _figure(figure: Figure) -> Mapping[str, object]:
-    drawings = {
-        layout: drawing.to_dict(validate=False) for layout, drawing in figure.drawings.items()
-    }
-    values = {field.name: getattr(figure, field.name) for field in fields(figure)}
-    return values | {"only": dict(figure.only), "drawings": drawings}
-
-
-def figures(palette: Palette, min_effect: float) -> list[Figure]:
-    charts = sorted(declared(of_charts, Chart), key=lambda chart: chart.place)
-    return [chart.make(palette, min_effect) for chart in charts]
+def figures() -> list[Figure]:
+    return sorted(declared(of_charts, Figure), key=lambda figure: figure.place)

@@ -8,9 +8,13 @@ that are known by their hash.
 import base64
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 
 import vl_convert
@@ -48,8 +52,17 @@ def escaped_json(data: object) -> str:
 
 @cache
 def _libraries() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script; making it takes a second."""
-    return vl_convert.javascript_bundle(EMBED)
+    """Vega, Vega-Lite and Vega-Embed as one script. Making it takes a second, so the user's cache keeps it."""
+    kept = Path.home() / ".cache/cudnn-sweep" / f"vega-{version('vl-convert-python')}.js"
+    with suppress(OSError):
+        return kept.read_text(encoding="utf-8")
+    made = vl_convert.javascript_bundle(EMBED)
+    with suppress(OSError):
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part = kept.with_suffix(f".{os.getpid()}")
+        part.write_text(made, encoding="utf-8")
+        part.replace(kept)
+    return made
 
 
 def _joined(names: Sequence[str]) -> str:

@@ -1,41 +1,39 @@
 """Where the slots' time went."""
 
-import altair as alt
+from cudnn_sweep.analysis.report.figures.figure import (
+    Figure,
+    calculate,
+    drawing,
+    marks,
+    nominal,
+    quantity,
+)
+from cudnn_sweep.analysis.report.figures.palette import colour
 
-from cudnn_sweep.analysis.report.figures.figure import ROWS, Drawing, Figure, chart, styled
-from cudnn_sweep.analysis.report.figures.palette import Palette
-
-
-@chart(place=90)
-def time(palette: Palette, min_effect: float) -> Figure:
-    return Figure(
-        name="time",
-        title="Where the time went",
-        about="Shares of the slots' wall time over all trials. Cold, calibration and steady are what "
-        "was asked for; the rest is what asking costs.",
-        table="time",
-        needs=("share",),
-        columns=("part", "share", "total_s", "kind"),
-        half=True,
-        rows="part",
-        drawings={"wide": styled(_bars(palette), palette)},
-    )
-
-
-def _bars(palette: Palette) -> Drawing:
-    kinds = alt.Scale(domain=["measuring", "around it"], range=[palette.helps, palette.no_effect])
-    order = alt.EncodingSortField("share", op="min", order="descending")
-    bars: Drawing = (
-        alt.Chart(ROWS)
-        .transform_calculate(shown="datum.part + '\u2003' + format(datum.share, '.1%')")
-        .mark_bar(height={"band": 0.7})
-        .encode(
-            x=alt.X("share:Q", axis=None),
-            y=alt.Y("shown:N", sort=order, axis=alt.Axis(ticks=False, domain=False), title=None),
-            color=alt.Color("kind:N", scale=kinds, title=None),
-            tooltip="part:N",
-            description="shown:N",
-        )
-        .properties(width="container", height=alt.Step(22))
-    )
-    return bars
+ORDER = {"field": "share", "op": "min", "order": "descending"}
+KINDS = {
+    "domain": ["measuring", "around it"],
+    "range": [colour("helps"), colour("no_effect")],
+}
+BARS = marks(
+    {"type": "bar", "height": {"band": 0.7}},
+    calculate(shown="datum.part + '\u2003' + format(datum.share, '.1%')"),
+    x=quantity("share", axis=None),
+    y=nominal("shown", sort=ORDER, axis={"ticks": False, "domain": False}, title=None),
+    color=nominal("kind", scale=KINDS, title=None),
+    tooltip=nominal("part"),
+    description=nominal("shown"),
+)
+TIME = Figure(
+    place=90,
+    name="time",
+    title="Where the time went",
+    about="Shares of the slots' wall time over all trials. Cold, calibration and steady are what "
+    "was asked for; the rest is what asking costs.",
+    table="time",
+    needs=["share"],
+    columns=["part", "share", "total_s", "kind"],
+    half=True,
+    rows="part",
+    drawings={"wide": drawing(BARS, height={"step": 22})},
+)

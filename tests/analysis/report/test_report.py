@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import altair as alt
 import pytest
 from typer.testing import Result
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import as_html, as_markdown
-from cudnn_sweep.analysis.report.figures.palette import LIGHT
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.pictures import drawn_rows, export, figures
 from cudnn_sweep.analysis.report.sheets import Sheet, plain
@@ -81,7 +81,7 @@ def test_sizes_and_batches_of_one_workload_are_drawn_together(
         add_cell(cell, 1.0, problem=None, workload="net", input_shape=shape)
     add_cell("alone", 1.0)
     found = _payload(store)
-    (batch_map,) = (each for each in figures(LIGHT, 0.03) if each.name == "batch_map")
+    (batch_map,) = (each for each in figures() if each.name == "batch_map")
     rows = [
         (row["cell_id"], row["family"], row["size"], row["batch"], row["ratio"] is not None)
         for row in drawn_rows(found, batch_map)
@@ -191,6 +191,12 @@ def test_charts_are_exported(kept: Store, tmp_path: Path) -> None:
     }
     assert (folder / "effect.png").read_bytes().startswith(b"\x89PNG")
     assert "var(--" not in (folder / "effect.svg").read_text()
+
+
+def test_every_drawing_is_valid_vega_lite() -> None:
+    for figure in figures():
+        for drawing in figure.drawings.values():
+            alt.Chart.from_dict(drawing)
 
 
 def test_without_the_extra_the_command_names_it(
