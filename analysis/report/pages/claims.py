@@ -28,7 +28,7 @@ VERDICTS = {
 QUESTIONS = tuple(name for name in part_names() if name.startswith("claims/"))
 
 
-def named(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
+def named(database: Database, rows: Rows) -> Rows:
     """Each row with the name of its cell; a figure over several cells is named by what these share."""
     cells = {row["cell_id"]: row for row in database.query(CELLS).to_pylist()}
 
