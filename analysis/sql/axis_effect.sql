@@ -22,7 +22,6 @@
 -- baseline_relative_max_error: the same by the largest deviation
 -- relative_max_error: the same of the candidate
 -- baseline_peak_reserved_bytes: most that PyTorch's allocator reserved in a process of the baseline
--- candidate_peak_reserved_bytes: most that it reserved in one of the candidate
 -- baseline_roofline_share: the baseline's share of its own precision's roofline, median
 -- roofline_share: the candidate's share of its own
 -- baseline_layout_conversions: most layout conversions that a step of the baseline launched

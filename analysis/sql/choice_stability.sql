@@ -31,8 +31,6 @@
 -- layout_conversion_ms: device time that a step would save without them, median
 -- layout_conversion_share: of device time, median; null where shapes vary
 -- rank_agreement: chance that all ranks choose the same
--- rank_agreement_low: lower end of its 95% interval
--- rank_agreement_high: upper end
 -- rank_bits_agreement: chance that all ranks compute the same bits from the same input
 -- straggler_cost: what a step loses that waits for the slowest rank: mean device time of the
 --     slowest of so many processes / mean of one, less 1
@@ -186,35 +184,20 @@ modal_shares as (
     from beta_quantiles('ends')
 )
 
-select -- noqa: ST06
-    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
+select -- noqa: disable=AM04,RF02,ST06
+    labels.* exclude (cell_id, cell_order),
     unnest(predicted.config), -- noqa: AL03
-    predicted.processes,
-    predicted.cell_choices,
-    predicted.distinct_choices,
-    predicted.choice,
-    predicted.choice_share,
-    predicted.entropy_bits,
+    predicted.* exclude (
+        config, modal_processes, of_same_bits, searched_shapes, raw_entropy, trial, every_device_ms,
+        log_trial, timed, cell_id, env_hash, software_hash, workload_hash
+    ),
     shown_choices.kernels,
-    predicted.choice_device_ms,
     list_median(predicted.every_device_ms) as device_ms,
     list_min(predicted.every_device_ms) as device_ms_min,
     list_max(predicted.every_device_ms) as device_ms_max,
-    predicted.slowest_choice_ratio,
-    predicted.rank_agreement,
     low.agreement as rank_agreement_low,
     coalesce(high.agreement, 1) as rank_agreement_high,
-    predicted.rank_bits_agreement,
-    predicted.straggler_cost,
-    predicted.search_stalls,
-    predicted.layout_conversions,
-    predicted.layout_conversion_ms,
-    predicted.layout_conversion_share,
-    predicted.logs_taken,
-    predicted.logs_that_agree,
     from_log.engines as logged_engines,
-    predicted.logged_workspace_bytes,
-    predicted.kernels_source,
     predicted.cell_id,
     predicted.env_hash,
     predicted.software_hash,

@@ -45,16 +45,11 @@
 -- value_low: lower end of its interval
 -- value_high: upper end of its interval
 -- baseline_value: what was measured of the baseline: ms, bytes of memory, or the number itself
--- candidate_value: what was measured of the candidate
 -- cause: what makes the two sides differ today
 -- baseline_routes: backends that PyTorch selected in the baseline
--- candidate_routes: those that it selected in the candidate
 -- baseline_conversion_ms: device time of the baseline's layout conversions, median
--- candidate_conversion_ms: device time of the candidate's
 -- baseline_trials: trials of the baseline
--- candidate_trials: trials of the candidate
--- baseline_failures: those among them that failed
--- candidate_failures: those among them that failed
+-- baseline_failures: trials of the baseline that failed
 -- torch_then: PyTorch, where it was reported
 -- cudnn_then: cuDNN, where it was reported
 -- gpu_then: GPU, where it was reported

@@ -24,8 +24,6 @@
 -- cells: those of which both tell it
 -- carried: those of which both tell the same
 -- share: carried / cells
--- share_low: lower end of its 95% interval
--- share_high: upper end of its 95% interval
 -- cell_id: one whose verdict does not carry over
 -- a: its verdict and ratio of the first
 -- b: those of the second
