@@ -151,37 +151,15 @@ shown_choices as (
     select * from choices_of('shown_trials')
 ),
 
--- of the modal choice's share: how often it was drawn, of how many
-counts as (
-    select distinct
-        modal_processes,
-        processes
+modal_counts as ( -- noqa: ST03
+    select
+        modal_processes as k,
+        processes as n
     from config_choices
 ),
 
-ends as ( -- noqa: ST03
-    select
-        0.025 as p,
-        modal_processes as a,
-        processes - modal_processes + 1 as b
-    from counts
-    union
-    select
-        0.975 as p,
-        modal_processes + 1 as a,
-        processes - modal_processes as b
-    from counts
-    where modal_processes < processes
-),
-
 modal_shares as (
-    select
-        p,
-        a,
-        b,
-        -- no choice is more common than the modal one
-        quantile ** if(p < 0.5, $ranks, $ranks - 1) as agreement
-    from beta_quantiles('ends')
+    select * from share_intervals('modal_counts')
 )
 
 select -- noqa: disable=AM04,RF02,ST06
@@ -195,8 +173,8 @@ select -- noqa: disable=AM04,RF02,ST06
     list_median(predicted.every_device_ms) as device_ms,
     list_min(predicted.every_device_ms) as device_ms_min,
     list_max(predicted.every_device_ms) as device_ms_max,
-    low.agreement as rank_agreement_low,
-    coalesce(high.agreement, 1) as rank_agreement_high,
+    modal_shares.low ** $ranks as rank_agreement_low,
+    modal_shares.high ** ($ranks - 1) as rank_agreement_high, -- no choice is more common
     from_log.engines as logged_engines,
     predicted.cell_id,
     predicted.env_hash,
@@ -204,16 +182,8 @@ select -- noqa: disable=AM04,RF02,ST06
     predicted.workload_hash
 from predicted
 inner join cell_labels() as labels on predicted.cell_id = labels.cell_id
-inner join modal_shares as low
-    on
-        low.p = 0.025
-        and predicted.modal_processes = low.a
-        and predicted.processes - predicted.modal_processes + 1 = low.b
-left join modal_shares as high
-    on
-        high.p = 0.975
-        and predicted.modal_processes + 1 = high.a
-        and predicted.processes - predicted.modal_processes = high.b
+inner join modal_shares
+    on predicted.modal_processes = modal_shares.k and predicted.processes = modal_shares.n
 left join shown_choices on predicted.trial = shown_choices.trial
 left join shown_choices as from_log on predicted.log_trial = from_log.trial
 order by

@@ -159,40 +159,28 @@ counts as (
     group by of_a, of_b, what
 ),
 
-ends as (
+asked as (
     select
-        0.025 as p,
-        carried as a,
-        cells - carried + 1 as b
+        carried as k,
+        cells as n
     from counts
-    where carried > 0
-    union
-    select
-        0.975 as p,
-        carried + 1 as a,
-        cells - carried as b
-    from counts
-    where carried < cells
 ),
 
-quantiles as (
-    select * from beta_quantiles('ends')
+intervals as (
+    select * from share_intervals('asked')
 )
 
 select
     counts.*,
     counts.carried / counts.cells as share,
-    coalesce(low.quantile, 0) as share_low,
-    coalesce(high.quantile, 1) as share_high,
+    intervals.low as share_low,
+    intervals.high as share_high,
     null as cell_id,
     null as a,
     null as b,
     null as why
 from counts
-left join quantiles as low
-    on low.p = 0.025 and counts.carried = low.a and counts.cells - counts.carried + 1 = low.b
-left join quantiles as high
-    on high.p = 0.975 and counts.carried + 1 = high.a and counts.cells - counts.carried = high.b
+inner join intervals on counts.carried = intervals.k and counts.cells = intervals.n
 union all by name
 select
     of_a,
