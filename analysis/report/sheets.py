@@ -71,7 +71,6 @@ def sheets(content: Content) -> dict[str, Sheet]:
         "cold_costs": _sheet(_colds(content, numbers)),
         "choices": _of_cells(content.choices, numbers, _choice),
         "trials": _of_cells(content.trials, numbers, _trial),
-        "time": _sheet(_times(content)),
         "environments": _sheet(map(_environment, content.environments.to_pylist())),
         "sweeps": _arrow(content.sweeps),
         "failures": _arrow(content.failures.slice(0, MOST_FAILURES)),
@@ -212,17 +211,3 @@ def _trial(row: Row) -> Row:
     """What questions/trials.sql has of it, its settings as the name of a config."""
     kept = {name: row[name] for name in row if name not in OF_CELL and name not in settings()}
     return {"config": config_name(texts_of(row))} | kept
-
-
-def _times(content: Content) -> Iterable[Row]:
-    shares = content.time_shares
-    total_s = sum(share.total_s for share in shares)
-    measuring = {share.part: share.measuring for share in shares}
-    for part, is_measuring in measuring.items():
-        part_s = sum(share.total_s for share in shares if share.part == part)
-        yield {
-            "part": part.replace("_", " "),
-            "kind": "measuring" if is_measuring else "around it",
-            "total_s": part_s,
-            "share": part_s / total_s if total_s else 0.0,
-        }

@@ -25,7 +25,7 @@ CELLS: list[tuple[str, float, dict[str, object]]] = [
     ("same", 1.0, {"regime": "fixed", "precision": "fp32", "relative_l2_error": 1e-6}),
     ("hostile", 0.8, {"regime": "fixed", "workload": HOSTILE, "problem": HOSTILE}),
 ]
-HAVE_ROWS = {"effect", "heat_map", "break_even_warm", "memory", "stability", "time"}
+HAVE_ROWS = {"effect", "heat_map", "break_even_warm", "memory", "stability"}
 
 
 @pytest.fixture(scope="module")
