@@ -97,10 +97,6 @@ cells as (
             'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'other_settings',
             'baseline_settings', 'candidate_settings', 'loop_kind', 'in_turns'
         ])),
-        max(distinct_shapes) as distinct_shapes,
-        any_value(at_most) as at_most,
-        any_value(share) as error_share,
-        any_value(between_looks) as between_looks,
         count(*) filter (where present = 'both') as recorded_blocks,
         count(*) filter (where counts) as blocks,
         count(*) filter (where pairing = 'split') as split_blocks,
@@ -151,7 +147,11 @@ cells as (
             'baseline_steady_reserved_bytes', 'candidate_steady_reserved_bytes',
             'baseline_workspace_bytes', 'candidate_workspace_bytes'
         ])),
-        any_value(no_effect_reason) as no_effect_reason
+        any_value(no_effect_reason) as no_effect_reason,
+        max(distinct_shapes) as distinct_shapes,
+        any_value(at_most) as at_most,
+        any_value(share) as error_share,
+        any_value(between_looks) as between_looks
     from blocks
     group by cell
     having bool_or(present <> 'candidate') and bool_or(present <> 'baseline')
@@ -159,8 +159,8 @@ cells as (
 
 answered as (
     select
-        cells.*,
         flag || ': ' || from_value || ' → ' || to_value as contrast,
+        cells.*,
         wall.ratio,
         wall.ratio_low,
         wall.ratio_high,

@@ -46,7 +46,7 @@ SHOWN = {
 }
 """Titles of the verdicts' columns that a page and Markdown show."""
 LABELS = ("row_label", "regime_label", "size_label")
-TOLD = ("after", "at once", "until", "never")  # outcomes where gain or loss is told from zero
+CERTAIN = ("after", "at once", "until", "never")  # outcomes whose gain or loss is surely not zero
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,17 +165,17 @@ def _labels(content: Content, compared: Compared) -> list[str]:
 
 
 def _verdict(about: Row, verdict: Verdict, compared: Compared) -> Row:
-    found = {**_answered(verdict), **about, "verdict": verdict.wall_verdict}
+    row = {**_answered(verdict), **about, "verdict": verdict.wall_verdict}
     for cache in CACHES:
         paid = compared.paybacks(verdict).get(cache)
-        found[f"{cache}_payback"] = payback(paid) if paid else None
-        found[f"{cache}_iterations"] = paid.break_even_iterations if paid else None
-    return found
+        row[f"{cache}_payback"] = payback(paid) if paid else None
+        row[f"{cache}_iterations"] = paid.break_even_iterations if paid else None
+    return row
 
 
 def _payback(about: Row, verdict: Verdict, row: BreakEven) -> Row:
-    told = {"is_told": "yes" if row.outcome in TOLD else "no", "effect": effect(verdict.ratio)}
-    return {**_answered(row), **about, **told}
+    certain = "yes" if row.outcome in CERTAIN else "no"
+    return {**_answered(row), **about, "is_certain": certain, "effect": effect(verdict.ratio)}
 
 
 def _answered(row: Verdict | BreakEven) -> Row:

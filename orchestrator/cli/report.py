@@ -73,18 +73,18 @@ def report(
     )
     content = gather(store, asked, sweep_id, contrasts, min_effect)
     warn_of(content.torn_files)
-    found = payload(content)
+    made = payload(content)
     if charts:
-        written = export_charts(found, charts)
+        written = export_charts(made, charts)
         typer.echo(f"{len(written)} pictures are in {charts}", err=True)
-    _deliver(found, "json" if json else format, output)
+    _deliver(made, "json" if json else format, output)
 
 
-def _deliver(found: "Payload", format: ReportFormat, output: Path | None) -> None:
+def _deliver(made: "Payload", format: ReportFormat, output: Path | None) -> None:
     from cudnn_sweep.analysis.report import delivery
 
-    text = getattr(delivery, f"as_{format}")(found)
-    answer = found.nothing or found.contrasts[0].headline
+    text = getattr(delivery, f"as_{format}")(made)
+    answer = made.nothing or made.contrasts[0].headline
     _put(text, answer, format, output or DEFAULT_OUTPUT, is_named=output is not None)
 
 

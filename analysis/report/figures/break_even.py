@@ -113,7 +113,7 @@ def _break_even(place: int, compute_cache: str) -> Figure:
         "zero by that cost; a dot with its 95% interval marks where it crosses.",
         table="paybacks",
         needs=["gain_ms", "tuning_ms"],
-        only={"compute_cache": compute_cache, "is_told": "yes"},
+        only={"compute_cache": compute_cache, "is_certain": "yes"},
         columns=[
             "label",
             "outcome",

@@ -89,10 +89,10 @@ def pages() -> dict[str, Page]:
 
 
 def find_page(name: str) -> Page:
-    found = pages()
-    if name not in found:
-        raise ReportError(f"there is no page {name!r}; the pages: {', '.join(sorted(found))}")
-    return found[name]
+    by_name = pages()
+    if name not in by_name:
+        raise ReportError(f"there is no page {name!r}; the pages: {', '.join(sorted(by_name))}")
+    return by_name[name]
 
 
 def show(page: Page, store: Stored, locations: Sequence[str], sweep_id: str | None) -> Shown:
