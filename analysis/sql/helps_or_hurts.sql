@@ -3,8 +3,6 @@
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $iterations BIGINT = 1000: iterations over which the net verdict weighs gain against cold cost
--- $compute_cache TEXT = 'warm': empty or warm, the state whose cold cost the net verdict takes
 -- $worst BIGINT = NULL: only so many rows that fail or hurt, the worst first; all where null
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- $is_over BOOLEAN = true: no further block comes: a cell spends the rest of its sweep's error
@@ -19,9 +17,8 @@
 -- mattered, so what else is stored takes no verdict back. Cells that the same several sweeps
 -- measured are corrected for together. A candidate that failed in more blocks than its baseline, by
 -- Fisher's exact test or where no block is left to compare, reads fails, whatever the times of the
--- others. Without CUDA, or with its cache disabled in both configs, the net verdict takes every
--- block. Field twin, '0' against '1', compares each config with itself in A/A pairs: what helps or
--- hurts there is a false alarm.
+-- others. Field twin, '0' against '1', compares each config with itself in A/A pairs: what helps or
+-- hurts there is a false alarm. `sweep query advice` weighs what a setting costs at the start, too.
 --
 -- $worst takes the rows whose candidate fails, or is slower by a verdict in wall or device time:
 -- first those that fail, then by the larger of the two ratios. An open loop that is slower pays for
@@ -85,9 +82,6 @@
 -- order_ratio: wall ratio in blocks whose baseline began second / in those where it began first
 -- baseline_fastest_ms: wall time per iteration in the fastest process of the baseline
 -- baseline_slowest_ms: wall time per iteration in the slowest process of the baseline
--- net_blocks: blocks behind the net ratio: those that met the compute cache in the state asked for
--- net_ratio: (cold cost + $iterations × time) of the candidate / that of the baseline
--- net_verdict: verdict on the net ratio; null for an open loop
 -- launch_bound: most of the paired trials waited for the CPU's launches
 -- warnings: what was seen in the trials of its paired and doubtful blocks
 -- baseline_throttled: blocks in which the GPU slowed down under the baseline
@@ -120,8 +114,7 @@ with found as (
         ) as worst_place
     from
         contrast_verdicts(
-            $field, $baseline, $candidate, $min_effect, $iterations, $compute_cache, $sweep_id, 0,
-            is_over := $is_over
+            $field, $baseline, $candidate, $min_effect, $sweep_id, 0, is_over := $is_over
         )
     where $worst is null or wall_verdict = 'fails' or 'hurts' in (wall_verdict, device_verdict)
 )
@@ -132,7 +125,7 @@ select -- noqa: disable=AM04,RF02,ST06
         regression, worst_place, cell, cell_id, env_hash, software_hash, workload_hash,
         baseline_settings, candidate_settings, at_most, between_looks, recorded_blocks,
         launch_bound_trials, launch_bound_known_trials, blocks_alone, fails,
-        memory_statistical_verdict, net_statistical_verdict
+        memory_statistical_verdict
     ),
     paces.block_s,
     software.torch,

@@ -53,7 +53,7 @@ with places as ( -- noqa: disable=RF02,RF04,ST03,AM07
 
 verdicts as (
     select *
-    from contrast_verdicts($field, $baseline, $candidate, $min_effect, 1000, 'warm', $sweep_id, 0)
+    from contrast_verdicts($field, $baseline, $candidate, $min_effect, $sweep_id, 0)
 ),
 
 sides as (
