@@ -103,6 +103,7 @@ processes as materialized (
     select
         sided.cell,
         sided.side,
+        trial.cell_id,
         trial.sweep_id,
         trial.trial_id,
         trial.launch_id,
@@ -139,6 +140,7 @@ block_logs as (
         wall,
         device
     from same_blocks('processes', 'b', 'c')
+    where b.cell_id = c.cell_id
 ),
 
 by_clock as (
