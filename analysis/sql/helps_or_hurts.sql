@@ -59,12 +59,9 @@
 -- ones, and the level that Benjamini-Hochberg leaves one more row; on made-up sweeps of 5 blocks
 -- so many more decide in two thirds of cells that scatter by 10%, in nine tenths of those by 3%.
 --
--- Where a sweep asked for blocks until a cell was decided (`until: decided`), each of its looks may
--- spend a share of the error, 0.4 the first, 0.2 the second, and the others the rest in equal
--- parts. The verdict is tested, and the interval drawn, at that share of 5%. A sweep that is over
--- spends what the looks before left. While it still runs ask with $is_over false: the verdict of
--- the last look stands, and later blocks wait for the next. Of several sweeps of a cell the share
--- is the mean over its blocks of theirs.
+-- Where a sweep asked for blocks until a cell was decided (`until: decided`), the verdict is tested,
+-- and the interval drawn, at its look's share of 5% (docs/measuring.md, How many blocks). Of several
+-- sweeps of a cell the share is the mean over its blocks of theirs.
 --
 -- Processes of one config may choose different kernels. Where a cell's blocks show several choices,
 -- its intervals are those of a mixture: times by choice, whose shares are not known (Clopper and
@@ -93,7 +90,7 @@
 -- baseline_steady_reserved_bytes: most that was reserved while the baseline's loop was timed
 -- baseline_peak_allocated_bytes: most that tensors and workspaces took in a trial of the baseline
 -- baseline_workspace_bytes: largest workspace of the plans that the baseline's logs show
--- reproducibility: what the candidate changes of it, as above
+-- reproducibility: what the candidate changes of it: already, gained, not gained or lost
 -- baseline_results: different results of the baseline's processes
 -- blocks_with_bits: paired blocks where the bits of both are known
 -- blocks_with_same_bits: those where both gave the same
