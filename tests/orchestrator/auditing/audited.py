@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from cudnn_sweep.orchestrator.auditing.audited_process import Audited, AuditRequest, audit_script
+from cudnn_sweep.orchestrator.auditing.audit import Audited, AuditRequest, audit_script
 from cudnn_sweep.workloads.auditing.findings import Findings
 
 SCRIPTS: dict[str, str] = YAML(typ="safe", pure=True).load(
