@@ -1,7 +1,8 @@
 -- What people say of torch.backends.cudnn, and what the figures of a store say to it.
 
 -- Whether a figure is as a claim has it: `holds` says so, of a verdict that is decided. Device time
--- stands beside wall time and decides nothing. What processes gave is counted, not tested.
+-- stands beside wall time and decides nothing, like any figure without `holds`. What processes gave
+-- is counted, not tested.
 create or replace macro claim_outcome(measure, verdict, holds) as case
     when measure = 'device time, ms' then null
     when
@@ -9,7 +10,7 @@ create or replace macro claim_outcome(measure, verdict, holds) as case
         and (verdict is null or not is_decided(verdict))
         then 'undecided'
     when holds then 'holds'
-    else 'does not hold'
+    when not holds then 'does not hold'
 end;
 
 -- The other settings of a contrast that are not PyTorch's own, as benchmark=true; none is ''.
