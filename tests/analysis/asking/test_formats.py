@@ -2,15 +2,21 @@ import csv
 import io
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from ruamel.yaml import YAML
 
 from cudnn_sweep.analysis.asking import formats
 from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.queries import read_query
 from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.analysis.storing.stored import open_stored
+
+ROOT = Path(__file__).parents[3]
 
 TABLE = pa.table(
     {
@@ -105,3 +111,18 @@ def test_records_for_pytorchs_dashboard_have_its_fields(kept_store: Store) -> No
     assert {"steady_wall", "cold_warm", "peak_memory", "error"} <= set(metrics)
     assert all(len(each["benchmark_values"]) > 1 for each in metrics.values())
     assert {record["benchmark"]["mode"] for record in records} <= {"training", "inference"}
+
+
+OTAVA = ROOT / "docs/examples/otava"
+MADE_UP = ROOT / "tests/goldens/made-up"
+
+
+def test_example_for_otava_has_the_columns_of_its_configuration_and_one_value_a_night() -> None:
+    (test,) = YAML(typ="safe").load(OTAVA / "otava.yaml")["tests"].values()
+    with open_database(open_stored([str(MADE_UP)])) as database:
+        text = formats.to_csv(database.query(read_query("series", OTAVA / "series.sql").sql, {}))
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert {test["time_column"], "branch", *test["attributes"], *test["metrics"]} <= set(rows[0])
+    places = {(row["branch"], datetime.fromisoformat(row[test["time_column"]])) for row in rows}
+    assert len(places) == len(rows) and len({night for _, night in places}) == 4
+    assert all(float(row[metric]) >= 0 for row in rows for metric in test["metrics"])
