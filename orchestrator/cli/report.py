@@ -47,7 +47,8 @@ def report(
     page: Annotated[
         str | None,
         "Write this page instead: advice, whether benchmark should be on in a job; claims, what people say of "
-        "these settings; or field_cases, what became of cases that they reported.",
+        "these settings; field_cases, what became of cases that they reported; or transfers, what carries over "
+        "from one GPU model or version to another.",
     ] = None,
     steps: Annotated[
         int | None,
