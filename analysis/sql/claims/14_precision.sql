@@ -16,15 +16,13 @@ with ran as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
         || ', benchmark ' || if(benchmark, 'on', 'off') as condition,
         avg(in_tf32::int) as tf32_share,
         tf32_share = (precision = 'tf32')::int as is_as_asked,
-        list(in_tf32::int order by started_at, trial_id) as samples,
         unnest([
             figure_of(
-                'share of processes in TF32', null, null, null, tf32_share, null, null, count(*),
-                null, samples
+                'share of processes in TF32', null, null, null, tf32_share, null, null, count(*)
             ),
             figure_of(
                 'relative error against float64', null, null, null, max(relative_l2_error), null,
-                null, count(relative_l2_error), null, null
+                null, count(relative_l2_error)
             )
         ]) as figure
     from ( -- noqa: AL10
