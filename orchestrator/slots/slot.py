@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -54,6 +55,9 @@ class Slot(Protocol):
 
 Server: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 OWN: Server = (OWN_SOFTWARE, ())
+OPENED_AT_ONCE = (
+    4  # fork servers: each imports torch, which takes seconds, and opens a CUDA context
+)
 
 
 def server_of(trial: Trial) -> Server:
@@ -77,13 +81,18 @@ class ForkedSlot:
         Raises ServerError where a fork server or CUDA does not come up, or shows another device than
         the plan is for.
         """
-        with ExitStack() as opened:
-            own = _open(session, *OWN)
-            opened.callback(own.server.close)
-            servers = {OWN: own}
-            for key in sorted({server_of(trial) for trial in session.plan.trials} - {OWN}):
-                servers[key] = _open(session, *key, beside=own.environment)
-                opened.callback(servers[key].server.close)
+        keys = [OWN, *sorted({server_of(trial) for trial in session.plan.trials} - {OWN})]
+        with ExitStack() as opened, ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
+
+            def open_one(key: Server) -> DeviceServer:
+                server = _open(session, *key)
+                opened.callback(server.server.close)
+                return server
+
+            servers = dict(zip(keys, pool.map(open_one, keys), strict=True))
+            own = servers[OWN]
+            for (software, _), other in servers.items():
+                _check_same_device(software, own.environment, other.environment)
             opened.pop_all()
         name = own.environment.gpu_uuid or f"{own.environment.host}/{accelerator}"
         return cls(session, name, servers)
@@ -193,10 +202,8 @@ def _open(
     session: Session,
     software: str,
     variables: Sequence[tuple[str, str]],
-    *,
-    beside: Environment | None = None,
 ) -> DeviceServer:
-    """The software's fork server, and what it finds: the device that is found `beside` it, where given."""
+    """The software's fork server, and the device that it sees."""
     code = _code(session, dict(variables).get(CODE))
     server = ForkServer(
         python=code.python or _python(session, software),
@@ -207,8 +214,6 @@ def _open(
     try:
         found = survey(server, []).environment
         _check_device(session, found)
-        if beside is not None:
-            _check_same_device(software, beside, found)
         return _pinned(server, found, session.gpus)
     except ServerError:
         server.close()
