@@ -82,8 +82,10 @@ class Webhook:
     @property
     def shown(self) -> str:
         """Apprise's URLs have the secret anywhere behind the scheme."""
+        if self.form == "apprise":
+            return f"{self.url.partition('://')[0]}://"
         parts = urlsplit(self.url)
-        return f"{parts.scheme}://{'' if self.form == 'apprise' else parts.netloc}"
+        return f"{parts.scheme}://{parts.netloc}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -63,5 +63,5 @@ from claimed(
     'figures',
     14,
     'allow_tf32, or fp32_precision, says in which precision a float32 convolution runs.',
-    'sweep launch --suite claims --only workload=conv --only precision=tf32'
+    'sweep launch --suite precision --only workload=conv --only precision=tf32'
 )
