@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.report.pages.claims import named
-from cudnn_sweep.analysis.report.pages.page import Entry, Page, Rows
+from cudnn_sweep.analysis.report.pages.page import Entry, Page
 from cudnn_sweep.analysis.words import percent
 
 ABOUT = (
@@ -14,13 +13,6 @@ ABOUT = (
     "95% intervals, for cells like these: they are not drawn at random. A turned verdict is of one cell."
 )
 SHARES, TURNED = "shares", "turned verdicts"
-VERSIONS = ("torch", "cudnn", "driver")  # a new torch mostly brings another cuDNN
-
-
-def gather(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
-    for version in VERSIONS:
-        rows = rows or database.ask("transfers", between=version, sweep_id=sweep_id).to_pylist()
-    return [{"gpu": None, **row} for row in named(database, rows, sweep_id)]
 
 
 def entry(row: Mapping[str, Any]) -> Entry:
@@ -43,5 +35,5 @@ TRANSFERS = Page(
     nothing="No cell was measured on two GPU models or versions.",
     groups=((SHARES, "equivalent"), (TURNED, "inconclusive")),
     entries=lambda rows: [entry(row) for row in rows],
-    gather=gather,
+    gather=lambda database, rows, *of: [{"gpu": None, **row} for row in named(database, rows, *of)],
 )
