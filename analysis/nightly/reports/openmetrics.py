@@ -5,6 +5,7 @@ https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TypeAlias
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
@@ -39,13 +40,7 @@ def to_openmetrics(outcome: NightOutcome, series: Sequence[Series]) -> str:
 
 
 def _labels(key: SeriesKey) -> Mapping[str, str]:
-    return {
-        "series": key.series_id,
-        "metric": key.metric,
-        "gpu": key.gpu,
-        "cell": key.cell,
-        "settings": key.settings,
-    }
+    return {"series": key.series_id, **asdict(key)}
 
 
 def _lines(nightly: str, name: str, meaning: str, samples: Samples) -> Iterator[str]:
