@@ -63,9 +63,9 @@ def report(
         "With --page advice: container or warm, where it starts.",
     ] = None,
 ) -> None:
-    r"""Write a report of the stored results: one HTML file that needs no network.
+    """Write a report of the stored results: one HTML file that needs no network.
 
-    Charts need an extra: pip install 'cudnn-sweep\[report]'. Markdown and JSON do not need it.
+    Charts need an extra: pip install 'cudnn-sweep[report]'. Markdown and JSON do not need it.
     """
     from cudnn_sweep.analysis.answering.contrast import Contrast, stored_contrasts
     from cudnn_sweep.analysis.report.content import gather

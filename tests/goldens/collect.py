@@ -95,8 +95,8 @@ OF_THIS_MACHINE = ("CPU", "Ray", "results", "temporary files", "compute caches",
 
 class Goldens:
     """Collects each golden, by its file's name. `whole`: also what takes longer than CI has for it, above all the
-    answers over docs/results. Two pages are not here, but compared as docs/claims.md and docs/field.md: so is what
-    CI sees of the answers to claims.
+    answers over docs/results. One page is not here, but compared as docs/claims.md: so is what CI sees of the answers
+    to claims.
     """
 
     def __init__(self, *, whole: bool) -> None:
@@ -254,8 +254,7 @@ class Goldens:
         fake machine.
         """
         parts = []
-        launch_file = (ROOT / "cluster/examples/kubernetes.yaml").read_text()
-        for name, text in {**self._typed["files"], "kubernetes.yaml": launch_file}.items():
+        for name, text in self._typed["files"].items():
             (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self._folder / name).write_text(text)
         for store in ("one", "torn"):
