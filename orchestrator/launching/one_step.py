@@ -6,7 +6,7 @@ from time import monotonic
 from pydantic import ValidationError
 
 from cudnn_sweep.analysis.answering.advice import StoredCell
-from cudnn_sweep.analysis.answering.contrast import MIN_EFFECT
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.cluster.strict_yaml import read_strict_text
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, GateOptions

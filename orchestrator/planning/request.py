@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cudnn_sweep.analysis.answering.contrast import MIN_EFFECT
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from cudnn_sweep.analysis.answering.contrast import MIN_EFFECT, Contrast
+from cudnn_sweep.analysis.answering.contrast import Contrast
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder

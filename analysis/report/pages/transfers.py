@@ -35,5 +35,5 @@ TRANSFERS = Page(
     nothing="No cell was measured on two GPU models or versions.",
     groups=((SHARES, "equivalent"), (TURNED, "inconclusive")),
     entries=lambda rows: [entry(row) for row in rows],
-    gather=lambda database, rows, *of: [{"gpu": None, **row} for row in named(database, rows, *of)],
+    gather=lambda database, rows: [{"gpu": None, **row} for row in named(database, rows)],
 )
