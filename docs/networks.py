@@ -28,7 +28,7 @@ from cudnn_sweep.analysis.report.figures.palette import DARK, LIGHT, Palette
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.analysis.words import cudnn_version
-from cudnn_sweep.orchestrator.showing.verdict_table import (
+from cudnn_sweep.orchestrator.showing.summary import (
     SHORT_VERDICTS,
 )
 from cudnn_sweep.workloads.hashes import content_hash

@@ -46,13 +46,13 @@ def report(
     ] = None,
     page: Annotated[
         str | None,
-        "Write this page instead: claims, what people say of these settings; or field_cases, what became of cases "
-        "that they reported.",
+        "Write this page instead: claims, what people say of these settings; field_cases, what became of cases that "
+        "they reported; or transfers, what carries over from one GPU model or version to another.",
     ] = None,
 ) -> None:
-    r"""Write a report of the stored results: one HTML file that needs no network.
+    """Write a report of the stored results: one HTML file that needs no network.
 
-    Charts need an extra: pip install 'cudnn-sweep\[report]'. Markdown and JSON do not need it.
+    Charts need an extra: pip install 'cudnn-sweep[report]'. Markdown and JSON do not need it.
     """
     from cudnn_sweep.analysis.answering.contrast import Contrast, stored_contrasts
     from cudnn_sweep.analysis.report.content import gather
