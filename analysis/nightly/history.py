@@ -102,6 +102,19 @@ class History:
             return ()
         return (Change(part=WORKLOAD, before=old, now=new),)
 
+    def renewed(self, key: SeriesKey) -> int | None:
+        """Index of the last comparable night with other software than the one before, or other code of the user's."""
+        renewed: int | None = None
+        software: str | None = None
+        code: str | None = None
+        for at, night in enumerate(self.comparable(key.env_hash)):
+            before, software = software, night.softwares[key.env_hash]
+            edited = self.workloads.get((night.sweep_id, key.env_hash, key.cell_id))
+            if at and (software != before or (code and edited and code != edited)):
+                renewed = at
+            code = edited or code
+        return renewed
+
     def moved(self, series: Series, at: int) -> tuple[Change, ...]:
         """What changed between the comparable night `at` and the one before. Its machine is compared with that of the
         last night before it that was measured.

@@ -57,10 +57,14 @@ class Finding:
     wall_ratio_high: float | None = None
     message: str | None = None
     """Of a failure: what a trial that failed said."""
+    kernels: Change | None = None
+    """The kernels before and since, where these changed with it."""
+    is_news: bool = False
+    """Kernels or bits that came with new software: told on its first night, and no alert."""
 
     @property
     def is_alert(self) -> bool:
-        return self.state == "confirmed" and self.direction != "better"
+        return self.state == "confirmed" and self.direction != "better" and not self.is_news
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -36,6 +36,7 @@ from cudnn_sweep.orchestrator.showing.say import say
 
 STYLES: dict[Group | None, str] = {
     "alert": "bold red",
+    "changed": "cyan",
     "waiting": "yellow",
     "better": "green",
     "refuted": "dim",

@@ -92,15 +92,16 @@ def _night(night: NightRequest, environment: Mapping[str, str], console: Console
 
 
 def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> None:
-    """Post alerts that were not sent yet. What could not be delivered is news again the next night. Comparing an
+    """Post alerts and news that were not sent yet. What could not be delivered is news again the next night. Comparing an
     old night again sends nothing.
     """
     diary = night.diary()
     if not diary.is_last(night.name):
         return
     sent = diary.sent_alerts()
-    fresh = [alert for alert in outcome.alerts if as_sent_alert(alert) not in sent]
-    current = [as_sent_alert(alert) for alert in outcome.alerts]
+    to_tell = [each for each in outcome.findings if each.is_alert or each.is_news]
+    fresh = [each for each in to_tell if as_sent_alert(each) not in sent]
+    current = [as_sent_alert(each) for each in to_tell]
     is_measured = bool(outcome.recorded_trials)  # else alerts that were sent may last
     kept = [each for each in sent if each in current or not is_measured]
     before, measured = diary.before(night.name, measured=False), diary.before(night.name)

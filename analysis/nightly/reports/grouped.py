@@ -62,7 +62,9 @@ class OneChange:
         if len(ratios) == len(self.findings):
             return f"{self._what}: {percent_or_times(min(ratios), max(ratios))}"
         words = dict.fromkeys(each.change for each in self.findings)
-        return f"{self._what}: {listed([*words][:MOST_NAMED])}"
+        cells = len({each.cell for each in self.findings})
+        where = f" in {cells:,} cells" if cells > 1 else ""
+        return f"{self._what}{where}: {listed([*words][:MOST_NAMED])}"
 
     @property
     def told(self) -> str:
@@ -88,7 +90,7 @@ class OneChange:
         is_sized = first.levels and first.finding.ratio
         largest = f"; the largest{in_wall}: {first.size}" if is_sized else ""
         more = " ..." if self.findings[MOST_NAMED:] else ""
-        known = filter(None, [first.basis + largest, first.look])
+        known = filter(None, [first.basis + largest, self._kernels, first.look])
         return [self.cells, *known, f"series {', '.join(ids)}{more}"]
 
     @property
@@ -109,6 +111,15 @@ class OneChange:
         return [each for each in self.findings if each.finding in fresh]
 
     @property
+    def _kernels(self) -> str:
+        """Those that changed with it, and in how many cells."""
+        kernels = dict.fromkeys(each.kernels for each in self.findings if each.kernels)
+        if not kernels:
+            return ""
+        cells = counted(len({each.cell for each in self.findings if each.kernels}), "cell")
+        return f"kernels changed in {cells}: {listed([*kernels][:MOST_NAMED])}"
+
+    @property
     def _metrics(self) -> set[str]:
         return {each.finding.key.metric for each in self.findings}
 
@@ -123,16 +134,16 @@ class OneChange:
 def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
     """The answer in one line: whose night, where it ran, and what it found; what is `fresh` comes first."""
     changes = one_by_one(finding_texts(outcome))
-    alerts = [change for change in changes if change.group == "alert"]
-    alerts.sort(key=lambda change: not change.new_of(fresh))
-    said = _counted([change for change in changes if change not in alerts[:1]])
+    told = [change for change in changes if change.group in ("alert", "changed")]
+    told.sort(key=lambda change: (change.group != "alert", not change.new_of(fresh)))
+    said = _counted([change for change in changes if change not in told[:1]])
+    if told:
+        new = told[0].new_of(fresh)
+        more = f"{len(new):,} more series: " if 0 < len(new) < len(told[0].findings) else ""
+        said = [more + told[0].told, *said]
     if outcome.state in WHY:
         said = [WHY[outcome.state].lower(), *said]
-    elif alerts:
-        new = alerts[0].new_of(fresh)
-        more = f"{len(new):,} more series: " if 0 < len(new) < len(alerts[0].findings) else ""
-        said = [more + alerts[0].told, *said]
-    else:
+    elif outcome.state == "fine":
         said = ["no regression", *said, f"{outcome.fine_series:,} series are as they were"]
         if outcome.blunt_series:
             said.append(f"{outcome.blunt_series:,} {BLUNT}")

@@ -33,6 +33,7 @@ KEY = (
 )
 ROLES: dict[Group | None, str] = {
     "alert": "hurts",
+    "changed": "no-effect",
     "waiting": "inconclusive",
     "better": "equivalent",
     "refuted": "no-effect",

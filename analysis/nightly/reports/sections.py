@@ -53,6 +53,7 @@ def sections(
     found = [
         Section(title=WHY.get(outcome.state, "Reasons"), reasons=outcome.reasons),
         _group("alert", changes, _acceptance(outcome, results)),
+        _group("changed", changes),
         _environment(outcome),
         _group("waiting", changes),
         _group("better", changes, is_rest=True),
@@ -133,7 +134,7 @@ def _blunt(outcome: NightOutcome, series: Sequence[Series]) -> Section:
             (
                 Code(f"{each.key.cell} · {each.key.settings}"),
                 meaning(each.key),
-                smallest_step(each) or "new words keep coming",
+                smallest_step(each) or "its words vary",
             )
             for each in mine[:MOST_ROWS]
         ],

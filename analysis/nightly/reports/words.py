@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from cudnn_sweep.analysis.nightly.outcome import Finding, Machine, NightOutcome, NightState
 from cudnn_sweep.analysis.nightly.series import (
+    BITS,
     METRIC_OF,
     SIGN,
     Amount,
@@ -30,9 +31,10 @@ from cudnn_sweep.analysis.words import (
     size,
 )
 
-Group: TypeAlias = Literal["alert", "waiting", "better", "refuted"]
+Group: TypeAlias = Literal["alert", "changed", "waiting", "better", "refuted"]
 TITLES: dict[Group, str] = {
     "alert": "Alerts",
+    "changed": "Changed with the software",
     "waiting": "What waits for further nights",
     "better": "Better than before",
     "refuted": "Refuted when measured again",
@@ -62,6 +64,8 @@ class FindingText:
     def group(self) -> Group:
         if self.finding.is_alert:
             return "alert"
+        if self.finding.is_news:
+            return "changed"
         return "better" if self.finding.state == "confirmed" else self.finding.state
 
     @property
@@ -79,6 +83,8 @@ class FindingText:
     @property
     def levels(self) -> str:
         """The values before and now, in the metric's unit; empty for one that stands for many."""
+        if self.key.metric == BITS.name:
+            return "other than before"
         values = (self.finding.before, self.finding.now)
         both = [one_line(amount(each, unit(self.key))) for each in values]
         return "" if self.is_of_many else " → ".join(both)
@@ -111,6 +117,12 @@ class FindingText:
         return one_line(self.finding.command)
 
     @property
+    def kernels(self) -> str:
+        """The kernels that changed with it; else empty."""
+        change = self.finding.kernels
+        return one_line(f"{change.before} → {change.now}") if change is not None else ""
+
+    @property
     def look(self) -> str:
         """Of a failure: the command that shows all of the night's; else empty."""
         is_failure = self.finding.message is not None
@@ -120,6 +132,7 @@ class FindingText:
     def line(self) -> str:
         """All of it but the commands."""
         said = [f"{meaning(self.key)}: {self.size}", self.basis, cause(self.finding)]
+        said += [f"kernels {self.kernels}"] if self.kernels else []
         return f"{self.series}: {'; '.join(said)}; series {self.key.series_id}"
 
 
@@ -282,6 +295,8 @@ def _confirmation(finding: Finding) -> str:
     if finding.state == "waiting":
         after = f"undecided after {by}" if finding.blocks else "not confirmed yet"
         return f"{after}, waits for further nights"
+    if finding.is_news:
+        return "told once, no alert"
     return f"{finding.state} by {by if finding.blocks else 'the nights since'}"
 
 
