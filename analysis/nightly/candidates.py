@@ -107,26 +107,42 @@ def screen_all(history: History, memory: Memory) -> Screened:
     no fresh trials every night.
     """
     earlier = {finding.key.series_id: finding for finding in memory.findings}
+    rechosen = {
+        one.key
+        for one in history.series
+        if one.key.metric == ENGINE.name
+        and screen_words(one.words, ENGINE, renewed=history.renewed(one.key)).is_news
+    }
     candidates: list[Candidate | None] = []
     judged: list[Series] = []
     for series in history.series:
         left_out, finding = memory.nights_left_out(series), earlier.get(series.key.series_id)
         renewed = history.renewed(series.key)
-        if finding and finding.state == "refuted" and renewed == len(series.points) - 1:
+        is_new = renewed == len(series.points) - 1
+        if finding and finding.state == "refuted" and is_new:
             finding = None
-        screening, seen = _screened(series, left_out, renewed, is_pinned=history.is_pinned)
+        metric = METRIC_OF[series.key.metric]
+        if isinstance(metric, Amount) and metric.unit == "ms":  # the night may be odd
+            is_new = is_new and series.key.of(ENGINE) in rechosen
+        screening, seen = _screened(
+            series, left_out, renewed, is_new=is_new, is_pinned=history.is_pinned
+        )
         judged.append(seen)
         candidates.append(_candidate(seen, screening, finding, left_out))
     return Screened(candidates=tuple(filter(None, candidates)), series=tuple(judged))
 
 
 def _screened(
-    series: Series, left_out: frozenset[int], renewed: int | None, *, is_pinned: bool
+    series: Series,
+    left_out: frozenset[int],
+    renewed: int | None,
+    *,
+    is_new: bool,
+    is_pinned: bool,
 ) -> tuple[Screening, Series]:
     """And the series with whether it was judged, and what it could show."""
     metric, numbers, step = METRIC_OF[series.key.metric], series.numbers, None
     if isinstance(metric, Amount):
-        is_new = renewed == len(numbers) - 1
         screening = screen(numbers, metric, left_out, is_pinned=is_pinned, is_new=is_new)
         step = smallest_step(numbers, metric, left_out, is_pinned=is_pinned)
         could_show = step is not None and step <= metric.min_effect

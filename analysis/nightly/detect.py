@@ -3,8 +3,8 @@
 1. **Screen.** A number is a candidate if tonight and one more of the last three nights lie beyond a line around the
    median of the nights before: a control chart with a two-of-three run rule (Western Electric, Statistical Quality
    Control Handbook, 1956), on median and median absolute deviation (Hampel 1974), which odd nights hardly move. With new
-   software tonight alone is enough where it is far beyond the oddest night. The screen is to miss little. It may be
-   wrong, as nobody hears of a candidate that is not confirmed.
+   software, and for a time with new kernels, tonight alone is enough where it is far beyond the oddest night. The
+   screen is to miss little. It may be wrong, as nobody hears of a candidate that is not confirmed.
 2. **Screen words.** A word is a candidate if it is seldom among the nights before. In a search that keeps choosing anew
    it is none: the share of words seen once is about the chance of one never seen (Good 1953).
 3. **Confirm by fresh pairs** of two softwares, interleaved, so that the night that both share cancels (`confirm`).
@@ -140,7 +140,8 @@ def screen(
 ) -> Screening:
     """Judge the last of `values`: one a night of one env_hash, oldest first, None where a night has none.
 
-    `left_out`: the places that nothing is compared with; `is_new`: tonight is the first of its software.
+    `left_out`: the places that nothing is compared with; `is_new`: tonight is the first of new software, or of the
+    kernels that it chooses.
     """
     measured = {place: value for place, value in enumerate(values) if value is not None}
     if len(measured) < FEWEST_NIGHTS or values[-1] is None:
