@@ -10,22 +10,12 @@ from typing import TypeAlias
 from rich.console import Console
 
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.nightly.candidates import (
-    Candidate,
-    Remeasured,
-    screen_all,
-)
-from cudnn_sweep.analysis.nightly.history import (
-    History,
-    read_history,
-)
+from cudnn_sweep.analysis.nightly.candidates import Candidate, Remeasured, screen_all
+from cudnn_sweep.analysis.nightly.history import History, read_history
 from cudnn_sweep.analysis.nightly.memory import remembered
 from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.report import write_reports
-from cudnn_sweep.analysis.nightly.series import (
-    Series,
-    SeriesKey,
-)
+from cudnn_sweep.analysis.nightly.series import Series, SeriesKey
 from cudnn_sweep.analysis.nightly.settle import compare_night
 from cudnn_sweep.analysis.storing.progress import sweep_states
 from cudnn_sweep.cluster.errors import ClusterError
@@ -112,10 +102,11 @@ def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> N
         or outcome.skipped.keys() - (measured.skipped if measured else {})
     )
     if is_news and night.webhook is not None:
+        where = _where(night)
         try:
             if isinstance(night.webhook, SpecError):
                 raise night.webhook
-            tell(night.webhook, news_of(outcome, fresh, _where(night)))
+            tell(night.webhook, news_of(outcome, fresh, where))
         except (SpecError, WebhookError) as error:
             warn(console, f"warning: no notification was sent: {error}")
             fresh = []
@@ -190,7 +181,8 @@ def _measure_sweep(
 
 def _is_measured(night: NightRequest) -> bool:
     """All of it, so that it is only compared again."""
-    states = sweep_states(night.store().stored_trials(night.name.sweep_id).values())
+    stored = night.store().stored_trials(night.name.sweep_id)
+    states = sweep_states(stored.values())
     return any(
         state.finished and not any(split.waits for split in state.blocks.split) for state in states
     )
@@ -214,32 +206,31 @@ def compare(
     night: NightRequest, began: datetime, console: Console, skipped: dict[str, str]
 ) -> Compared:
     """`skipped`: models that were not measured tonight, and why: none of them is missing."""
-    diary = night.diary()
-    first = diary.baseline()
+    blank, diary = not_measured(night, began, ())[0], night.diary()
+    first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
     if first is not None and night.name.date < first:
         reason = f"{night.name.date} is before {first}, the pinned night: --unpin, or --pin an earlier one"
-        return not_measured(night, began, (reason,))
+        return replace(blank, reasons=(reason,)), ()
     history = _read(night, first, skipped)
     if history is None:
-        return not_measured(night, began, ("no trial was recorded tonight",))
-    memory = remembered(diary.before(night.name), diary.accepted(), history)
+        return replace(blank, reasons=("no trial was recorded tonight",)), ()
+    memory = remembered(before, accepted, history)
 
     def measure(candidates: Sequence[Candidate]) -> tuple[dict[SeriesKey, Remeasured], History]:
         fresh = measure_again(night, candidates, console)
         return fresh, _read(night, first, skipped) or history
 
-    blank = replace(not_measured(night, began, ())[0], skipped=skipped)
-    return compare_night(blank, history, memory, measure, night.again)
+    return compare_night(replace(blank, skipped=skipped), history, memory, measure, night.again)
 
 
 def series_of(night: NightRequest, skipped: dict[str, str]) -> Sequence[Series]:
     """The night's series, where it was compared elsewhere."""
     diary = night.diary()
-    history = _read(night, diary.baseline(), skipped)
+    first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
+    history = _read(night, first, skipped)
     if history is None:
         return ()
-    memory = remembered(diary.before(night.name), diary.accepted(), history)
-    return screen_all(history, memory).series
+    return screen_all(history, remembered(before, accepted, history)).series
 
 
 def _read(night: NightRequest, first: date | None, skipped: dict[str, str]) -> History | None:

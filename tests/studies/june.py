@@ -14,7 +14,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json
-from cudnn_sweep.analysis.nightly.reports.grouped import headline, one_by_one
+from cudnn_sweep.analysis.nightly.reports.sections import headline, one_by_one
 from cudnn_sweep.analysis.nightly.reports.words import finding_texts
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
