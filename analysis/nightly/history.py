@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 from typing import Any, TypeAlias
 
@@ -104,16 +104,12 @@ class History:
 
     def renewed(self, key: SeriesKey) -> int | None:
         """Index of the last comparable night with other software than the one before, or other code of the user's."""
-        renewed: int | None = None
-        software: str | None = None
-        code: str | None = None
-        for at, night in enumerate(self.comparable(key.env_hash)):
-            before, software = software, night.softwares[key.env_hash]
-            edited = self.workloads.get((night.sweep_id, key.env_hash, key.cell_id))
-            if at and (software != before or (code and edited and code != edited)):
-                renewed = at
-            code = edited or code
-        return renewed
+        here = self.comparable(key.env_hash)
+        recorded = (self.workloads.get((each.sweep_id, key.env_hash, key.cell_id)) for each in here)
+        codes: Iterable[str | None] = accumulate(recorded, lambda old, new: new or old)
+        states = [*zip((each.softwares[key.env_hash] for each in here), codes, strict=True)]
+        changed = (at for at in range(len(states) - 1, 0, -1) if states[at] != states[at - 1])
+        return next(changed, None)
 
     def moved(self, series: Series, at: int) -> tuple[Change, ...]:
         """What changed between the comparable night `at` and the one before. Its machine is compared with that of the

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from cudnn_sweep.analysis.nightly.outcome import Finding, Machine, NightOutcome, NightState
 from cudnn_sweep.analysis.nightly.series import (
     BITS,
+    ENGINE,
     METRIC_OF,
     SIGN,
     Amount,
@@ -29,6 +30,7 @@ from cudnn_sweep.analysis.words import (
     percent,
     ratio,
     size,
+    some,
 )
 
 Group: TypeAlias = Literal["alert", "changed", "waiting", "better", "refuted"]
@@ -43,6 +45,7 @@ BLUNT = "too noisy to see the least effect"
 WHY: dict[NightState, str] = {"could_not_tell": "Could not tell", "learning": "Still learning"}
 """What the reasons of a night are reasons for."""
 MOST_CHARACTERS = 200  # of a failure's message
+MOST_KERNELS = 3  # of either side
 AS_USUAL = 0.02  # of a calibration: less comes and goes with the night
 
 
@@ -86,6 +89,8 @@ class FindingText:
         if self.key.metric == BITS.name:
             return "other than before"
         values = (self.finding.before, self.finding.now)
+        if self.key.metric == ENGINE.name:
+            return _rechosen(*map(str, values))
         both = [one_line(amount(each, unit(self.key))) for each in values]
         return "" if self.is_of_many else " → ".join(both)
 
@@ -120,7 +125,7 @@ class FindingText:
     def kernels(self) -> str:
         """The kernels that changed with it; else empty."""
         change = self.finding.kernels
-        return one_line(f"{change.before} → {change.now}") if change is not None else ""
+        return _rechosen(change.before, change.now) if change is not None else ""
 
     @property
     def look(self) -> str:
@@ -271,6 +276,16 @@ def _of_many(finding: Finding) -> str:
     if finding.wall_ratio is not None:
         return f"{told}: {_ratio(finding)}"
     return f"{told}, typically by {percent(abs((finding.ratio or 1.0) - 1))}"
+
+
+def _rechosen(before: str, now: str) -> str:
+    """Only the kernels that differ: the same ones may have changed in many cells."""
+    old, new = before.split(", "), now.split(", ")
+    gone, come = set(old) - set(new), set(new) - set(old)
+    if not gone | come:
+        return "the same in another order"
+    sides = ([each for each in old if each in gone], [each for each in new if each in come])
+    return one_line(" → ".join(some(side, MOST_KERNELS) or "none" for side in sides))
 
 
 def beside_wall(device: str, wall: str) -> str:
