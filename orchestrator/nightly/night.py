@@ -69,8 +69,9 @@ def _night(night: NightRequest, environment: Mapping[str, str], console: Console
         warn(console, f"warning: nobody will be told: {night.webhook}")
     for fault in night.diary().unreadable(night.name):
         warn(console, f"warning: the night goes on without a file: {fault}")
-    if night.place is None:
-        outcome, series = _compared_by_a_job(night, began, console)
+    cluster, can_start = night.destination, night.fault is None and night.options.measure
+    if night.place is None and can_start and isinstance(cluster, Cluster):
+        outcome, series = _compared_by_a_job(night, cluster, began, console)
     else:
         outcome, series = measured_and_compared(night, began, console)
     night.diary().write(outcome)
@@ -132,11 +133,10 @@ def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool
     return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
 
 
-def _compared_by_a_job(night: NightRequest, began: datetime, console: Console) -> Compared:
+def _compared_by_a_job(
+    night: NightRequest, cluster: Cluster, began: datetime, console: Console
+) -> Compared:
     """By one on the cluster that measures, compares and confirms."""
-    cluster = night.destination
-    if night.fault is not None or not night.options.measure or not isinstance(cluster, Cluster):
-        return measured_and_compared(night, began, console)
     diary = night.diary()
     since = diary.baseline() or night.name.date - COMPARED_WITH
     job = NightJob(

@@ -1,5 +1,5 @@
 """June 2026 again, as nights on the fake machine: an engine whose bits do not repeat, then its ban; and nights in which
-nothing changes.
+new software changes nothing.
 """
 
 import io
@@ -33,7 +33,12 @@ cells:
     precision: bf16
     layout: channels_last
 """,
-    "quiet": "noise: {night: 0.005, process: 0.01}",
+    "quiet": """
+noise: {night: 0.005, process: 0.01}
+installed:
+  - {from: 2026-06-15, cudnn: 92300}
+  - {from: 2026-07-10, torch: 2.12.0}
+""",
     "script": f"""
 noise: {{night: 0.005, process: 0.01}}
 installed:
@@ -52,19 +57,16 @@ PLANTED = {UPGRADE: ("repeats",), BAN: ("steady_device", "steady_wall")}
 
 
 def june(
-    nights: Annotated[
-        int, typer.Option(min=0, help="Further nights in which nothing changes.")
-    ] = 60,
+    nights: Annotated[int, typer.Option(min=0, help="Further nights without an effect.")] = 60,
     seeds: Annotated[int, typer.Option(min=1, help="How often these are played.")] = 1,
 ) -> None:
-    """Replay June 2026 on the fake machine, then nights in which nothing changes (a minute).
+    """Replay June 2026 on the fake machine, then nights without an effect (a minute).
 
     Exit code 1: something was not told on its first night with its cause, or something else was told.
     """
     mistakes, days = [], (LAST - FIRST).days + 1
     for outcome in _played("script", days):
-        fresh = [each for each in outcome.findings if each.since == outcome.date]
-        told = [each for each in fresh if each.is_alert or each.is_news]
+        told = [each for each in _told(outcome) if each.since == outcome.date]
         if told:
             typer.echo(headline(outcome, told))
         for change in one_by_one(finding_texts(outcome)):
@@ -73,9 +75,7 @@ def june(
         mistakes += _mistakes(outcome)
     for seed in range(seeds):
         words = [each for one in _played("quiet", nights, seed) for each in _told(one)]
-        typer.echo(
-            f"{nights} nights in which nothing changes, seed {seed}: {len(words)} findings told"
-        )
+        typer.echo(f"{nights} nights without an effect, seed {seed}: {len(words)} findings told")
         mistakes += [f"{each.since}: {each.key}" for each in words]
     typer.echo(
         "\n".join(mistakes) or "Each planted change was told on its first night, and nothing else."
@@ -88,19 +88,20 @@ def _told(outcome: NightOutcome) -> list[Finding]:
 
 
 def _mistakes(outcome: NightOutcome) -> list[str]:
-    """Of one night: new alerts are those planted for it, of the planted cell, with its cause."""
+    """Of one night: new alerts are those planted for it, of the planted cells, with their cause; news, of the upgrade."""
     new = [
-        each for each in outcome.alerts if each.since == outcome.date or each.since not in PLANTED
+        each for each in _told(outcome) if each.since == outcome.date or each.since not in PLANTED
     ]
-    metrics = tuple(sorted({each.key.metric for each in new}))
+    alerts = [each for each in new if each.is_alert]
+    metrics = tuple(sorted({each.key.metric for each in alerts}))
     part = {UPGRADE: ["cudnn"], BAN: ["torch"]}.get(outcome.date)
-    is_right = metrics == PLANTED.get(outcome.date, ()) and all(
-        each.key.cell.startswith(CELLS[outcome.date])
-        and [change.part for change in each.moved] == part
-        and each.kernels is not None
-        for each in new
+    is_right = (
+        metrics == PLANTED.get(outcome.date, ())
+        and bool(new[len(alerts) :]) == (outcome.date == UPGRADE)
+        and all([change.part for change in each.moved] == part for each in new)
+        and all(each.kernels and each.key.cell.startswith(CELLS[outcome.date]) for each in alerts)
     )
-    return [] if is_right else [f"{outcome.date}: alerts of {metrics}"]
+    return [] if is_right else [f"{outcome.date}: {metrics} of {len(new)} findings"]
 
 
 def _played(script: str, nights: int, seed: int = 0) -> list[NightOutcome]:
