@@ -139,7 +139,7 @@ found as (
         select
             *,
             concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place
-        from contrast_verdicts(flag, from_value, to_value, min_effect, 1000, 'warm', of_sweep, 0)
+        from contrast_verdicts(flag, from_value, to_value, min_effect, of_sweep, 0)
     ) as verdicts
     inner join cell_labels() as labels using (cell_id) -- noqa: ST07
     inner join software_labels() as software using (software_hash) -- noqa: ST07

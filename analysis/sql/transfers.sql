@@ -24,8 +24,6 @@
 -- cells: those of which both tell it
 -- carried: those of which both tell the same
 -- share: carried / cells
--- share_low: lower end of its 95% interval
--- share_high: upper end of its 95% interval
 -- cell_id: one whose verdict does not carry over
 -- a: its verdict and ratio of the first
 -- b: those of the second
@@ -55,7 +53,7 @@ with places as ( -- noqa: disable=RF02,RF04,ST03,AM07
 
 verdicts as (
     select *
-    from contrast_verdicts($field, $baseline, $candidate, $min_effect, 1000, 'warm', $sweep_id, 0)
+    from contrast_verdicts($field, $baseline, $candidate, $min_effect, $sweep_id, 0)
 ),
 
 sides as (
@@ -161,40 +159,28 @@ counts as (
     group by of_a, of_b, what
 ),
 
-ends as (
+asked as (
     select
-        0.025 as p,
-        carried as a,
-        cells - carried + 1 as b
+        carried as k,
+        cells as n
     from counts
-    where carried > 0
-    union
-    select
-        0.975 as p,
-        carried + 1 as a,
-        cells - carried as b
-    from counts
-    where carried < cells
 ),
 
-quantiles as (
-    select * from beta_quantiles('ends')
+intervals as (
+    select * from share_intervals('asked')
 )
 
 select
     counts.*,
     counts.carried / counts.cells as share,
-    coalesce(low.quantile, 0) as share_low,
-    coalesce(high.quantile, 1) as share_high,
+    intervals.low as share_low,
+    intervals.high as share_high,
     null as cell_id,
     null as a,
     null as b,
     null as why
 from counts
-left join quantiles as low
-    on low.p = 0.025 and counts.carried = low.a and counts.cells - counts.carried + 1 = low.b
-left join quantiles as high
-    on high.p = 0.975 and counts.carried + 1 = high.a and counts.cells - counts.carried = high.b
+inner join intervals on counts.carried = intervals.k and counts.cells = intervals.n
 union all by name
 select
     of_a,

@@ -1,6 +1,4 @@
-"""A step of one model or workload, with benchmark off and on, on this machine: what `sweep try` and `sweep
-advise` measure.
-"""
+"""A step of one model or workload, with benchmark off and on, on this machine: what `sweep advise` measures."""
 
 from collections.abc import Mapping, Sequence
 from time import monotonic
@@ -8,14 +6,13 @@ from time import monotonic
 from pydantic import ValidationError
 
 from cudnn_sweep.analysis.answering.advice import StoredCell
-from cudnn_sweep.analysis.answering.contrast import MIN_EFFECT
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.cluster.strict_yaml import read_strict_text
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, GateOptions
-from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.session import Code
+from cudnn_sweep.orchestrator.planning.session import Code, Job
 from cudnn_sweep.orchestrator.running.run_sweep import Planned, planned_on
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells

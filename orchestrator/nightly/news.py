@@ -35,8 +35,8 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     notes,
 )
 from cudnn_sweep.analysis.words import one_line
-from cudnn_sweep.cluster.keys import WebhookKeys
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
+from cudnn_sweep.orchestrator.planning.spec import WebhookKeys
 from cudnn_sweep.orchestrator.showing.say import say
 
 STYLES: dict[Group | None, str] = {

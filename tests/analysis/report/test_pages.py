@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cudnn_sweep.analysis.asking.queries import part_names, query_names
-from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.report.pages.formats import as_html, as_json, as_markdown
 from cudnn_sweep.analysis.report.pages.page import Entry, Shown, find_page, pages, show
 from cudnn_sweep.analysis.storing.location import REFERENCE
@@ -144,19 +143,3 @@ def test_claims_page_reads_on_a_phone(
     assert browser.evaluate("document.documentElement.scrollWidth") == 420
     assert browser.complaints == []
     assert browser.requests == [file.as_uri()]
-
-
-def _advised(store: Store, **values: int | str) -> Shown:
-    for block in range(6):
-        for record in make_pair(block, 10.0, 5.0 + 0.01 * block, compute_cache=CACHES[block % 2]):
-            store.write(replace(record, in_turns=True))
-    return show(find_page("advice"), open_stored([store.location]), ["results"], None, values)
-
-
-def test_the_advice_page_is_asked_about_another_job(store: Store) -> None:
-    shown = _advised(store, steps=20, state="warm")
-    (entry,) = shown.entries
-    assert entry.facts["Your job"].startswith("20 steps on a warm machine")
-    assert entry.group != "on", "the start is longer than 20 steps gain"
-    with pytest.raises(QueryError, match="field_cases has no parameter 'steps'"):
-        show(FIELD_CASES, open_stored([store.location]), ["results"], None, {"steps": 3})

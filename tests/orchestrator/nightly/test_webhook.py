@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import pytest
 
-from cudnn_sweep.cluster.keys import WebhookKeys
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
 from cudnn_sweep.orchestrator.nightly.news import (
     News,
@@ -26,6 +25,7 @@ from cudnn_sweep.orchestrator.nightly.news import (
     slack_body,
     tell,
 )
+from cudnn_sweep.orchestrator.planning.spec import WebhookKeys
 
 SECRET = "T0001/B0002/c0ffee"
 NEWS = News(
