@@ -30,6 +30,7 @@ from cudnn_sweep.analysis.nightly.series import (
     ENGINE,
     METRIC_OF,
     MISSING,
+    REPEATS,
     SIGN,
     STEADY_DEVICE,
     STEADY_WALL,
@@ -253,7 +254,7 @@ class FreshTrials:
         key = candidate.key
         metric = METRIC_OF[key.metric]
         if not isinstance(metric, Amount):
-            return self._judge_words(candidate, of_two, is_strict=metric.is_strict, is_cut=is_cut)
+            return self._judge_words(candidate, of_two, is_cut=is_cut)
         if of_two is None:
             return None
         ratios, alike = self._log_ratios(key), self._alike(key)
@@ -271,18 +272,13 @@ class FreshTrials:
         return Remeasured(confirmation=pairs, of_two=of_two, wall=wall if has_wall else None)
 
     def _judge_words(
-        self,
-        candidate: Candidate,
-        of_two: tuple[Change, ...] | None,
-        *,
-        is_strict: bool,
-        is_cut: bool,
+        self, candidate: Candidate, of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> Remeasured:
         """The software is the cause where trials of the last good one are as they were."""
         key, before = candidate.key, str(candidate.screening.before)
         words = [_usual(word, candidate) for word in self._words(key)]
         good = {_usual(word, candidate) for word in self._words(key, of_last_good=True)}
-        judged = confirm_words(words, before, is_strict=is_strict)
+        judged = confirm_words(words, before, is_strict=key.metric == REPEATS.name)
         if key.metric == MISSING.name and not words:
             judged = Confirmation(state="confirmed")
         if is_cut and key.metric != SIGN.name and len(words) < min(LOOKS):

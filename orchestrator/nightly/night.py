@@ -250,16 +250,8 @@ def not_measured(night: NightRequest, began: datetime, reasons: Sequence[str]) -
         suite=night.request.suite_name,
         started_at=began,
         ended_at=datetime.now(UTC),
-        planned_trials=0,
-        recorded_trials=0,
         state="could_not_tell",
         reasons=tuple(reasons),
-        nights=0,
-        fine_series=0,
-        insufficient_series=0,
-        findings=(),
-        changes=(),
-        new_baseline=None,
         host=night.host,
     )
     return outcome, ()
