@@ -1,5 +1,5 @@
 -- What carries over from one GPU model, or version, to another: verdicts, choices, bits?
--- $between TEXT = 'gpu': what differs: gpu, driver, cudnn or torch
+-- $between TEXT = NULL: gpu, torch, cudnn or driver; the first of which there are two where null
 -- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
@@ -29,24 +29,40 @@
 -- b: those of the second
 -- why: kernels, where a config's choice differs; cpu, where the loop waits for the CPU on one side
 --     alone; else speed: another clock or bandwidth
-with places as ( -- noqa: disable=RF02,RF04,ST03,AM07
+with kinds as ( -- noqa: disable=RF02,RF04,ST03,AM07
+    select
+        coalesce(
+            $between,
+            case
+                when count(distinct gpu) > 1 then 'gpu'
+                when count(distinct torch) > 1 then 'torch'
+                when count(distinct cudnn) > 1 then 'cudnn'
+                else 'driver'
+            end
+        ) as kind
+    from records
+    where $sweep_id is null or sweep_id glob $sweep_id
+),
+
+places as (
     select
         cell_id,
         env_hash,
         software_hash,
         settings,
         any_value(
-            case $between
+            case kinds.kind
                 when 'gpu' then gpu
-                when 'driver' then driver
-                when 'cudnn' then cudnn::text
                 when 'torch' then torch
-                else error('between ' || $between || ' is none of gpu, driver, cudnn, torch')
+                when 'cudnn' then cudnn::text
+                when 'driver' then driver
+                else error('between ' || $between || ' is none of gpu, torch, cudnn, driver')
             end
         ) as place,
         mode(kernels_hash order by kernels_hash) as choice,
         mode(fingerprint order by fingerprint) as bits
     from configured(null, $sweep_id)
+    cross join kinds
     where status = 'ok' and twin = 0
     group by cell_id, env_hash, software_hash, settings
 ),

@@ -46,8 +46,8 @@ def report(
     ] = None,
     page: Annotated[
         str | None,
-        "Write this page instead: claims, what people say of these settings; or field_cases, what became of cases "
-        "that they reported.",
+        "Write this page instead: claims, what people say of these settings; field_cases, what became of cases that "
+        "they reported; or transfers, what carries over from one GPU model or version to another.",
     ] = None,
 ) -> None:
     """Write a report of the stored results: one HTML file that needs no network.

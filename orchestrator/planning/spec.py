@@ -55,8 +55,8 @@ class WebhookKeys(BaseModel, frozen=True, extra="forbid"):
     """A variable of the environment that holds the URL."""
     url_file: str | None = None
     """A file whose one line is the URL."""
-    form: Literal["json", "slack"] = "json"
-    """What is posted: the whole outcome as JSON, or a message for Slack."""
+    form: Literal["json", "slack", "apprise"] = "json"
+    """What is posted: the whole outcome as JSON, a message for Slack, or a message through apprise."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "WebhookKeys":

@@ -57,6 +57,8 @@ class Page:
     entries: Callable[[Sequence[Row]], list[Entry]]
     gather: Callable[[Database, Rows], Rows] = lambda _, rows: rows
     """Makes of the questions' rows those that `entries` takes, with what else it asks."""
+    nothing: str = "No trial is stored here."
+    """Said where there is no paragraph."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,7 +81,7 @@ class Shown:
     def headline(self) -> str:
         told = ", ".join(f"{count} {group}" for group, count in self.counts().items() if count)
         total = counted(len(self.entries), self.page.noun)
-        return f"{total}: {told}." if told else "No trial is stored here."
+        return f"{total}: {told}." if told else self.page.nothing
 
 
 def pages() -> dict[str, Page]:

@@ -143,3 +143,28 @@ def test_claims_page_reads_on_a_phone(
     assert browser.evaluate("document.documentElement.scrollWidth") == 420
     assert browser.complaints == []
     assert browser.requests == [file.as_uri()]
+
+
+@pytest.mark.parametrize("between", ["gpu", "driver"])
+def test_transfers_page_counts_what_carries_over_and_names_what_turns(
+    store: Store, between: str
+) -> None:
+    for problem, ratios in {"same": (0.8, 0.8), "turns": (0.8, 1.3)}.items():
+        for place, ratio in zip("AB", ratios, strict=True):
+            where = {between: place, "env_hash": place, "software_hash": place, "problem": problem}
+            for block in range(4):
+                ms = 10 + block / 1000
+                pair = make_pair(block, ms, ratio * ms + block / 2000, **where)
+                store.write(*(in_cell(each, f"{problem}-{place}") for each in pair))
+    shown = show(find_page("transfers"), open_stored([store.location]), ["results"], None)
+    said = {entry.name: entry.said for entry in shown.entries}
+    assert said["verdict"] == "1 of 2 cells, 50% (1% to 99%)"
+    (turned,) = shown.of("turned verdicts")
+    assert "turns" in turned.name and turned.said == "helps (0.800) → hurts (1.300)"
+    assert {entry.facts["between"] for entry in shown.entries} == {"A → B"}
+
+
+def test_transfers_page_says_that_nothing_compares(store: Store) -> None:
+    store.write(*make_pair(0, 10.0, 10.0))
+    shown = show(find_page("transfers"), open_stored([store.location]), ["results"], None)
+    assert shown.headline() == "No cell was measured on two GPU models or versions."
