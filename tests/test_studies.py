@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+import typer
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.store import open_store
 from tests.conftest import ROOT
-from tests.studies import advice, in_turns, verdicts
+from tests.studies import advice, in_turns, june, verdicts
 from tests.studies.nights import nights
 from tests.studies.parts import detection_figures, night_choices, realities, replaying, simulation
 from tests.studies.parts.advice_cases import cases
@@ -47,6 +48,15 @@ def test_make_study_runs_it_or_tells_the_names(name: str, said: str) -> None:
     command = ["make", "--dry-run", "study", name, "ARGS=--few 2"]
     made = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
     assert said in made.stdout + made.stderr
+
+
+@pytest.mark.slow
+def test_june_2026_is_told_on_its_first_nights_and_nothing_else(capsys: Capture) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        june.june(nights=0, seeds=1)
+    said = capsys.readouterr().out
+    assert ended.value.exit_code == 0, said
+    assert "on gpu07 (NVIDIA H200), 2026-06-20: wall and device time" in said
 
 
 def test_nights_are_told_and_a_missed_target_is_marked_and_named(
