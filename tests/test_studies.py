@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+import typer
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.store import open_store
 from tests.conftest import ROOT
+from tests.studies import june
 from tests.studies.nights import nights
 from tests.studies.parts import detection_figures, night_choices, realities, replaying
 from tests.studies.parts.generated import write_generated
@@ -29,6 +31,15 @@ Capture = pytest.CaptureFixture[str]
 @pytest.mark.parametrize("name", [file.stem for file in (ROOT / "tests/studies").glob("*.py")])
 def test_study_can_be_imported_and_says_what_it_is(name: str) -> None:
     assert import_module(f"tests.studies.{name}").__doc__
+
+
+@pytest.mark.slow
+def test_june_2026_is_told_on_its_first_nights_and_nothing_else(capsys: Capture) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        june.june(nights=0, seeds=1)
+    said = capsys.readouterr().out
+    assert ended.value.exit_code == 0, said
+    assert "on gpu07 (NVIDIA H200), 2026-06-20: wall and device time" in said
 
 
 def test_nights_are_told_and_a_missed_target_is_marked_and_named(

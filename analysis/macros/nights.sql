@@ -22,8 +22,9 @@ end;
 
 -- One row a process of the nights of a launch up to a date, with a column for each metric, null
 -- where it does not count: times where the GPU was throttled or shared, all but `failure` where it
--- failed. A process of the confirmation is fresh, and belongs to the night; one with the last good
--- software does not. Where no launch is named every sweep is a night.
+-- failed. Its bits repeat if a second run gave the same, and so did the first process of the same
+-- software that took the same kernels. A process of the confirmation is fresh, and belongs to the
+-- night; one with the last good software does not. Where no launch is named every sweep is a night.
 create or replace macro night_processes(of_launch, until) as table
 with named as (
     select
@@ -42,11 +43,16 @@ placed as (
         status = 'ok' and not is_doubtful(warnings) as is_timed,
         coalesce(compute_cache in ('empty', 'disabled'), false) as compiles,
         list_sum(list_transform(cold, lambda met: met.first_ms)) as cold_ms,
-        greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_bytes
+        greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_bytes,
+        first_value(if(bitwise_repeatable, fingerprint, null) ignore nulls) over same as usual_bits
     from named
     where
         (of_launch is null or parts['launch'] = of_launch)
         and (until is null or parts['date'] <= until)
+    window same as (
+        partition by env_hash, software_hash, workload_hash, cell_id, settings, kernels_hash
+        order by started_at
+    )
 ),
 
 drawn as (
@@ -109,6 +115,14 @@ select
         array_to_string(list_distinct(coalesce(chosen.names, logged.names)), ', '),
         null
     ) as engine,
+    if(is_ok, fingerprint, null) as bits,
+    case
+        when not is_ok or bitwise_repeatable is null then null
+        when not bitwise_repeatable then 'differ within a process'
+        when placed.kernels_hash is not null and fingerprint <> usual_bits
+            then 'differ between processes'
+        else 'repeat'
+    end as repeats,
     placed.status as failure
 from placed
 left join chosen on placed.kernels_hash = chosen.kernels_hash

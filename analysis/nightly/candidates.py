@@ -10,8 +10,6 @@ from cudnn_sweep.analysis.asking.settings import config_name, texts_in
 from cudnn_sweep.analysis.nightly.detect import (
     LOOKS,
     SELDOM,
-    Confirmation,
-    Screening,
     confirm,
     confirm_words,
     screen,
@@ -19,7 +17,6 @@ from cudnn_sweep.analysis.nightly.detect import (
     smallest_step,
 )
 from cudnn_sweep.analysis.nightly.history import (
-    SOFTWARE,
     SOFTWARE_AND_COMMIT,
     History,
     Row,
@@ -33,11 +30,14 @@ from cudnn_sweep.analysis.nightly.series import (
     ENGINE,
     METRIC_OF,
     MISSING,
+    REPEATS,
     SIGN,
     STEADY_DEVICE,
     STEADY_WALL,
     Amount,
     Change,
+    Confirmation,
+    Screening,
     Series,
     SeriesKey,
     typical,
@@ -81,8 +81,14 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Worth fresh trials: nothing is settled yet, and it is no gain."""
-        return self.is_seen and self.direction != "better" and self.earlier is None
+        """Worth fresh trials: nothing is settled yet, and it is neither a gain nor news."""
+        is_open = self.is_seen and self.direction != "better" and self.earlier is None
+        return is_open and not self.is_news
+
+    @property
+    def is_news(self) -> bool:
+        """Told once, and no alert."""
+        return self.screening.is_news and self.earlier is None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,38 +108,47 @@ def screen_all(history: History, memory: Memory) -> Screened:
     no fresh trials every night.
     """
     earlier = {finding.key.series_id: finding for finding in memory.findings}
+    rechosen = {
+        one.key
+        for one in history.series
+        if one.key.metric == ENGINE.name
+        and screen_words(one.words, ENGINE, renewed=history.renewed(one.key)).is_news
+    }
     candidates: list[Candidate | None] = []
     judged: list[Series] = []
     for series in history.series:
         left_out, finding = memory.nights_left_out(series), earlier.get(series.key.series_id)
-        if finding and finding.state == "refuted" and _is_other_software(history, finding.key):
+        renewed = history.renewed(series.key)
+        is_new = renewed == len(series.points) - 1
+        if finding and finding.state == "refuted" and is_new:
             finding = None
-        screening, seen = _screened(series, left_out, history.is_pinned)
+        metric = METRIC_OF[series.key.metric]
+        if isinstance(metric, Amount) and metric.unit == "ms":  # the night may be odd
+            is_new = is_new and series.key.of(ENGINE) in rechosen
+        screening, seen = _screened(
+            series, left_out, renewed, is_new=is_new, is_pinned=history.is_pinned
+        )
         judged.append(seen)
         candidates.append(_candidate(seen, screening, finding, left_out))
     return Screened(candidates=tuple(filter(None, candidates)), series=tuple(judged))
 
 
-def _is_other_software(history: History, key: SeriesKey) -> bool:
-    """Than the night before, the user's own code behind the cell included."""
-    if len(history.nights) < 2:
-        return False
-    before, tonight = history.nights[-2:]
-    is_edited = bool(history.edited(key, len(history.comparable(key.env_hash)) - 1))
-    return is_edited or bool(differences(before.parts, tonight.parts, SOFTWARE))
-
-
 def _screened(
-    series: Series, left_out: frozenset[int], is_pinned: bool
+    series: Series,
+    left_out: frozenset[int],
+    renewed: int | None,
+    *,
+    is_new: bool,
+    is_pinned: bool,
 ) -> tuple[Screening, Series]:
     """And the series with whether it was judged, and what it could show."""
     metric, numbers, step = METRIC_OF[series.key.metric], series.numbers, None
     if isinstance(metric, Amount):
-        screening = screen(numbers, metric, left_out, is_pinned=is_pinned)
+        screening = screen(numbers, metric, left_out, is_pinned=is_pinned, is_new=is_new)
         step = smallest_step(numbers, metric, left_out, is_pinned=is_pinned)
         could_show = step is not None and step <= metric.min_effect
     else:
-        screening = screen_words(series.words, metric, left_out=left_out)
+        screening = screen_words(series.words, metric, left_out=left_out, renewed=renewed)
         could_show = screening.could_show
     if screening.state == "insufficient_data":
         return screening, replace(series, is_judged=False)
@@ -249,7 +264,7 @@ class FreshTrials:
         wall = None
         if metric == STEADY_DEVICE:
             blocks = ratios.keys() if pairs.blocks == len(ratios) else ratios.keys() & alike
-            walls = self._log_ratios(key.of_wall)
+            walls = self._log_ratios(key.of(STEADY_WALL))
             wall = confirm(
                 [walls[each] for each in walls if each in blocks], STEADY_WALL.min_effect
             )
@@ -263,7 +278,7 @@ class FreshTrials:
         key, before = candidate.key, str(candidate.screening.before)
         words = [_usual(word, candidate) for word in self._words(key)]
         good = {_usual(word, candidate) for word in self._words(key, of_last_good=True)}
-        judged = confirm_words(words, before)
+        judged = confirm_words(words, before, is_strict=key.metric == REPEATS.name)
         if key.metric == MISSING.name and not words:
             judged = Confirmation(state="confirmed")
         if is_cut and key.metric != SIGN.name and len(words) < min(LOOKS):

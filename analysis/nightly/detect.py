@@ -2,7 +2,8 @@
 
 1. **Screen.** A number is a candidate if tonight and one more of the last three nights lie beyond a line around the
    median of the nights before: a control chart with a two-of-three run rule (Western Electric, Statistical Quality
-   Control Handbook, 1956), on median and median absolute deviation (Hampel 1974), which odd nights hardly move. The
+   Control Handbook, 1956), on median and median absolute deviation (Hampel 1974), which odd nights hardly move. With new
+   software, and for a time with new kernels, tonight alone is enough where it is far beyond the oddest night. The
    screen is to miss little. It may be wrong, as nobody hears of a candidate that is not confirmed.
 2. **Screen words.** A word is a candidate if it is seldom among the nights before. In a search that keeps choosing anew
    it is none: the share of words seen once is about the chance of one never seen (Good 1953).
@@ -23,7 +24,6 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -32,16 +32,17 @@ from cudnn_sweep.analysis.nightly.series import (
     Amount,
     Array,
     Category,
+    Confirmation,
     Mask,
     Places,
+    Screening,
+    Settled,
+    State,
     last_measured,
     medians,
     nights_in,
     t_quantile,
 )
-
-State: TypeAlias = Literal["fine", "worse", "better", "different", "insufficient_data"]
-Settled: TypeAlias = Literal["confirmed", "refuted", "undecided"]
 
 RECENT = 3  # nights that are screened: tonight and one more of them must be beyond the line
 MONTH = 30  # nights compared with: older ones are another season of the machine
@@ -129,37 +130,18 @@ def _candidate_since(beyond: Mask) -> Places:
     return since
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Screening:
-    """What one series shows; amounts in the metric's unit, None where there is no night for them."""
-
-    state: State
-    nights: int
-    """Nights compared with; where data are insufficient, nights that there are."""
-    before: float | str | None = None
-    """Median of the nights compared with, or their most frequent word."""
-    now: float | str | None = None
-    """Tonight's word, or the median since the first bad (or better) night; of the last three where fine."""
-    ratio: float | None = None
-    """now / before."""
-    first_bad_night_index: int | None = None
-    """Into the values: where the nights beyond the line, or of unusual words, begin; None where fine."""
-    is_mended: bool = False
-    """The last FINE_NIGHTS are not beyond the line of what is worse, or have usual words."""
-    could_show: bool = True
-    """Another word would be news: not so where new words keep coming."""
-
-
 def screen(
     values: Sequence[float | None],
     metric: Amount,
     left_out: Collection[int] = (),
     *,
     is_pinned: bool = False,
+    is_new: bool = False,
 ) -> Screening:
     """Judge the last of `values`: one a night of one env_hash, oldest first, None where a night has none.
 
-    `left_out`: the places that nothing is compared with.
+    `left_out`: the places that nothing is compared with; `is_new`: tonight is the first of new software, or of the
+    kernels that it chooses.
     """
     measured = {place: value for place, value in enumerate(values) if value is not None}
     if len(measured) < FEWEST_NIGHTS or values[-1] is None:
@@ -176,6 +158,10 @@ def screen(
         since, by = first_shown(logs, pasts, sign)
         if since[0] != NO_CANDIDATE:
             state, first, past = shown, int(since[0]), pasts[by[0]]
+    if is_new and state == "fine":
+        earlier = _month(np.where(is_left_out, np.nan, logs)[:, :-1], is_pinned)
+        if judge_nights(earlier, logs[:, -1:], metric.min_effect).is_confirmed[0]:
+            state, first = "worse", len(places) - 1
     before, now = float(past.level[0]), float(np.median(logs[0, first:]))
     return Screening(
         state=state,
@@ -189,15 +175,23 @@ def screen(
 
 
 def screen_words(
-    values: Sequence[str | None], metric: Category, *, left_out: Collection[int] = ()
+    values: Sequence[str | None],
+    metric: Category,
+    *,
+    left_out: Collection[int] = (),
+    renewed: int | None = None,
 ) -> Screening:
-    """As `screen`. Unless one night is enough, one of the two nights before has to be unusual too."""
+    """As `screen`. Unless one night is enough, one of the two nights before has to be unusual too.
+
+    `renewed`: the place of the last night whose software was new. What it showed is usual since then.
+    """
     words = [
         (place, value)
         for place, value in enumerate(values)
         if value is not None and value != metric.no_answer
     ]
     recent, fewest, usual = (1, 2, OFTEN) if metric.at_once else (RECENT, FEWEST_NIGHTS, SELDOM)
+    fewest = FEWEST_NIGHTS if metric.is_strict else fewest
     past = Counter([value for place, value in words[:-recent] if place not in left_out][-MONTH:])
     is_enough = len(words) >= fewest and past.total() >= fewest - recent
     if not is_enough or words[-1][0] != len(values) - 1:
@@ -206,6 +200,18 @@ def screen_words(
     fine = Screening(state="fine", nights=past.total(), before=before, now=now)
     if metric.is_drawn and [*past.values()].count(1) > SELDOM * past.total():
         return replace(fine, is_mended=True, could_show=False)
+    if metric.is_strict and past[str(metric.good)] < past.total():
+        return replace(fine, is_mended=now == metric.good, could_show=False)
+    if metric.is_news and renewed is not None:
+        of_software = [value for place, value in words if place >= renewed]
+        known = words[-2][1] if len(of_software) == 1 else of_software[0]
+        past[known] = max(past[known], past.total())
+        if len(of_software) == 1 and past[now] < usual * past.total():
+            at = words[-1][0]
+            news = replace(fine, state="different", before=known, first_bad_night_index=at)
+            return replace(news, is_news=True)
+    if metric.only_as_news:
+        return replace(fine, is_mended=True)
     unusual = [place for place, value in words if past[value] < usual * past.total()]
     is_mended = not {place for place, _ in words[-FINE_NIGHTS:]}.intersection(unusual)
     lately = [place for place, _ in words[-recent:] if place in unusual]
@@ -236,22 +242,6 @@ NOISE_IN_DOUBT = 1.5  # nights: of few nights the noise is taken for 1 + this / 
 MEDIAN_VARIANCE = np.pi / 2  # of normal noise, in those of a mean
 ONE_SIDED = 1.645  # standard errors: one time in twenty
 TWO_SIDED = 1.96
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Confirmation:
-    """The judgement of a candidate so far."""
-
-    state: Settled
-    ratio: float | None = None
-    """Over 1 is worse."""
-    low: float | None = None
-    """With `high` the ratio's 95% interval; None for fewer than two pairs or nights."""
-    high: float | None = None
-    blocks: int = 0
-    """Pairs behind it; for a candidate that waits, nights since the change."""
-    more_blocks: int = 0
-    """Pairs (or nights) to add before the next look; 0 where it is settled or is given up."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -329,14 +319,16 @@ def confirm_by_waiting(
     since = metric.of_nights(values[first_bad_night_index:])
     since = since[~np.isnan(since)]
     more = int(len(since) < MOST_NIGHTS)
-    if nights_in(before) < 2 or len(since) < 2:
-        return Confirmation(state="undecided", blocks=len(since), more_blocks=more)
-    return judge_nights(before, since, metric.min_effect).one(len(since), more)
+    judged = Confirmation(state="undecided", blocks=len(since), more_blocks=more)
+    if nights_in(before) < 2 or not len(since):
+        return judged
+    found = judge_nights(before, since, metric.min_effect)
+    return found.one(len(since), more) if len(since) > 1 or found.is_confirmed else judged
 
 
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = WAITING_Z) -> Judged:
-    """Logarithms of the nights before a change and since, two or more each, along the last axis; of those
-    before NaN counts for none.
+    """Logarithms of the nights before a change and since, along the last axis; of those before, two or more,
+    NaN counts for none. A single night since is confirmed only if it is overwhelming.
 
     Against zero, not against the least effect: at 2% noise from night to night a step of 5% would
     else take a month. But the middle night since has to show as much as the least effect.
@@ -380,11 +372,11 @@ def smallest_step(
     return max(float(np.expm1(WAITING_Z * se)), metric.min_effect)
 
 
-def confirm_words(fresh: Sequence[str], before: str) -> Confirmation:
-    """Judge the words of fresh trials by the one that was usual: most of them have to differ."""
+def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False) -> Confirmation:
+    """Judge the words of fresh trials by the one that was usual: most of them have to differ, or any if `is_strict`."""
     different = len(fresh) - Counter(fresh)[before]
     state: Settled = "undecided" if different or not fresh else "refuted"
-    if 2 * different > len(fresh):
+    if different > (0 if is_strict else len(fresh) / 2):
         state = "confirmed"
     return Confirmation(state=state, blocks=len(fresh))
 

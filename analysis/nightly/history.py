@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 from typing import Any, TypeAlias
 
@@ -101,6 +101,15 @@ class History:
         if old is None or new is None or old == new:
             return ()
         return (Change(part=WORKLOAD, before=old, now=new),)
+
+    def renewed(self, key: SeriesKey) -> int | None:
+        """Index of the last comparable night with other software than the one before, or other code of the user's."""
+        here = self.comparable(key.env_hash)
+        recorded = (self.workloads.get((each.sweep_id, key.env_hash, key.cell_id)) for each in here)
+        codes: Iterable[str | None] = accumulate(recorded, lambda old, new: new or old)
+        states = [*zip((each.softwares[key.env_hash] for each in here), codes, strict=True)]
+        changed = (at for at in range(len(states) - 1, 0, -1) if states[at] != states[at - 1])
+        return next(changed, None)
 
     def moved(self, series: Series, at: int) -> tuple[Change, ...]:
         """What changed between the comparable night `at` and the one before. Its machine is compared with that of the

@@ -130,7 +130,7 @@ def remembered(
         acceptance = holding.get(one.key.series_id)
         return acceptance is None or one.since > acceptance.told_on
 
-    findings = [*before.findings, *before.members]
+    findings = [each for each in (*before.findings, *before.members) if not each.is_news]
     spans = [
         replace(span, until=max(others)) if span.until is None and span.since in others else span
         for span in before.left_out

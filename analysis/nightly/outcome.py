@@ -57,10 +57,14 @@ class Finding:
     wall_ratio_high: float | None = None
     message: str | None = None
     """Of a failure: what a trial that failed said."""
+    kernels: Change | None = None
+    """The kernels before and since, where these changed with it."""
+    is_news: bool = False
+    """Kernels or bits that came with new software: told on its first night, and no alert."""
 
     @property
     def is_alert(self) -> bool:
-        return self.state == "confirmed" and self.direction != "better"
+        return self.state == "confirmed" and self.direction != "better" and not self.is_news
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,22 +116,22 @@ class NightOutcome:
     suite: str
     started_at: datetime
     ended_at: datetime
-    planned_trials: int
-    recorded_trials: int
+    planned_trials: int = 0
+    recorded_trials: int = 0
     state: NightState
     reasons: tuple[str, ...]
     """Why the state is `could_not_tell` or `learning`, a line each, with what to do; else empty."""
-    nights: int
+    nights: int = 0
     """Comparable nights before this one."""
-    fine_series: int
+    fine_series: int = 0
     """As they were, and a change of just the least effect would have shown."""
-    insufficient_series: int
+    insufficient_series: int = 0
     """Series with too few nights yet."""
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...] = ()
     """The night's findings, alerts first."""
-    changes: tuple[Change, ...]
+    changes: tuple[Change, ...] = ()
     """What changed in software and hardware since the night before."""
-    new_baseline: str | None
+    new_baseline: str | None = None
     """Why the nights before do not count, where they do not."""
     versions: tuple[Version, ...] = ()
     """Each change of software since the baseline, oldest first: histories are marked with them."""

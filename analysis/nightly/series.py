@@ -1,4 +1,6 @@
-"""What a night is compared by: metrics, each with the least change that counts, and series, with a value a night."""
+"""What a night is compared by: metrics, each with the least change that counts, and series, with a value a night; and
+the judgements of one.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +19,8 @@ from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
 Places: TypeAlias = NDArray[np.int64]
+State: TypeAlias = Literal["fine", "worse", "better", "different", "insufficient_data"]
+Settled: TypeAlias = Literal["confirmed", "refuted", "undecided"]
 
 LARGEST = 1e100  # stands for infinity and for NaN: an error of NaN is no small one
 ID_CHARACTERS = 12
@@ -63,6 +67,12 @@ class Category:
     """One night is enough; else two of the last three."""
     is_drawn: bool = False
     """Chance has a part in it: where new words keep coming, one more is no news."""
+    is_strict: bool = False
+    """A change only if every night before had the good word; then one trial that differs confirms it."""
+    is_news: bool = False
+    """With new software one night is enough for another word, which is told once and is no alert."""
+    only_as_news: bool = False
+    """With unchanged software it does not matter."""
 
 
 STEADY_WALL = Amount(
@@ -95,7 +105,15 @@ ERROR = Amount(
     min_effect=0.5,  # less is another order of summation; another precision is tenfold and more
     least=1e-8,
 )
-ENGINE = Category(name="engine", meaning="kernels or engine chosen", is_drawn=True)
+ENGINE = Category(name="engine", meaning="kernels or engine chosen", is_drawn=True, is_news=True)
+BITS = replace(ENGINE, name="bits", meaning="bits of a step", only_as_news=True)
+REPEATS = Category(
+    name="repeats",
+    meaning="whether bits repeat",
+    good="repeat",
+    at_once=True,
+    is_strict=True,
+)
 SIGN = Category(name="sign", meaning="whether the setting helps or hurts", no_answer="inconclusive")
 FAILURE = Category(name="failure", meaning="outcome of the trials", good="ok", at_once=True)
 MISSING = Category(name="missing", meaning="whether it was measured", good="present", at_once=True)
@@ -103,7 +121,7 @@ MISSING = Category(name="missing", meaning="whether it was measured", good="pres
 Metric: TypeAlias = Amount | Category
 AMOUNTS = (STEADY_WALL, STEADY_DEVICE, COLD_EMPTY, COLD_WARM, PEAK_MEMORY, ERROR)
 METRIC_OF: dict[str, Metric] = {
-    metric.name: metric for metric in (*AMOUNTS, ENGINE, SIGN, FAILURE, MISSING)
+    metric.name: metric for metric in (*AMOUNTS, ENGINE, BITS, REPEATS, SIGN, FAILURE, MISSING)
 }
 """By name. A night's JSON may have names of other versions, and SHARED."""
 
@@ -128,10 +146,9 @@ class SeriesKey:
         parts = (self.metric, self.env_hash, self.cell_id, self.settings)
         return sha256("\n".join(parts).encode()).hexdigest()[:ID_CHARACTERS]
 
-    @property
-    def of_wall(self) -> "SeriesKey":
-        """The series of wall time of the same cell and config."""
-        return replace(self, metric=STEADY_WALL.name)
+    def of(self, metric: Metric) -> "SeriesKey":
+        """The series of another metric of the same cell and config."""
+        return replace(self, metric=metric.name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -184,6 +201,45 @@ class Series:
     def place_of(self, first: date) -> int | None:
         """Index of its first night from this date on."""
         return next((at for at, point in enumerate(self.points) if point.date >= first), None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Screening:
+    """What one series shows; amounts in the metric's unit, None where there is no night for them."""
+
+    state: State
+    nights: int
+    """Nights compared with; where data are insufficient, nights that there are."""
+    before: float | str | None = None
+    """Median of the nights compared with, or their most frequent word."""
+    now: float | str | None = None
+    """Tonight's word, or the median since the first bad (or better) night; of the last three where fine."""
+    ratio: float | None = None
+    """now / before."""
+    first_bad_night_index: int | None = None
+    """Into the values: where the nights beyond the line, or of unusual words, begin; None where fine."""
+    is_mended: bool = False
+    """The last FINE_NIGHTS are not beyond the line of what is worse, or have usual words."""
+    could_show: bool = True
+    """Another word would be news: not so where new words keep coming."""
+    is_news: bool = False
+    """Another word of a metric that is news with new software, on the first night of one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Confirmation:
+    """The judgement of a candidate so far."""
+
+    state: Settled
+    ratio: float | None = None
+    """Over 1 is worse."""
+    low: float | None = None
+    """With `high` the ratio's 95% interval; None for fewer than two pairs or nights."""
+    high: float | None = None
+    blocks: int = 0
+    """Pairs behind it; for a candidate that waits, nights since the change."""
+    more_blocks: int = 0
+    """Pairs (or nights) to add before the next look; 0 where it is settled or is given up."""
 
 
 def typical(numbers: Sequence[float | None]) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 from cudnn_sweep.analysis.nightly.candidates import Candidate, Remeasured, Screened, screen_all
 from cudnn_sweep.analysis.nightly.detect import (
     FEWEST_NIGHTS,
-    Confirmation,
+    RECENT,
     confirm_by_waiting,
     confirm_words,
 )
@@ -16,12 +16,17 @@ from cudnn_sweep.analysis.nightly.history import MACHINE, PHYSICAL, SOFTWARE, WO
 from cudnn_sweep.analysis.nightly.memory import FindingState, Memory, settled
 from cudnn_sweep.analysis.nightly.outcome import Cause, Finding, NightOutcome, NightState
 from cudnn_sweep.analysis.nightly.series import (
+    BITS,
+    ENGINE,
     FAILURE,
     METRIC_OF,
+    REPEATS,
+    SIGN,
     STEADY_DEVICE,
     STEADY_WALL,
     Amount,
     Change,
+    Confirmation,
     Series,
     SeriesKey,
     typical,
@@ -30,6 +35,7 @@ from cudnn_sweep.analysis.nightly.shared import share
 
 JUDGED_SHARE = 0.9  # of the series: with fewer a night without alerts is no good news
 ENOUGH_NIGHTS = 3  # that show a word, where no fresh trial does
+RARE = (SIGN.name, BITS.name, REPEATS.name)  # of which a night may tell nothing
 LAUNCH_BOUND = 1.1  # wall time over device time, as in records
 NO_WALL: dict[str, Any] = dict.fromkeys(("wall_ratio", "wall_ratio_low", "wall_ratio_high"))
 
@@ -83,7 +89,7 @@ def compare_night(
 
 
 def _reasons(history: History, screened: Screened) -> tuple[str, ...]:
-    series = [one for one in screened.series if one.key.metric != "sign"]
+    series = [one for one in screened.series if one.key.metric not in RARE]
     if sum(one.is_judged for one in series) >= JUDGED_SHARE * len(series):
         return ()
     nights, tonight = len(history.comparable(history.longest)), history.tonight
@@ -123,11 +129,42 @@ def settle_all(
         if each.is_new and each.key not in fresh
     ]
     changed = {each.key for each in findings if each is not None and each.state == "confirmed"}
+    return _with_kernels(
+        [
+            replace(each, **NO_WALL) if each.key.of(STEADY_WALL) in changed else each
+            for each in findings
+            if each is not None
+        ],
+        {one.key: one for one in screened.series if one.could_show},
+    )
+
+
+def _with_kernels(findings: Sequence[Finding], series: Mapping[SeriesKey, Series]) -> list[Finding]:
+    """Each with the kernels that changed with it. News of kernels stands alone where it is beside no other finding,
+    and news of bits where the kernels are as they were.
+    """
+    findings = [replace(each, kernels=_kernels(each, series)) for each in findings]
+    beside = {each.key.of(ENGINE) for each in findings if each.kernels is not None}
+    chosen = beside | {each.key for each in findings if each.key.metric == ENGINE.name}
+    told = {ENGINE.name: beside, BITS.name: chosen}
     return [
-        replace(each, **NO_WALL) if each.key.of_wall in changed else each
+        each
         for each in findings
-        if each is not None
+        if not each.is_news or each.key.of(ENGINE) not in told[each.key.metric]
     ]
+
+
+def _kernels(finding: Finding, series: Mapping[SeriesKey, Series]) -> Change | None:
+    """Those of the night since when it shows, where the nights shortly before had others."""
+    chosen = series.get(finding.key.of(ENGINE))
+    at = chosen.place_of(finding.since) if chosen is not None else None
+    if chosen is None or at is None or finding.state != "confirmed":
+        return None
+    before = [word for word in chosen.words[:at] if word is not None][-RECENT:]
+    now = next((word for word in chosen.words[at:] if word is not None), None)
+    if finding.key.metric in (ENGINE.name, BITS.name) or not before or now in (None, *before):
+        return None
+    return Change(part="kernels", before=before[-1], now=str(now))
 
 
 def settle(
@@ -135,6 +172,8 @@ def settle(
 ) -> Finding | None:
     """The finding of a candidate by now; None where it is neither so nor waits any more."""
     earlier = candidate.earlier
+    if candidate.is_news:
+        return _finding(candidate, Confirmation(state="confirmed"), None, history, command)
     if fresh is not None and fresh.confirmation.state == "confirmed":
         return _finding(candidate, fresh.confirmation, fresh, history, command)
     judged = _by_waiting(candidate, history.is_pinned)
@@ -199,6 +238,7 @@ def _finding(
         moved=moved,
         command=command,
         message=history.failures.get(candidate.key.cell_id) if is_failure else None,
+        is_news=candidate.is_news,
     )
 
 
@@ -252,7 +292,7 @@ def _walls(
     is_of_pairs: bool = False,
 ) -> dict[str, Any]:
     """For a device time: the ratio of wall times from the same pairs or nights, where the loop waits for the CPU."""
-    device, key = candidate.series, candidate.key.of_wall
+    device, key = candidate.series, candidate.key.of(STEADY_WALL)
     wall = next((one for one in history.series if one.key == key), None)
     if device.key.metric != STEADY_DEVICE.name or wall is None or judged.ratio is None:
         return {}

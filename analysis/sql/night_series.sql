@@ -12,7 +12,8 @@
 -- night: sweep_id of the night
 -- metric: what it is; times are in ms, memory in bytes, the error is a share
 -- value: median over the processes; null where the metric is no number
--- word: of engine the most common kernels of a step, of failure how trials ended; else null
+-- word: of engine the most common kernels of a step, of bits their hash, of repeats whether bits
+--   repeat, in three processes or more, of failure how trials ended; else null
 -- processes: processes behind it
 -- gpu_uuid: of the GPU that most of them ran on; host and cpu_model likewise
 -- workload_hash: of the user's source files that most of them ran; null where bundled
@@ -34,6 +35,11 @@ with grouped as (
         median_of(peak_memory) as peak_memory,
         median_of(error) as error, -- noqa: RF04
         most_common(engine) as engine,
+        if(bool_and(repeats = 'repeat'), most_common(bits), null) as bits,
+        coalesce(
+            most_common(if(repeats = 'repeat' or is_fresh, null, repeats)),
+            if(count(repeats) >= 3, most_common(if(is_fresh, null, repeats)), null)
+        ) as repeats,
         coalesce(
             most_common(if(failure = 'ok' or is_fresh, null, failure)),
             most_common(if(is_fresh, null, failure))
@@ -45,7 +51,8 @@ with grouped as (
 
 by_metric as (
     unpivot grouped
-    on steady_wall, steady_device, cold_empty, cold_warm, peak_memory, error, engine, failure
+    on steady_wall, steady_device, cold_empty, cold_warm, peak_memory, error, engine, failure,
+    bits, repeats
     into name metric value found
 )
 

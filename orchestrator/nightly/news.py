@@ -22,8 +22,13 @@ from urllib3.util import parse_url
 
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.as_json import to_json
-from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, headline, one_by_one
-from cudnn_sweep.analysis.nightly.reports.sections import details, sections
+from cudnn_sweep.analysis.nightly.reports.sections import (
+    OneChange,
+    details,
+    headline,
+    one_by_one,
+    sections,
+)
 from cudnn_sweep.analysis.nightly.reports.words import (
     Group,
     finding_texts,
@@ -36,6 +41,7 @@ from cudnn_sweep.orchestrator.showing.say import say
 
 STYLES: dict[Group | None, str] = {
     "alert": "bold red",
+    "changed": "cyan",
     "waiting": "yellow",
     "better": "green",
     "refuted": "dim",
@@ -244,11 +250,12 @@ def show(
     results: str | None = None,
 ) -> None:
     """`results` are those that the command line named."""
+    found, answer = sections(outcome, results=results), headline(outcome)
     if form == "json":
         print(to_json(outcome), end="")
         return
-    say(console, headline(outcome), STATE_STYLES[outcome.state])
-    for section in sections(outcome, results=results):
+    say(console, answer, STATE_STYLES[outcome.state])
+    for section in found:
         say(console, f"\n{section.title}", STYLES.get(section.group, "bold"))
         changes = [[each.told, *details(each)] for each in section.changes]
         for lines in (*([each] for each in section.reasons), *changes):

@@ -10,22 +10,12 @@ from typing import TypeAlias
 from rich.console import Console
 
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.nightly.candidates import (
-    Candidate,
-    Remeasured,
-    screen_all,
-)
-from cudnn_sweep.analysis.nightly.history import (
-    History,
-    read_history,
-)
+from cudnn_sweep.analysis.nightly.candidates import Candidate, Remeasured, screen_all
+from cudnn_sweep.analysis.nightly.history import History, read_history
 from cudnn_sweep.analysis.nightly.memory import remembered
 from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.report import write_reports
-from cudnn_sweep.analysis.nightly.series import (
-    Series,
-    SeriesKey,
-)
+from cudnn_sweep.analysis.nightly.series import Series, SeriesKey
 from cudnn_sweep.analysis.nightly.settle import compare_night
 from cudnn_sweep.analysis.storing.progress import sweep_states
 from cudnn_sweep.cluster.errors import ClusterError
@@ -79,8 +69,9 @@ def _night(night: NightRequest, environment: Mapping[str, str], console: Console
         warn(console, f"warning: nobody will be told: {night.webhook}")
     for fault in night.diary().unreadable(night.name):
         warn(console, f"warning: the night goes on without a file: {fault}")
-    if night.place is None:
-        outcome, series = _compared_by_a_job(night, began, console)
+    cluster, can_start = night.destination, night.fault is None and night.options.measure
+    if night.place is None and can_start and isinstance(cluster, Cluster):
+        outcome, series = _compared_by_a_job(night, cluster, began, console)
     else:
         outcome, series = measured_and_compared(night, began, console)
     night.diary().write(outcome)
@@ -92,15 +83,16 @@ def _night(night: NightRequest, environment: Mapping[str, str], console: Console
 
 
 def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> None:
-    """Post alerts that were not sent yet. What could not be delivered is news again the next night. Comparing an
+    """Post alerts and news that were not sent yet. What could not be delivered is news again the next night. Comparing an
     old night again sends nothing.
     """
     diary = night.diary()
     if not diary.is_last(night.name):
         return
     sent = diary.sent_alerts()
-    fresh = [alert for alert in outcome.alerts if as_sent_alert(alert) not in sent]
-    current = [as_sent_alert(alert) for alert in outcome.alerts]
+    to_tell = [each for each in outcome.findings if each.is_alert or each.is_news]
+    fresh = [each for each in to_tell if as_sent_alert(each) not in sent]
+    current = [as_sent_alert(each) for each in to_tell]
     is_measured = bool(outcome.recorded_trials)  # else alerts that were sent may last
     kept = [each for each in sent if each in current or not is_measured]
     before, measured = diary.before(night.name, measured=False), diary.before(night.name)
@@ -111,10 +103,11 @@ def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> N
         or outcome.skipped.keys() - (measured.skipped if measured else {})
     )
     if is_news and night.webhook is not None:
+        where = _where(night)
         try:
             if isinstance(night.webhook, SpecError):
                 raise night.webhook
-            tell(night.webhook, news_of(outcome, fresh, _where(night)))
+            tell(night.webhook, news_of(outcome, fresh, where))
         except (SpecError, WebhookError) as error:
             warn(console, f"warning: no notification was sent: {error}")
             fresh = []
@@ -140,11 +133,10 @@ def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool
     return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
 
 
-def _compared_by_a_job(night: NightRequest, began: datetime, console: Console) -> Compared:
+def _compared_by_a_job(
+    night: NightRequest, cluster: Cluster, began: datetime, console: Console
+) -> Compared:
     """By one on the cluster that measures, compares and confirms."""
-    cluster = night.destination
-    if night.fault is not None or not night.options.measure or not isinstance(cluster, Cluster):
-        return measured_and_compared(night, began, console)
     diary = night.diary()
     since = diary.baseline() or night.name.date - COMPARED_WITH
     job = NightJob(
@@ -189,7 +181,8 @@ def _measure_sweep(
 
 def _is_measured(night: NightRequest) -> bool:
     """All of it, so that it is only compared again."""
-    states = sweep_states(night.store().stored_trials(night.name.sweep_id).values())
+    stored = night.store().stored_trials(night.name.sweep_id)
+    states = sweep_states(stored.values())
     return any(
         state.finished and not any(split.waits for split in state.blocks.split) for state in states
     )
@@ -213,32 +206,31 @@ def compare(
     night: NightRequest, began: datetime, console: Console, skipped: dict[str, str]
 ) -> Compared:
     """`skipped`: models that were not measured tonight, and why: none of them is missing."""
-    diary = night.diary()
-    first = diary.baseline()
+    blank, diary = not_measured(night, began, ())[0], night.diary()
+    first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
     if first is not None and night.name.date < first:
         reason = f"{night.name.date} is before {first}, the pinned night: --unpin, or --pin an earlier one"
-        return not_measured(night, began, (reason,))
+        return replace(blank, reasons=(reason,)), ()
     history = _read(night, first, skipped)
     if history is None:
-        return not_measured(night, began, ("no trial was recorded tonight",))
-    memory = remembered(diary.before(night.name), diary.accepted(), history)
+        return replace(blank, reasons=("no trial was recorded tonight",)), ()
+    memory = remembered(before, accepted, history)
 
     def measure(candidates: Sequence[Candidate]) -> tuple[dict[SeriesKey, Remeasured], History]:
         fresh = measure_again(night, candidates, console)
         return fresh, _read(night, first, skipped) or history
 
-    blank = replace(not_measured(night, began, ())[0], skipped=skipped)
-    return compare_night(blank, history, memory, measure, night.again)
+    return compare_night(replace(blank, skipped=skipped), history, memory, measure, night.again)
 
 
 def series_of(night: NightRequest, skipped: dict[str, str]) -> Sequence[Series]:
     """The night's series, where it was compared elsewhere."""
     diary = night.diary()
-    history = _read(night, diary.baseline(), skipped)
+    first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
+    history = _read(night, first, skipped)
     if history is None:
         return ()
-    memory = remembered(diary.before(night.name), diary.accepted(), history)
-    return screen_all(history, memory).series
+    return screen_all(history, remembered(before, accepted, history)).series
 
 
 def _read(night: NightRequest, first: date | None, skipped: dict[str, str]) -> History | None:
@@ -258,16 +250,8 @@ def not_measured(night: NightRequest, began: datetime, reasons: Sequence[str]) -
         suite=night.request.suite_name,
         started_at=began,
         ended_at=datetime.now(UTC),
-        planned_trials=0,
-        recorded_trials=0,
         state="could_not_tell",
         reasons=tuple(reasons),
-        nights=0,
-        fine_series=0,
-        insufficient_series=0,
-        findings=(),
-        changes=(),
-        new_baseline=None,
         host=night.host,
     )
     return outcome, ()

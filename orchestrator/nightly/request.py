@@ -18,25 +18,10 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.asking.settings import config_name
-from cudnn_sweep.analysis.nightly.candidates import (
-    Candidate,
-    FreshTrials,
-    Remeasured,
-    read_fresh,
-)
+from cudnn_sweep.analysis.nightly.candidates import Candidate, FreshTrials, Remeasured, read_fresh
 from cudnn_sweep.analysis.nightly.detect import LOOKS
-from cudnn_sweep.analysis.nightly.history import (
-    SOFTWARE_AND_COMMIT,
-    differences,
-)
-from cudnn_sweep.analysis.nightly.series import (
-    COLD_EMPTY,
-    ENGINE,
-    ERROR,
-    MISSING,
-    SIGN,
-    SeriesKey,
-)
+from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT, differences
+from cudnn_sweep.analysis.nightly.series import COLD_EMPTY, ENGINE, ERROR, MISSING, SIGN, SeriesKey
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.errors import ClusterError
@@ -192,15 +177,14 @@ def measure_again(
     None of an amount where there is no last good software: its trials join the night's value. Where
     nothing is to be measured: by trials that an earlier start of this night measured.
     """
-    place = night.place
-    if not night.options.measure or place is None:
-        fresh = _fresh_trials(night)
-        return fresh.judge_all(candidates, fresh.differences(), is_cut=True)
-    try:
-        return _measure(night, place, candidates, console)
-    except (OrchestratorError, ClusterError) as error:
-        warn(console, f"warning: nothing could be measured again: {error}")
-        return {}
+    if night.options.measure and night.place is not None:
+        try:
+            return _measure(night, night.place, candidates, console)
+        except (OrchestratorError, ClusterError) as error:
+            warn(console, f"warning: nothing could be measured again: {error}")
+            return {}
+    fresh = _fresh_trials(night)
+    return fresh.judge_all(candidates, fresh.differences(), is_cut=True)
 
 
 def _measure(

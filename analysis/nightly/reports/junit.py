@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
-from cudnn_sweep.analysis.nightly.reports.grouped import headline
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
+from cudnn_sweep.analysis.nightly.reports.sections import headline
 from cudnn_sweep.analysis.nightly.reports.words import (
     BLUNT,
     FindingText,

@@ -7,9 +7,8 @@ import re
 from collections.abc import Sequence
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
-from cudnn_sweep.analysis.nightly.reports.grouped import headline
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
-from cudnn_sweep.analysis.nightly.reports.sections import Code, Section, details, sections
+from cudnn_sweep.analysis.nightly.reports.sections import Code, Section, details, headline, sections
 from cudnn_sweep.analysis.nightly.series import Series
 
 

@@ -10,9 +10,16 @@ from math import isfinite
 from statistics import median
 
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
-from cudnn_sweep.analysis.nightly.reports.grouped import OneChange, by_size, headline
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
-from cudnn_sweep.analysis.nightly.reports.sections import Code, Section, details, sections
+from cudnn_sweep.analysis.nightly.reports.sections import (
+    Code,
+    OneChange,
+    Section,
+    by_size,
+    details,
+    headline,
+    sections,
+)
 from cudnn_sweep.analysis.nightly.reports.words import (
     BLUNT,
     Group,
@@ -33,6 +40,7 @@ KEY = (
 )
 ROLES: dict[Group | None, str] = {
     "alert": "hurts",
+    "changed": "no-effect",
     "waiting": "inconclusive",
     "better": "equivalent",
     "refuted": "no-effect",

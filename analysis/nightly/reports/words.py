@@ -8,6 +8,8 @@ from typing import Literal, TypeAlias
 
 from cudnn_sweep.analysis.nightly.outcome import Finding, Machine, NightOutcome, NightState
 from cudnn_sweep.analysis.nightly.series import (
+    BITS,
+    ENGINE,
     METRIC_OF,
     SIGN,
     Amount,
@@ -28,11 +30,13 @@ from cudnn_sweep.analysis.words import (
     percent,
     ratio,
     size,
+    some,
 )
 
-Group: TypeAlias = Literal["alert", "waiting", "better", "refuted"]
+Group: TypeAlias = Literal["alert", "changed", "waiting", "better", "refuted"]
 TITLES: dict[Group, str] = {
     "alert": "Alerts",
+    "changed": "Changed with the software",
     "waiting": "What waits for further nights",
     "better": "Better than before",
     "refuted": "Refuted when measured again",
@@ -41,6 +45,7 @@ BLUNT = "too noisy to see the least effect"
 WHY: dict[NightState, str] = {"could_not_tell": "Could not tell", "learning": "Still learning"}
 """What the reasons of a night are reasons for."""
 MOST_CHARACTERS = 200  # of a failure's message
+MOST_KERNELS = 3  # of either side
 AS_USUAL = 0.02  # of a calibration: less comes and goes with the night
 
 
@@ -62,6 +67,8 @@ class FindingText:
     def group(self) -> Group:
         if self.finding.is_alert:
             return "alert"
+        if self.finding.is_news:
+            return "changed"
         return "better" if self.finding.state == "confirmed" else self.finding.state
 
     @property
@@ -79,7 +86,11 @@ class FindingText:
     @property
     def levels(self) -> str:
         """The values before and now, in the metric's unit; empty for one that stands for many."""
+        if self.key.metric == BITS.name:
+            return "other than before"
         values = (self.finding.before, self.finding.now)
+        if self.key.metric == ENGINE.name:
+            return _rechosen(*map(str, values))
         both = [one_line(amount(each, unit(self.key))) for each in values]
         return "" if self.is_of_many else " → ".join(both)
 
@@ -111,6 +122,12 @@ class FindingText:
         return one_line(self.finding.command)
 
     @property
+    def kernels(self) -> str:
+        """The kernels that changed with it; else empty."""
+        change = self.finding.kernels
+        return _rechosen(change.before, change.now) if change is not None else ""
+
+    @property
     def look(self) -> str:
         """Of a failure: the command that shows all of the night's; else empty."""
         is_failure = self.finding.message is not None
@@ -120,6 +137,7 @@ class FindingText:
     def line(self) -> str:
         """All of it but the commands."""
         said = [f"{meaning(self.key)}: {self.size}", self.basis, cause(self.finding)]
+        said += [f"kernels {self.kernels}"] if self.kernels else []
         return f"{self.series}: {'; '.join(said)}; series {self.key.series_id}"
 
 
@@ -260,6 +278,16 @@ def _of_many(finding: Finding) -> str:
     return f"{told}, typically by {percent(abs((finding.ratio or 1.0) - 1))}"
 
 
+def _rechosen(before: str, now: str) -> str:
+    """Only the kernels that differ: the same ones may have changed in many cells."""
+    old, new = before.split(", "), now.split(", ")
+    gone, come = set(old) - set(new), set(new) - set(old)
+    if not gone | come:
+        return "the same in another order"
+    sides = ([each for each in old if each in gone], [each for each in new if each in come])
+    return one_line(" → ".join(some(side, MOST_KERNELS) or "none" for side in sides))
+
+
 def beside_wall(device: str, wall: str) -> str:
     return f"GPU work {device}; the loop waits for the CPU: wall {wall}"
 
@@ -282,6 +310,8 @@ def _confirmation(finding: Finding) -> str:
     if finding.state == "waiting":
         after = f"undecided after {by}" if finding.blocks else "not confirmed yet"
         return f"{after}, waits for further nights"
+    if finding.is_news:
+        return "told once, no alert"
     return f"{finding.state} by {by if finding.blocks else 'the nights since'}"
 
 

@@ -110,6 +110,8 @@ class FakeEffect(_Strict):
     memory: PositiveFloat = 1.0
     error: PositiveFloat = 1.0
     engine: str | None = None
+    repeats: bool = True
+    """Whether a second run gives the same bits."""
     status: Literal["error", "out_of_memory", "crash", "timeout"] | None = None
     lost: bool = False
     """The trial takes its worker along: no record comes."""
@@ -220,16 +222,24 @@ class FakeTrial:
                 kernels=[launch],
                 kernels_hash=content_hash(kernel),
             ),
-            computed=Computed(relative_l2_error=3e-4 * self._of_effects("error")),
+            computed=self._computed(kernel),
             telemetry=GpuTelemetry(
                 telemetry="fake", warnings=[each.warning for each in self.effects if each.warning]
             ),
         )
         return Reply(measured=measured)
 
+    def _computed(self, kernel: str) -> Computed:
+        error, repeats = self._of_effects("error"), all(each.repeats for each in self.effects)
+        of_process = None if repeats else (self.sweep_id, self.trial.trial_id)
+        return Computed(
+            fingerprint=content_hash((self.trial.cell.cell_id, kernel, error, of_process)),
+            bitwise_repeatable=repeats,
+            relative_l2_error=3e-4 * error,
+        )
+
     def _of_effects(self, factor: str) -> float:
-        found: float = math.prod(getattr(each, factor) for each in self.effects)
-        return found
+        return float(math.prod(getattr(each, factor) for each in self.effects))
 
     def _usual_ms(self) -> float:
         cell, config = self.trial.cell.cell_id, self.trial.config

@@ -123,6 +123,7 @@ def test_a_step_is_not_refuted_because_its_nights_count_little() -> None:
 def test_words_are_confirmed_where_most_fresh_ones_differ() -> None:
     assert confirm_words(["b", "b", "a"], "a").state == "confirmed"
     assert confirm_words(["a", "a", "b"], "a").state == "undecided"
+    assert confirm_words(["a", "a", "b"], "a", is_strict=True).state == "confirmed"
     assert confirm_words(["a", "a", "a"], "a").state == "refuted"
     assert confirm_words([], "a").state == "undecided"
 

@@ -13,11 +13,13 @@ from cudnn_sweep.analysis.nightly.detect import (
 )
 from cudnn_sweep.analysis.nightly.series import (
     AMOUNTS,
+    BITS,
     ENGINE,
     ERROR,
     FAILURE,
     MISSING,
     PEAK_MEMORY,
+    REPEATS,
     SIGN,
     STEADY_WALL,
     Amount,
@@ -135,6 +137,39 @@ def test_another_word_is_news_in_two_of_three_nights() -> None:
     assert screen_words([*usual, "b", "b", "a"], ENGINE).state == "fine"
     assert screen_words(usual[:5], ENGINE).state == "insufficient_data"
     assert screen_words([*usual, None], ENGINE).state == "insufficient_data"
+
+
+def test_other_kernels_or_bits_of_new_software_are_news_on_its_first_night_alone() -> None:
+    usual = ["a"] * 12
+    for metric in (ENGINE, BITS):
+        found = screen_words([*usual, "b"], metric, renewed=12)
+        assert (found.state, found.is_news, found.before, found.now) == (
+            "different",
+            True,
+            "a",
+            "b",
+        )
+        assert screen_words([*usual, "b", "b", "b"], metric, renewed=12).state == "fine"
+        assert screen_words([*usual, "b", "b"], metric, renewed=13).state == "fine", "as last night"
+        assert screen_words([*usual, "a"], metric, renewed=12).state == "fine"
+    assert screen_words([*usual, "b", "b"], BITS, renewed=4).state == "fine"
+
+
+def test_bits_that_stop_repeating_are_news_at_once_if_they_always_did() -> None:
+    usual = ["repeat"] * 6
+    found = screen_words([*usual, "differ within a process"], REPEATS)
+    assert (found.state, found.first_bad_night_index) == ("worse", 6)
+    assert screen_words([*usual[:5], "differ"], REPEATS).state == "insufficient_data"
+    never = screen_words([*usual, "differ", "repeat", "differ"], REPEATS)
+    assert (never.state, never.could_show) == ("fine", False)
+
+
+def test_one_night_of_new_software_is_enough_far_beyond_the_oddest_one() -> None:
+    for step, shown in ((1.1, "fine"), (1.8, "worse")):
+        assert screen([*NIGHTS, 2.0 * step], STEADY_WALL, is_new=True).state == shown
+        assert screen([*NIGHTS, 2.0 * step], STEADY_WALL).state == "fine"
+    assert confirm_by_waiting([*NIGHTS, 3.6], len(NIGHTS), STEADY_WALL).state == "confirmed"
+    assert confirm_by_waiting([*NIGHTS, 2.0], len(NIGHTS), STEADY_WALL).state == "undecided"
 
 
 def test_a_word_that_comes_and_goes_is_no_news() -> None:

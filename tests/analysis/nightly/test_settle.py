@@ -6,11 +6,11 @@ from datetime import date, timedelta
 import pytest
 
 from cudnn_sweep.analysis.nightly.candidates import FreshTrials, Remeasured, screen_all
-from cudnn_sweep.analysis.nightly.detect import Confirmation, confirm, confirm_by_waiting
+from cudnn_sweep.analysis.nightly.detect import confirm, confirm_by_waiting
 from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.memory import Memory
 from cudnn_sweep.analysis.nightly.outcome import Finding
-from cudnn_sweep.analysis.nightly.series import STEADY_DEVICE, STEADY_WALL, Change
+from cudnn_sweep.analysis.nightly.series import STEADY_DEVICE, STEADY_WALL, Change, Confirmation
 from cudnn_sweep.analysis.nightly.settle import settle, settle_all
 from tests.made_up_night import history_of, key_of
 
@@ -172,7 +172,7 @@ def settled(
 ) -> dict[str, Finding]:
     """By metric."""
     nights = history_of(DEVICE_KEY, device, FIRST)
-    other = history_of(DEVICE_KEY.of_wall, wall, FIRST)
+    other = history_of(DEVICE_KEY.of(STEADY_WALL), wall, FIRST)
     nights = replace(nights, series=nights.series + other.series)
     screened = screen_all(nights, Memory(findings=(earlier,) if earlier else ()))
     remeasured = {DEVICE_KEY: fresh} if fresh else {}

@@ -14,6 +14,9 @@ from cudnn_sweep.analysis.nightly.reports.as_json import from_json, to_json
 from cudnn_sweep.analysis.nightly.reports.junit import to_junit
 from cudnn_sweep.analysis.nightly.reports.openmetrics import to_openmetrics
 from cudnn_sweep.analysis.nightly.reports.report import NightReport, night_reports, write_reports
+from cudnn_sweep.analysis.nightly.reports.sections import one_by_one
+from cudnn_sweep.analysis.nightly.reports.words import finding_texts
+from cudnn_sweep.analysis.nightly.series import Change
 from tests.made_up_night import Night, nights_like_it
 
 SCHEMA = Path(__file__).parents[1] / "data" / "junit-10.xsd"
@@ -30,6 +33,20 @@ def test_what_is_no_night_is_refused() -> None:
             from_json(text)
     with pytest.raises(ReportError, match="of version 99: 3 is read here"):
         from_json('{"schema_version": 99, "findings": []}')
+
+
+def test_kernels_that_changed_are_told_once_for_all_their_cells(night: Night) -> None:
+    slower, *_ = night[0].findings
+    of_cells = [
+        replace(
+            slower,
+            key=replace(slower.key, cell=cell, cell_id=cell),
+            kernels=Change(part="kernels", before=f"{cell}, engine 5", now=f"{cell}, engine 0"),
+        )
+        for cell in ("one", "two")
+    ]
+    (change,) = one_by_one(finding_texts(replace(night[0], findings=tuple(of_cells))))
+    assert "kernels changed in 2 cells: engine 5 → engine 0" in change.details
 
 
 def test_junit_is_as_its_schema_asks() -> None:
