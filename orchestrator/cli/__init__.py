@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.advise import advise, freeze, try_
+from cudnn_sweep.orchestrator.cli.advise import advise, engines, freeze, try_
 from cudnn_sweep.orchestrator.cli.audit import SCRIPT_SETTINGS, audit
 from cudnn_sweep.orchestrator.cli.catalog import schema, suites, workloads
 from cudnn_sweep.orchestrator.cli.cluster import cluster, status
@@ -28,7 +28,7 @@ app = typer.Typer(
     cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=SETTINGS
 )
 PANELS: dict[str, list[Callable[..., None] | typer.Typer]] = {
-    "Measure": [advise, freeze, try_, gate, launch, status, trace, audit],
+    "Measure": [advise, freeze, engines, try_, gate, launch, status, trace, audit],
     "Read": [query, report, compare, repro, suites, workloads, schema],
     "Every night": [nightly, schedule],
     "Clusters": [cluster],
