@@ -16,7 +16,7 @@ from cudnn_sweep.orchestrator.cli.commands import SETTINGS, Command, spelled
 from cudnn_sweep.orchestrator.cli.compare import compare
 from cudnn_sweep.orchestrator.cli.doctor import doctor
 from cudnn_sweep.orchestrator.cli.failing import Commands
-from cudnn_sweep.orchestrator.cli.gate import gate
+from cudnn_sweep.orchestrator.cli.gate import bisect, gate
 from cudnn_sweep.orchestrator.cli.launch import launch
 from cudnn_sweep.orchestrator.cli.nightly import nightly, schedule
 from cudnn_sweep.orchestrator.cli.query import QUESTION_SETTINGS, query
@@ -28,7 +28,7 @@ app = typer.Typer(
     cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=SETTINGS
 )
 PANELS: dict[str, list[Callable[..., None] | typer.Typer]] = {
-    "Measure": [advise, freeze, engines, try_, gate, launch, status, trace, audit],
+    "Measure": [advise, freeze, engines, try_, gate, bisect, launch, status, trace, audit],
     "Read": [query, report, compare, repro, suites, workloads, schema],
     "Every night": [nightly, schedule],
     "Clusters": [cluster],

@@ -1,8 +1,8 @@
-"""`sweep gate`."""
+"""`sweep gate` and `sweep bisect`."""
 
 from cudnn_sweep.orchestrator.cli import failing
 from cudnn_sweep.orchestrator.cli.standing_by import UNFINISHED, stand_by
-from cudnn_sweep.orchestrator.launching.step_options import GateOptions
+from cudnn_sweep.orchestrator.launching.step_options import BisectOptions, GateOptions
 
 
 def gate(options: GateOptions) -> None:
@@ -17,6 +17,25 @@ def gate(options: GateOptions) -> None:
     """
     stand_by(lost=UNFINISHED)
     from cudnn_sweep.orchestrator.gating.gate import gate as measure_and_tell
+    from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+    from cudnn_sweep.orchestrator.showing.say import console_here
+
+    console = console_here(stderr=True)
+    failing.leave(measure_and_tell(options, console, ThisMachine(), console_here()))
+
+
+def bisect(options: BisectOptions) -> None:
+    """Find which of several environments made a step slower, such as one of four versions of torch.
+
+    Each of --pythons is an environment with cudnn-sweep. The newest and the oldest are compared in turns until that is
+    decided; where the newest is slower, so are those between, each time the middle one. The answer names the first
+    that is slower than the oldest, and what changed there. The same command resumes: pairs that are decided in the
+    results are not measured again.
+
+    Exit codes: 0 the newest is not slower; 1 one is named; 2 cannot tell yet, or a mistake in what was typed.
+    """
+    stand_by(lost=UNFINISHED)
+    from cudnn_sweep.orchestrator.gating.bisect import bisect as measure_and_tell
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.showing.say import console_here
 

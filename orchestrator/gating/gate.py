@@ -28,7 +28,7 @@ from cudnn_sweep.analysis.words import (
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gating.sides import Side, sides_of, uncommitted
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step, suite_of
-from cudnn_sweep.orchestrator.launching.step_options import GateOptions
+from cudnn_sweep.orchestrator.launching.step_options import GateOptions, TurnOptions
 from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.config import CudnnConfig
@@ -37,8 +37,14 @@ from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGp
 from cudnn_sweep.workloads.survey import Survey
 
 SUITE = "gate"
-AT_MOST = 20  # blocks
-STEADY_S = 1.0
+UNTIL = UntilDecided(until="decided", at_most=20)
+MEASURE = MeasureSpec(
+    reference_replicates=0,
+    logged_replicates=0,
+    calibrate=False,
+    steady_budget_s=1.0,
+    device_budget_s=0.3,
+)
 State = Literal["slower", "broken", "not slower", "faster", "cannot tell yet"]
 CODES: dict[State, int] = {
     "not slower": 0,
@@ -267,18 +273,14 @@ def _measured(options: GateOptions, base: Side, head: Side, console: Console, pl
 
 
 def _suite(options: GateOptions, base: Side, head: Side) -> SuiteSpec:
-    measure = MeasureSpec(
-        reference_replicates=0,
-        logged_replicates=0,
-        calibrate=False,
-        steady_budget_s=STEADY_S,
-        device_budget_s=0.3,
-    )
-    suite = suite_of(options, UntilDecided(until="decided", at_most=AT_MOST), measure)
+    return with_sides(options, suite_of(options, UNTIL, MEASURE), base, head)
+
+
+def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -> SuiteSpec:
+    """Both sides in each block, and base once more."""
     configs = [CudnnConfig(benchmark=options.benchmark, code=side.label) for side in (base, head)]
-    return suite.model_copy(
-        update={"configs": configs, "twin_every": 1, "without_gpu": WithoutGpu()}
-    )
+    changed = {"configs": configs, "replicates": UNTIL, "twin_every": 1}
+    return suite.model_copy(update={**changed, "without_gpu": WithoutGpu()})
 
 
 def _look(options: GateOptions, suite: SuiteSpec, sides: Sequence[Side], place: Place) -> Survey:
@@ -292,7 +294,7 @@ def _look(options: GateOptions, suite: SuiteSpec, sides: Sequence[Side], place: 
 
 
 def gate_of(
-    options: GateOptions, store: Store, sweep_id: str, base: str, head: str, gpu: str
+    options: TurnOptions, store: Store, sweep_id: str, base: str, head: str, gpu: str
 ) -> Gate:
     """What the store says of a gate's sweep."""
     sides = {"base": base, "head": head}

@@ -54,7 +54,8 @@ def _ran(
 
 def _rows(ran: Ran) -> list[dict[str, Any]]:
     with open_database(ran.store, ran.choice.sweep_id) as database:
-        return database.ask("bans").to_pylist()
+        rows: list[dict[str, Any]] = database.ask("bans").to_pylist()
+    return rows
 
 
 def test_each_engine_is_banned_once_and_what_fails_or_loses_most_comes_first() -> None:
