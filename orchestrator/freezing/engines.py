@@ -25,7 +25,7 @@ from cudnn_sweep.workloads.cells.errata import OPERATIONS, TAG, Rule
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import UntilDecided
 
-MEASURE = MeasureSpec(calibrate=False, steady_budget_s=1.0, device_budget_s=0.3)
+MEASURE = MeasureSpec(calibrate=False, steady_budget_s=0.5, device_budget_s=0.3)
 UNTIL = UntilDecided(until="decided", at_most=20)
 NAMED = 12  # bans
 
