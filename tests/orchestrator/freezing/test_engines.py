@@ -4,6 +4,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +21,13 @@ from cudnn_sweep.orchestrator.nightly.fake.machine import (
     FakeScript,
 )
 from cudnn_sweep.orchestrator.running.run_sweep import Planned, Ran
+from cudnn_sweep.workloads.cells.errata import Rule
+from cudnn_sweep.workloads.measuring.log_pass import read_engine_log
 from tests.orchestrator.freezing.fake_probe import FakeProbe
 
 pytestmark = pytest.mark.usefixtures("here")
 
+LOGS = Path(__file__).parents[2] / "workloads/data/cudnn_frontend_benchmark_"
 OPERATIONS = [{"ConvFwd_eng5_k2=1": 1.0}, {"ConvBwdData_eng67": 1.0}, {"ConvFwd_eng5_k2=3": 1.0}]
 EFFECTS = [
     FakeEffect(where={"errata": "convfwd:5"}, time=3.0, engine="fallback", error=2.0),
@@ -66,7 +70,7 @@ def test_each_engine_is_banned_once_and_what_fails_or_loses_most_comes_first() -
     assert (fails["ban"], fails["wall_verdict"]) == ("ConvBwdData:67", "fails")
     assert fails["message"] == "the script says so"
     assert (loses["ban"], loses["wall_verdict"]) == ("ConvFwd:5", "hurts")
-    assert loses["ratio_low"] < 3 < loses["ratio_high"]
+    assert loses["ratio_low"] < loses["ratio"] < loses["ratio_high"]
     assert loses["ratio"] == pytest.approx(3, rel=0.02)
     assert loses["banned_kernels"] == ["fallback"]
     assert loses["banned_l2_error"] == pytest.approx(2 * loses["usual_l2_error"])
@@ -97,3 +101,13 @@ def test_cells_without_a_convolution_in_cudnn_are_not_measured() -> None:
 def test_an_engine_is_banned_with_all_of_its_plans_and_other_operations_are_let_be() -> None:
     tags = ["ConvFwd_eng5_k2=1_k3=0", "ConvFwd_eng5", "ConvBwdFilter_eng0_k2=1", "Conv_eng3"]
     assert bans_of(tags) == ["ConvBwdFilter:0", "ConvFwd:5"]
+
+
+@pytest.mark.parametrize("benchmark", ["on", "off"])
+def test_the_bans_of_a_recorded_log_meet_all_that_it_took_and_no_other_operation(
+    benchmark: str,
+) -> None:
+    taken = [each.engine for each in read_engine_log(Path(f"{LOGS}{benchmark}.log").read_text())]
+    rules = [Rule.of(ban) for ban in bans_of(taken)]
+    assert all(any(rule.bans(engine, 91900) for rule in rules) for engine in taken)
+    assert {rule.operation for rule in rules} == {engine.partition("_")[0] for engine in taken}
