@@ -142,6 +142,7 @@ def test_what_cannot_be_bisected_is_named(changes: dict[str, Any], message: str)
         _bisect(machine, _looking(machine), **changes)
 
 
+@pytest.mark.measuring
 @pytest.mark.slow
 def test_real_environments_end_at_the_one_with_the_slow_package(here: Path) -> None:
     """Each has this one's packages, and a package of its own version."""
