@@ -257,12 +257,19 @@ def test_what_torch_reads_at_its_import_has_a_fork_server_of_its_own(
         return server
 
     monkeypatch.setattr("cudnn_sweep.orchestrator.slots.slot.ForkServer", start)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.slots.slot.OPENED_AT_ONCE", 1)  # it is one
     monkeypatch.setattr(server, "close", lambda: None)
     opened = slot.ForkedSlot.open(session, "0")
-    assert started == [{}, {name: "1"}]
-    (trial,) = (each for each in session.plan.trials if each.config == configs[1] and not each.twin)
-    (record,) = opened.measure([trial], lambda _: 1)
-    assert record.environment == configs[1].environment
+    read = {name: "1"}
+    assert sorted(started, key=len) == [{}, {}, read], "one for the baseline's twin, too"
+    of_block = [trial for trial in session.plan.trials if not trial.replicate and not trial.twin]
+    records = list(opened.measure(of_block, lambda _: 1))
+    assert [record.environment for record in records] == [
+        trial.config.environment for trial in of_block
+    ]
+    assert len(started) == 3, "they are new"
+    list(opened.measure(of_block, lambda _: 1))
+    assert sorted(started[3:], key=len) == [{}, read]
 
 
 def test_a_fork_server_has_the_variables_that_it_is_given() -> None:
