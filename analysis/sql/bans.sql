@@ -1,14 +1,13 @@
 -- What does the ban of an engine cost, and what takes its place?
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- $is_over BOOLEAN = true: no further block comes: a cell spends the rest of its sweep's error
 -- terminal: cell, ban, banned_ms, ratio[ratio_low ratio_high], wall_in_words, in_its_place,
 --     banned_l2_error, reproducibility
 -- none: no cell was measured with a ban and without: see `sweep engines`
 --
--- A row a cell and ban; those that fail come first, then those that lose most. Verdicts, ratios and their intervals are as `sweep query helps_or_hurts` has them, of
--- all bans of a sweep together. Engines are those that cuDNN's log shows of a process of each side,
--- at the first call of each operation.
+-- A row a cell and ban; those that fail come first, then those that lose most. Verdicts, ratios
+-- and their intervals are as `sweep query helps_or_hurts` has them, of all bans of a sweep. Engines
+-- are those that cuDNN's log shows of a process of each side, at the first call of each operation.
 --
 -- ban: the errata, OPERATION:ENGINE
 -- usual_ms: wall time per iteration without the ban, ms
@@ -19,15 +18,11 @@
 -- banned_kernels: with it alone
 -- usual_l2_error: relative L2 error against float64 without the ban; the largest
 -- banned_l2_error: with it
--- usual_repeats: without the ban a second run gave the same bits in every process
--- banned_repeats: with it
--- reproducibility: what the ban changes of it: already, gained, not gained or lost
+-- reproducibility: what the ban changes of it, as `sweep query helps_or_hurts` says
 -- message: why processes with the ban failed
 with found as (
     select *
-    from contrast_verdicts(
-        'ban', 'no', 'yes', $min_effect, 1000, 'warm', $sweep_id, 0, is_over := $is_over
-    )
+    from contrast_verdicts('ban', 'no', 'yes', $min_effect, 1000, 'warm', $sweep_id, 0)
 ),
 
 sides as (
@@ -41,8 +36,7 @@ sides as (
         list_sort(list_distinct(
             arg_min(convolution_kernels(kernels), started_at) filter (where kernels is not null)
         )) as kernels,
-        max(relative_l2_error) as l2_error,
-        bool_and(bitwise_repeatable) as repeats
+        max(relative_l2_error) as l2_error
     from configured('ban', $sweep_id)
     where twin = 0
     group by place, setting
@@ -55,8 +49,6 @@ compared as (
         banned.message,
         usual.l2_error as usual_l2_error,
         banned.l2_error as banned_l2_error,
-        usual.repeats as usual_repeats,
-        banned.repeats as banned_repeats,
         only_in(usual.kernels, banned.kernels) as usual_kernels,
         only_in(banned.kernels, usual.kernels) as banned_kernels,
         replaced(usual.taken, banned.taken) as swaps
@@ -78,8 +70,6 @@ select -- noqa: ST06
     found.wall_verdict,
     found.wall_in_words,
     found.device_ratio,
-    found.device_ratio_low,
-    found.device_ratio_high,
     found.device_verdict,
     len(compared.swaps) as operations,
     list_sort(list_distinct(compared.swaps)) as in_its_place,
@@ -87,8 +77,6 @@ select -- noqa: ST06
     compared.banned_kernels,
     compared.usual_l2_error,
     compared.banned_l2_error,
-    compared.usual_repeats,
-    compared.banned_repeats,
     found.reproducibility,
     compared.message,
     found.cell_id,

@@ -88,9 +88,13 @@ def try_(options: StepOptions, json: Annotated[bool, "Print the answer as JSON."
 
 
 def _run(measure: Callable[..., int], options: AdviseOptions) -> None:
-    """On this machine. Progress goes to standard error if the answer is for a program."""
+    run_here(measure, options, is_apart=options.format != "text")
+
+
+def run_here(measure: Callable[..., int], options: StepOptions, *, is_apart: bool) -> None:
+    """On this machine. `is_apart`: progress goes to standard error, as the answer is for a program."""
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.showing.say import console_here
 
-    console = console_here(stderr=options.format != "text")
+    console = console_here(stderr=is_apart)
     failing.leave(measure(options, console, ThisMachine(), console_here()))

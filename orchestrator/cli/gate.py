@@ -1,6 +1,6 @@
 """`sweep gate` and `sweep bisect`."""
 
-from cudnn_sweep.orchestrator.cli import failing
+from cudnn_sweep.orchestrator.cli.advise import run_here
 from cudnn_sweep.orchestrator.cli.standing_by import UNFINISHED, stand_by
 from cudnn_sweep.orchestrator.launching.step_options import BisectOptions, GateOptions
 
@@ -17,11 +17,8 @@ def gate(options: GateOptions) -> None:
     """
     stand_by(lost=UNFINISHED)
     from cudnn_sweep.orchestrator.gating.gate import gate as measure_and_tell
-    from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-    from cudnn_sweep.orchestrator.showing.say import console_here
 
-    console = console_here(stderr=True)
-    failing.leave(measure_and_tell(options, console, ThisMachine(), console_here()))
+    run_here(measure_and_tell, options, is_apart=True)
 
 
 def bisect(options: BisectOptions) -> None:
@@ -36,8 +33,5 @@ def bisect(options: BisectOptions) -> None:
     """
     stand_by(lost=UNFINISHED)
     from cudnn_sweep.orchestrator.gating.bisect import bisect as measure_and_tell
-    from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-    from cudnn_sweep.orchestrator.showing.say import console_here
 
-    console = console_here(stderr=True)
-    failing.leave(measure_and_tell(options, console, ThisMachine(), console_here()))
+    run_here(measure_and_tell, options, is_apart=True)

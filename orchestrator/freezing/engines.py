@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.words import counted, some
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.freezing.freeze import OpenProbe
 from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed, forked_probe
@@ -27,7 +26,6 @@ from cudnn_sweep.workloads.cells.suite import UntilDecided
 
 MEASURE = MeasureSpec(calibrate=False, steady_budget_s=0.5, device_budget_s=0.3)
 UNTIL = UntilDecided(until="decided", at_most=20)
-NAMED = 12  # bans
 
 
 def engines(
@@ -74,8 +72,7 @@ def _bans(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, lis
             if bans := bans_of(choice.engine for choice in log.logged_choices or []):
                 found[trial.cell.cell_id] = bans
     every = sorted({ban for bans in found.values() for ban in bans})
-    of = counted(len(found), "cell")
-    say(console, f"Engines that {of} take: {some(every, NAMED) or 'none'}.")
+    say(console, f"Engines that are taken: {', '.join(every) or 'none'}.")
     return found
 
 

@@ -4,8 +4,9 @@ turns, as `sweep gate` measures two sides.
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -25,7 +26,7 @@ from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_cells, sui
 from cudnn_sweep.orchestrator.launching.step_options import BisectOptions
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import make_plan
-from cudnn_sweep.orchestrator.process.client import ForkServer, survey
+from cudnn_sweep.orchestrator.process.client import survey_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place, Planned, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.suite import workload_names
@@ -82,15 +83,6 @@ class Bisection:
         oldest = self.environments[0].side.label
         return f"{which} that is slower: a step takes {ratio(row.ratio)}{ends} of the time of {oldest}."
 
-    def facts(self) -> Iterator[tuple[str, str, str]]:
-        for number, each in enumerate(self.environments):
-            answer = self.answers.get(number)
-            told: str = "not measured" if answer is None else answer.state
-            if answer is not None and answer.row is not None and answer.row.ratio is not None:
-                row = answer.row
-                told += f", {ratio(row.ratio)}{interval(row.ratio_low, row.ratio_high)}"
-            yield each.side.label, each.versions, told if number else "the others' baseline"
-
     @property
     def changed(self) -> dict[str, tuple[object, object]]:
         """What the first slow environment has otherwise than the one before it."""
@@ -100,36 +92,32 @@ class Bisection:
         parts = {name: (getattr(before, name), getattr(since, name)) for name in SETTINGS_APART}
         return {name: values for name, values in parts.items() if values[0] != values[1]}
 
+    def _told(self, number: int) -> str:
+        if number not in self.answers:
+            return "not measured" if number else "the others' baseline"
+        answer = self.answers[number]
+        row = answer.row
+        if row is None or row.ratio is None:
+            return answer.state
+        return f"{answer.state}, {ratio(row.ratio)}{interval(row.ratio_low, row.ratio_high)}"
+
     def text(self) -> str:
-        rows = list(self.facts())
-        wide, wider = (max(len(row[place]) for row in rows) for place in (0, 1))
-        lines = [f"{label:<{wide}}  {said:<{wider}}  {told}" for label, said, told in rows]
+        each = self.environments
+        wide = max(len(one.side.label) for one in each)
+        wider = max(len(one.versions) for one in each)
+        lines = [
+            f"{one.side.label:<{wide}}  {one.versions:<{wider}}  {self._told(number)}"
+            for number, one in enumerate(each)
+        ]
         changed = [f"{name}: {one} → {other}" for name, (one, other) in self.changed.items()]
         since = [f"Changed there: {', '.join(changed)}"] if changed else []
         return "\n".join([self.headline, "", *lines, *since])
 
     def json(self) -> str:
-        rows = [
-            {
-                "python": each.side.label,
-                "software": asdict(each.software),
-                "answer": asdict(self.answers[number]) if number in self.answers else None,
-            }
-            for number, each in enumerate(self.environments)
-        ]
-        answer = {
-            "headline": self.headline,
-            "first": self.first,
-            "changed": self.changed,
-            "environments": rows,
-        }
-        return json.dumps(answer, indent=2, default=vars)
-
-
-def surveyed(python: Path, names: list[str]) -> Survey:
-    """What an environment is and knows of these workloads. Raises ServerError where it does not come up."""
-    with ForkServer(python=python, survey_only=True) as server:
-        return survey(server, names)
+        answer = {"headline": self.headline, "changed": self.changed, **asdict(self)}
+        return json.dumps(
+            answer, indent=2, default=lambda part: getattr(part, "__dict__", str(part))
+        )
 
 
 def bisect(
@@ -137,7 +125,7 @@ def bisect(
     console: Console,
     place: Place,
     out: Console,
-    look: Callable[[Path, list[str]], Survey] = surveyed,
+    look: Callable[[Path, list[str]], Survey] = survey_of,
 ) -> int:
     """Measure, print the answer on `out`, and return the exit code."""
     open_results(options.location, console)  # to fail before anything is looked at
@@ -155,7 +143,8 @@ def bisect(
         Tested(side=side, software=each.environment)
         for side, each in zip(sides, found, strict=True)
     ]
-    answer = _bisected(options, planned, environments, console, place)
+    measure = partial(_pair, planned, console, place, environments[0])
+    answer = _bisected(options, environments, measure, console)
     if options.json:
         out.print(answer.json(), soft_wrap=True, highlight=False)
     else:
@@ -165,10 +154,9 @@ def bisect(
 
 def _bisected(
     options: BisectOptions,
-    planned: Planned,
     environments: Sequence[Tested],
+    measure: Callable[[Tested, BisectOptions], Gate],
     console: Console,
-    place: Place,
 ) -> Bisection:
     """The newest first; where that is slower, always the middle one of those that are left. It counts as slower with
     half of the newest's slowdown: that is soon decided, and no small change on the way is in its place.
@@ -177,13 +165,13 @@ def _bisected(
     good, at = 0, len(environments) - 1
     slow: int | None = None
     while at not in answers and at > good:
-        answer = _pair(options, planned, environments[0], environments[at], console, place)
-        answers[at] = answer
+        answers[at] = answer = measure(environments[at], options)
         say(console, f"{answer.head}: {answer.headline}")
         if answer.code == CODES["slower"]:
             slow = at
         elif slow is None or answer.code == CODES["cannot tell yet"]:
-            return Bisection(environments=environments, answers=answers, first=None)
+            slow = None
+            break
         else:
             good = at
         if len(answers) == 1 and answer.row is not None and answer.row.ratio is not None:
@@ -194,12 +182,12 @@ def _bisected(
 
 
 def _pair(
-    options: BisectOptions,
     planned: Planned,
-    one: Tested,
-    other: Tested,
     console: Console,
     place: Place,
+    one: Tested,
+    other: Tested,
+    options: BisectOptions,
 ) -> Gate:
     """The sweep of a pair has its name of what is compared: asked again, it resumes, or has its answer."""
     suite = with_sides(options, planned.request.suite, one.side, other.side)

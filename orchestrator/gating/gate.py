@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.answering.answers import AnswerRow
 from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.formats import escaped
@@ -56,8 +57,8 @@ CODES: dict[State, int] = {
 SETTINGS_APART = ["torch", "cudnn", "cuda", "driver", "python", "ray", "version"]
 NAMED = 3  # kernels
 
-# Of A/A pairs: how often the same rule would have called an equal change slower, and the least slowdown that it
-# calls slower in four of five cases.
+# Of A/A pairs: how often the same rule would have called an equal change slower (`false_alarms`), and the least
+# slowdown that it calls slower in four of five cases (`least_found`).
 CONTROL = """
 with pairs as (
     select log_ratio(candidate_ms, baseline_ms) as log_ratio
@@ -122,28 +123,6 @@ group by code
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Control:
-    """The gate's own error, of its A/A pairs."""
-
-    blocks: int
-    ratio: float
-    ratio_low: float | None
-    ratio_high: float | None
-    false_alarms: float | None
-    """How often this gate would call a change slower that changes nothing."""
-    least_found: float | None
-    """The least slowdown that it would call slower in four of five cases."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Kernel:
-    kernel: str
-    base: int
-    """Launches in a step."""
-    head: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Gate:
     """What came of a gate."""
 
@@ -155,8 +134,10 @@ class Gate:
     threshold: float
     state: State
     row: Verdict | None = None
-    control: Control | None = None
-    kernels: Sequence[Kernel] = ()
+    control: AnswerRow | None = None
+    """The gate's own error, as CONTROL has it."""
+    kernels: Sequence[AnswerRow] = ()
+    """Of which base and head make different numbers of launches in a step."""
     different: dict[str, tuple[str, str]] = field(default_factory=dict)
     """What else differs: by name, of base and head."""
     messages: dict[str, str] = field(default_factory=dict)
@@ -256,7 +237,7 @@ def _measured(options: GateOptions, base: Side, head: Side, console: Console, pl
     if uncommitted(options.head):
         warn(console, "Uncommitted changes are not measured: name the folder (.) as HEAD for that.")
     say(console, LOOKING.format(workload=options.workload))
-    suite = _suite(options, base, head)
+    suite = with_sides(options, suite_of(options, UNTIL, MEASURE), base, head)
     machine = _look(options, suite, (head, base), place)
     planned = plan_step(
         options,
@@ -270,10 +251,6 @@ def _measured(options: GateOptions, base: Side, head: Side, console: Console, pl
     ran = run_sweep(planned, place, console)
     sweep_id = ran.choice.sweep_id
     return gate_of(options, ran.store, sweep_id, base.label, head.label, machine.environment.gpu)
-
-
-def _suite(options: GateOptions, base: Side, head: Side) -> SuiteSpec:
-    return with_sides(options, suite_of(options, UNTIL, MEASURE), base, head)
 
 
 def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -> SuiteSpec:
@@ -323,8 +300,8 @@ def gate_of(
         threshold=options.threshold,
         state=_state(row, one.get("message"), other.get("message")),
         row=row,
-        control=next((Control(**each) for each in controls), None),
-        kernels=[Kernel(**each) for each in kernels],
+        control=next((AnswerRow(**each) for each in controls), None),
+        kernels=[AnswerRow(**each) for each in kernels],
         different={
             name: (str(one[name]), str(other[name]))
             for name in SETTINGS_APART

@@ -39,6 +39,9 @@ InputsOption = Annotated[
 ]
 PrecisionOption = Annotated[str, "fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16."]
 LayoutOption = Annotated[str, "contiguous or channels_last."]
+MinutesOption = Annotated[
+    float, typer.Option(min=0.1, help="Time to measure; less where it is decided earlier.")
+]
 ThresholdOption = Annotated[
     float, typer.Option(min=0.001, max=1.0, help="A slowdown of this share counts.")
 ]
@@ -121,9 +124,7 @@ class _Job(_Model):
         "Where your job starts: in a new container (CUDA's cache of compiled kernels is empty) or on a "
         "warm machine.",
     ] = "container"
-    minutes: Annotated[
-        float, typer.Option(min=0.1, help="Time to measure; less where it is decided earlier.")
-    ] = 3.0
+    minutes: MinutesOption = 3.0
     memory_limit: Annotated[
         float | None,
         typer.Option(
@@ -235,9 +236,7 @@ class TurnOptions(StepOptions):
     shapes: None = None
     benchmark: Annotated[bool, typer.Option("--benchmark", help="With benchmark on.")] = False
     threshold: ThresholdOption = 0.01
-    minutes: Annotated[
-        float, typer.Option(min=0.1, help="Time to measure; less where it is decided earlier.")
-    ] = 2.5
+    minutes: MinutesOption = 2.5
     json: Annotated[bool, "Print the answer as JSON."] = False
 
 
@@ -264,9 +263,7 @@ class CellsOptions(TurnOptions):
 @dataclass(frozen=True, kw_only=True)
 class EnginesOptions(CellsOptions):
     threshold: ThresholdOption = MIN_EFFECT
-    minutes: Annotated[
-        float, typer.Option(min=0.1, help="Time to measure; less where it is decided earlier.")
-    ] = 10.0
+    minutes: MinutesOption = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,9 +274,6 @@ class BisectOptions(CellsOptions):
             metavar="A,B,...", help="Pythons of environments with cudnn-sweep, the oldest first."
         ),
     ]
-    minutes: Annotated[
-        float, typer.Option(min=0.1, help="Time for each pair; less where it is decided earlier.")
-    ] = 2.5
 
 
 @dataclass(frozen=True, kw_only=True)

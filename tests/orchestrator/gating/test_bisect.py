@@ -16,7 +16,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.gating.bisect import bisect, surveyed
+from cudnn_sweep.orchestrator.gating.bisect import bisect
 from cudnn_sweep.orchestrator.launching.step_options import BisectOptions
 from cudnn_sweep.orchestrator.nightly.fake.machine import (
     FakeEffect,
@@ -24,6 +24,7 @@ from cudnn_sweep.orchestrator.nightly.fake.machine import (
     FakeNoise,
     FakeScript,
 )
+from cudnn_sweep.orchestrator.process.client import survey_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.workloads.survey import Survey, workload_facts
@@ -105,7 +106,7 @@ def test_it_ends_at_the_first_slow_environment_and_measures_no_decided_pair_agai
     told = f"c (torch 2.12.{ord('c')}, cuDNN 9.19.0) is the first that is slower: a step takes 1."
     assert code == FOUND
     assert answer["headline"].startswith(told)
-    row = answer["environments"][2]["answer"]["row"]
+    row = answer["answers"]["2"]["row"]
     assert row["ratio"] == pytest.approx(1.2, rel=0.02)
     assert list(answer["changed"]) == ["torch"]
     assert said.count("resuming") == 1
@@ -150,9 +151,9 @@ def test_real_environments_end_at_the_one_with_the_slow_package(here: Path) -> N
         _environment(here / name, seconds)
     (here / "step.py").write_text(STEP)
     step = {"workload": "step.py:step", "input": ("1x1",), "pythons": "e,f,g,h", "minutes": 2.0}
-    code, answer, _ = _bisect(ThisMachine(), surveyed, **step)
+    code, answer, _ = _bisect(ThisMachine(), survey_of, **step)
     assert (code, answer["first"]) == (FOUND, 2)
-    row = answer["environments"][2]["answer"]["row"]
+    row = answer["answers"]["2"]["row"]
     assert row["ratio"] == pytest.approx(2.5, rel=0.2)
     assert row["in_turns"]
 
