@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from runpy import run_path
 
-from reference.columns import questions_page, records_page
+from reference.columns import questions_page
 from reference.field import field_table
 from reference.page import launch_file_page
 from reference.python import python_page
@@ -24,9 +24,10 @@ from cudnn_sweep.orchestrator.cli import app
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "docs/examples/segmenter/launch.yaml"
 NETWORKS = run_path(str(ROOT / "docs/networks.py"))
-PAGES = ("docs/bundled.md", "docs/claims.md", "docs/field.md", "docs/networks.md")
+PAGES = ("docs/claims.md", "docs/field.md", "docs/networks.md")
 NOTEBOOK = run_path(str(ROOT / "docs/notebook.py"))
 OUTPUT = re.compile(r"(<!-- (sweep [^\n]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+ADDRESS = re.compile(r"(\w+) https:<!-- -->//(\S+)")  # in a table it is text, not a link
 
 
 def with_outputs(name: str) -> str:
@@ -36,7 +37,8 @@ def with_outputs(name: str) -> str:
         with chdir(ROOT):
             done = CliRunner().invoke(app, shlex.split(found[2])[1:], catch_exceptions=False)
         assert done.exit_code == 0, done.output
-        return f"{found[1]}{re.sub(r'^#', '##', done.stdout, flags=re.MULTILINE)}{found[3]}"
+        text = re.sub(r"^#", "##", done.stdout, flags=re.MULTILINE)
+        return found[1] + ADDRESS.sub(r"[\1](https://\2)", text) + found[3]
 
     return OUTPUT.sub(filled, (ROOT / name).read_text(encoding="utf-8"))
 
@@ -48,7 +50,6 @@ def keys_page() -> str:
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "README.md": NETWORKS["readme"],
     **{name: partial(with_outputs, name) for name in PAGES},
-    "docs/records.md": records_page,
     "docs/questions.md": questions_page,
     "docs/launch-file.md": keys_page,  # orchestrator/schemas/ has a link to it
     "docs/python.md": python_page,

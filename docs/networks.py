@@ -218,7 +218,7 @@ def answer() -> str:
                 "`sweep freeze` keeps the kernels that a search chose as a file: with it, benchmark off takes them "
                 "without a search. On an H100 a 3D U-Net trained in TF32 at 48.3 ms a step with off, 35.4 ms with on, "
                 "and 35.7 ms frozen; its first step in a new container took 0.26 s, 9.9 s and 0.25 s "
-                "([docs/freeze.md](docs/freeze.md#what-was-measured))."
+                "([sixteen models](docs/results/h100-2026-11-24/freeze/README.md#what-was-measured))."
             ),
             "",
             "<picture>",

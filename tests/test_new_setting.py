@@ -48,7 +48,7 @@ AXIS = """\
     execution: Annotated[str, "how steps run", Axis(usual="eager")]
 """
 # Pages made from stored rows take long, and no setting changes them.
-REFERENCE = "docs/records.md"
+REFERENCE = "docs/questions.md"
 CHECKED = (
     "tests/analysis/asking/test_every_axis.py",
     "tests/analysis/asking/test_every_setting.py",

@@ -7,7 +7,7 @@
 --
 -- what a row is, and how it was reckoned
 --
--- column: meaning, of the columns that are its own
+-- column: meaning, of the columns that are its own; a second line of it begins with five spaces
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ PARAMETER = re.compile(
 TERMINAL = re.compile(r"^-- terminal: (?P<columns>.+(?:\n--     .+)*)\n", re.MULTILINE)
 NONE = re.compile(r"^-- none: (?P<why>.+)\n", re.MULTILINE)
 COLUMN = re.compile(r"-- (?P<name>[a-z]\w*): (?P<meaning>.+)")
+CONTINUED = re.compile(r"^(-- [a-z]\w*: .+)\n--     (?=\S)", re.MULTILINE)
 TRUTH = {"true": True, "false": False}
 READERS: dict[str, Callable[[str], Value]] = {
     "TEXT": str,
@@ -206,7 +207,7 @@ def readable_queries(own: Mapping[str, Path]) -> tuple[dict[str, NamedQuery], li
 def parse_query(name: str, text: str) -> NamedQuery:
     """Read a question's head; SQL without such a head is a question without parameters."""
     terminal, none = TERMINAL.search(text), NONE.search(text)
-    head_text = NONE.sub("", TERMINAL.sub("", text))
+    head_text = CONTINUED.sub(r"\1 ", NONE.sub("", TERMINAL.sub("", text)))
     comments = [line for line in head_text.splitlines() if line.startswith("--")]
     found = [match for line in comments if (match := PARAMETER.fullmatch(line))]
     head = list(takewhile(lambda line: line.startswith("--"), head_text.splitlines()))

@@ -61,7 +61,7 @@
 --
 -- start: container (the compute cache is empty) or warm
 -- asked: whether that is $state's
--- advice: what to do, as above
+-- advice: what to do: on, off, no difference, does not fit, fails or undecided
 -- setting: the value to use; the baseline's where it makes no difference or is not decided
 -- settled: whether the advice is decided and its interval narrow, so that measuring may stop
 -- why: in a short phrase

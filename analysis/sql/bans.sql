@@ -5,9 +5,10 @@
 --     banned_l2_error, reproducibility
 -- none: no cell was measured with a ban and without: see `sweep engines`
 --
--- A row a cell and ban; those that fail come first, then those that lose most. Verdicts, ratios
--- and their intervals are as `sweep query helps_or_hurts` has them, of all bans of a sweep. Engines
--- are those that cuDNN's log shows of a process of each side, at the first call of each operation.
+-- A row a cell and ban: first those that fail (`sweep query failures` says how), then those that
+-- lose most. Verdicts, ratios and their intervals are as `sweep query helps_or_hurts` has them, of
+-- all bans of a sweep. Engines are those that cuDNN's log shows of a process of each side, at the
+-- first call of each operation.
 --
 -- ban: the errata, OPERATION:ENGINE
 -- usual_ms: wall time per iteration without the ban, ms
@@ -19,7 +20,6 @@
 -- usual_l2_error: relative L2 error against float64 without the ban; the largest
 -- banned_l2_error: with it
 -- reproducibility: what the ban changes of it, as `sweep query helps_or_hurts` says
--- message: why processes with the ban failed
 with found as (
     select *
     from contrast_verdicts('ban', 'no', 'yes', $min_effect, 1000, 'warm', $sweep_id, 0)
@@ -30,7 +30,6 @@ sides as (
         setting,
         concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place,
         any_value(errata) as errata,
-        any_value(message) as message,
         arg_min(engines(logged_choices), started_at) filter (where len(logged_choices) > 0)
             as taken,
         list_sort(list_distinct(
@@ -46,7 +45,6 @@ compared as (
     select
         banned.place,
         banned.errata,
-        banned.message,
         usual.l2_error as usual_l2_error,
         banned.l2_error as banned_l2_error,
         only_in(usual.kernels, banned.kernels) as usual_kernels,
@@ -78,7 +76,6 @@ select -- noqa: ST06
     compared.usual_l2_error,
     compared.banned_l2_error,
     found.reproducibility,
-    compared.message,
     found.cell_id,
     found.env_hash,
     found.software_hash,

@@ -40,7 +40,7 @@
 --
 -- shape: sizes of the input, for $per = 'shape'
 -- shape_number: its place in order of arrival, from 1
--- outcome: when it pays, as above
+-- outcome: after, at once, until, never, inconclusive, open loop or no_effect
 -- break_even_iterations: iterations until both are level: tuning_ms / gain_ms
 -- break_even_low: lower end of its 95% interval; null where tuning_blocks is 1
 -- break_even_high: upper end of its 95% interval; null where tuning_blocks is 1

@@ -112,7 +112,7 @@
 -- candidate_peak_allocated_bytes: most that they took in one of the candidate
 -- baseline_workspace_bytes: largest workspace of the plans that the baseline's logs show
 -- candidate_workspace_bytes: largest workspace that the candidate's show
--- reproducibility: what the candidate changes of it, as above
+-- reproducibility: what the candidate changes of it: already, gained, not gained or lost
 -- baseline_results: different results of the baseline's processes
 -- candidate_results: among processes of the candidate
 -- blocks_with_bits: paired blocks where the bits of both are known

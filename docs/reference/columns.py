@@ -1,10 +1,11 @@
-"""docs/records.md and docs/questions.md: what every column of the results, and of each question's answer, means."""
+"""docs/questions.md: what every column of each question's answer, and of the results, means."""
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
@@ -16,36 +17,39 @@ from cudnn_sweep.analysis.storing.schema import arrow_schema, settings
 from cudnn_sweep.analysis.storing.store import open_store
 
 
-def records_page() -> str:
-    lines = [
-        "# Columns of `records`",
+def _records() -> list[str]:
+    return [
         "",
-        "One row a trial. Made by `make docs`.",
+        "## Columns of `records`",
         "",
-        "| column | type | null | meaning |",
-        "|---|---|---|---|",
+        "One row a trial. A column with `?` may be null. `sweep query 'describe from records'` shows all types.",
+        "",
         *(line for field in arrow_schema() for line in _column(field)),
         "",
-        "In SQL a row also has `config`, a struct of its settings: "
-        + ", ".join(f"`{name}`" for name in settings())
-        + ".",
-        "Rows of an older schema have the usual value of a setting or an axis that came later.",
+        "In SQL a row also has `config`, a struct of its settings. Rows of an older schema have the usual value of a",
+        "setting or an axis that came later.",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _column(field: pa.Field, within: str = "") -> Iterator[str]:
     """A line for a column, and one for each field of the structs that it lists."""
     lists_structs = pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type)
     shown = "list<struct>" if lists_structs else str(field.type).replace("item: ", "")
-    null = "yes" if field.nullable else ""
-    yield f"| `{within}{field.name}` | {shown} | {null} | {_meaning(field)} |"
+    null = "?" if field.nullable else ""
+    kind = f" ({shown})" if pa.types.is_nested(field.type) else ""
+    yield f"- `{within}{field.name}`{null}{kind}: {_meaning(field)}"
     if lists_structs:
         for inner in field.type.value_type:
             yield from _column(inner, f"{within}{field.name}[].")
 
 
 SHARED_BY = 3  # questions that have a parameter or a column with one meaning: it is explained once
+CELL = (
+    *("workload", "problem", "direction", "input_shape", "regime", "state"),
+    *("precision", "layout", "gpu"),
+)
+VERSIONS = ("cell_id", "env_hash", "software_hash", "workload_hash")
+ENDS = {"_low": "lower end", "_high": "upper end"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,19 +59,23 @@ class Explained:
     name: str
     cells: tuple[str, ...]
     is_bold: bool = False
+    more: tuple[str, ...] = ()
+    """Names of columns that the same words explain, or what these add to its name."""
 
     @property
     def shown(self) -> str:
-        return f"**`{self.name}`**" if self.is_bold else f"`{self.name}`"
+        names = ", ".join(f"`{each}`" for each in (self.name, *self.more))
+        return f"**{names}**" if self.is_bold else names
 
     @property
-    def row(self) -> str:
-        return f"| {' | '.join((self.shown, *self.cells))} |"
+    def line(self) -> str:
+        *kind, said = self.cells
+        return f"- {', '.join([self.shown, *filter(None, kind)])}: {said}"
 
 
 def _meaning(field: pa.Field) -> str:
     assert field.metadata is not None
-    return str(field.metadata[b"meaning"].decode().replace("|", "\\|"))
+    return str(field.metadata[b"meaning"].decode())
 
 
 def questions_page() -> str:
@@ -76,49 +84,53 @@ def questions_page() -> str:
         parameters = {each.name: list(_parameters(each)) for each in questions}
         columns = {each.name: list(_columns(database, each)) for each in questions}
     lines = [
-        "# The questions",
+        "# Questions and columns",
         "",
         "`sweep query NAME` asks one of these questions; its parameters are further options. All read the",
-        "view `records`, one row per trial: [its columns](records.md). In SQL each is a table macro of its name:",
+        "view `records`, one row per trial: [its columns](#columns-of-records). In SQL each is a table macro of its name:",
         "`select problem, ratio from helps_or_hurts(min_effect := 0.05) where ratio < 1`. There, a parameter with",
-        "the name of a column has the prefix `of_` (`of_sweep_id`). A terminal shows the columns in bold;",
-        "`--all-columns` and every other format show all columns. Made by `make docs`.",
+        "the name of a column has the prefix `of_` (`of_sweep_id`), and `describe from NAME()` shows types. A terminal",
+        "shows the columns in bold; `--all-columns` and every other format show all. What a row is and how it is",
+        "computed stands in the head of each question's SQL, and in `sweep query NAME --help`. Made by `make docs`.",
         "",
-        *(f"- [`{each.name}`](#{each.name}): {each.question}" for each in questions),
+        ", ".join(f"[{each.name}](#{each.name})" for each in questions),
         "",
         "## Shared",
         "",
-        f"Parameters and columns that at least {SHARED_BY} questions have. A column of a record means what it means in",
-        "[`records`](records.md).",
-        *_table(PARAMETERS, _shared(parameters)),
-        *_table(COLUMNS, _shared(columns)),
+        f"A *cell's* columns are {_listed(CELL)};",
+        f"its *versions* are {_listed(VERSIONS)}. A *config's* columns are",
+        f"{_listed(settings())}.",
+        "They, and others named *of a record*, mean what they mean in [`records`](#columns-of-records). `_low` and `_high` after",
+        "a name are two further columns: the ends of its 95% interval. The others that at least three questions have:",
+        *_lines(_shared(parameters)),
+        *_lines(_together(_shared(columns))),
     ]
     for question in questions:
-        lines += ["", f"## {question.name}", "", question.question]
-        if question.notes:
-            lines += ["", "```text", question.notes, "```"]
-        lines += _explained(PARAMETERS, parameters, question)
-        lines += _explained(COLUMNS, columns, question)
-    return "\n".join(lines) + "\n"
+        how = f" [How](../analysis/sql/{question.name}.sql)." if question.notes else ""
+        lines += ["", f"## {question.name}", "", f"{question.question}{how}"]
+        lines += _explained("Parameters", parameters, question)
+        lines += _explained("Columns", columns, question)
+    return "\n".join([*lines, *_records()]) + "\n"
 
 
-PARAMETERS = ("parameter", "type", "default", "meaning")
-COLUMNS = ("column", "type", "meaning")
 OfQuestions = dict[str, list[Explained]]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{each}`" for each in names)
 
 
 def _parameters(question: NamedQuery) -> Iterator[Explained]:
     for each in question.parameters:
-        default = "" if each.default is None else str(each.default)
-        yield Explained(name=each.name, cells=(each.type, default, each.meaning))
+        default = "" if each.default is None else f"`{each.default}`"
+        yield Explained(name=f"${each.name}", cells=(default or each.type, each.meaning))
 
 
 def _columns(database: Database, question: NamedQuery) -> Iterator[Explained]:
     bold = set(re.findall(r"\w+", " ".join(question.terminal)))
     for field in database.ask(question).schema:
-        kind = str(field.type).replace("item: ", "").replace("child: ", "")
-        said = (meaning(question, field.name) or "").replace("|", "\\|")
-        yield Explained(name=field.name, cells=(kind, said), is_bold=field.name in bold)
+        said = meaning(question, field.name) or ""
+        yield Explained(name=field.name, cells=(said,), is_bold=field.name in bold)
 
 
 def _shared(every: OfQuestions) -> list[Explained]:
@@ -131,15 +143,80 @@ def _shared(every: OfQuestions) -> list[Explained]:
     return sorted(shared, key=lambda each: each.name)
 
 
-def _explained(head: tuple[str, ...], every: OfQuestions, question: NamedQuery) -> Iterator[str]:
+def _explained(what: str, every: OfQuestions, question: NamedQuery) -> Iterator[str]:
     """By name those of a record and those that are shared, the others in a table."""
     shared, of = _shared(every), every[question.name]
     recorded = [each for each in of if _is_recorded(each)]
     named = [each for each in of if replace(each, is_bold=False) in shared]
-    for which, those in (("[Record's](records.md)", recorded), ("[Shared](#shared)", named)):
-        if those:
-            yield from ["", f"{which} {head[0]}s: {', '.join(each.shown for each in those)}."]
-    yield from _table(head, [each for each in of if each not in [*recorded, *named]])
+    of_record, of_shared = _grouped(recorded), _shown(_together(named))
+    parts = [f"of a record {of_record}"] * bool(recorded) + [
+        f"[shared](#shared) {of_shared}"
+    ] * bool(named)
+    if parts:
+        yield from ["", f"{what}: {'; '.join(parts)}."]
+    yield from _lines(_together([each for each in of if each not in [*recorded, *named]]))
+
+
+def _shown(those: list[Explained]) -> str:
+    return ", ".join(each.shown for each in those)
+
+
+def _grouped(recorded: list[Explained]) -> str:
+    """Names of columns, whole groups by the group's."""
+    groups = {"a cell's": CELL, "a config's": settings(), "versions": VERSIONS}
+    names = {each.name for each in recorded}
+    whole = {name: set(group) for name, group in groups.items() if names >= set(group)}
+    inside = set().union(*whole.values())
+    parts = [f"*{name}*" for name in whole]
+    parts += [each.shown for each in recorded if each.name not in inside]
+    return ", ".join(parts)
+
+
+def _together(columns: list[Explained]) -> list[Explained]:
+    """One line for a value and the ends of its interval, for the two sides of a contrast, and for neighbours that
+    one text explains.
+    """
+    left = {each.name: each for each in columns}
+    for name in list(left):
+        other = name.replace("baseline_", "candidate_", 1)
+        if name in left and other != name and _is_the_same(left[name], left.get(other)):
+            _merge(left, name, other, said=_of_each_side(left[name].cells[-1]))
+        ends = [f"{name}{end}" for end in ENDS]
+        if all(each in left and _is_end(left[each]) for each in ends) and name in left:
+            for each in ends:
+                _merge(left, name, each, shown=each.removeprefix(name))
+    for name, after in pairwise(reversed(list(left))):
+        if left[name].cells == left[after].cells:
+            _merge(left, after, name)
+    return list(left.values())
+
+
+def _merge(
+    left: dict[str, Explained], name: str, other: str, *, shown: str = "", said: str = ""
+) -> None:
+    gone, kept = left.pop(other), left[name]
+    left[name] = replace(
+        kept,
+        more=(*kept.more, shown or other, *gone.more),
+        is_bold=kept.is_bold or gone.is_bold,
+        cells=(*kept.cells[:-1], said or kept.cells[-1]),
+    )
+
+
+def _is_end(column: Explained) -> bool:
+    end = ENDS["_low" if column.name.endswith("_low") else "_high"]
+    return column.cells[-1] in (f"{end} of its 95% interval", end)
+
+
+def _is_the_same(baseline: Explained, candidate: Explained | None) -> bool:
+    """Whether the candidate's words say no more than the baseline's."""
+    if candidate is None or ":" in candidate.cells[-1]:
+        return False
+    return "baseline" in baseline.cells[-1] or "those" in candidate.cells[-1]
+
+
+def _of_each_side(said: str) -> str:
+    return re.sub(r"\b(the|a) baseline\b", "each side", said)
 
 
 def _is_recorded(each: Explained) -> bool:
@@ -152,7 +229,6 @@ def _recorded() -> dict[str, str]:
     return {field.name: _meaning(field) for field in arrow_schema()}
 
 
-def _table(head: tuple[str, ...], rows: list[Explained]) -> Iterator[str]:
-    if rows:
-        yield from ["", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-        yield from (each.row for each in rows)
+def _lines(those: list[Explained]) -> Iterator[str]:
+    if those:
+        yield from ["", *(each.line for each in those)]

@@ -1,8 +1,8 @@
 """docs/launch-file.md: every key of the launch file and of a suite, from their JSON Schemas."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.resources import files
 from typing import Any
 
 from reference.schema import launch_file_schema, suite_schema
@@ -18,21 +18,17 @@ Schema = dict[str, Any]
 INTRO = """\
 # The launch file and the suite
 
-Every key of the two files that `sweep launch` and `sweep nightly` read. Made by `make docs`.
+Every key of the two files that `sweep launch` and `sweep nightly` read. Made by `make docs`; [sweeps.md](sweeps.md)
+shows the usual ones.
 
 A **launch file** says where a sweep runs and what it measures; our part is under `metadata.sweep`. A **suite** is a
 file of cells and configs. A launch file names it, or `sweep launch my_suite.yaml` takes it alone. If a key is in both
-files, the launch file's counts. An unknown key or a wrong type is an error that names its line.
-
-A launch file with most of its parts:
+files, the launch file's counts. A launch file with most of its parts:
 
 ```yaml
 {launch_file}```
 
-The bundled suite `precision`; `sweep suites` lists the others:
-
-```yaml
-{suite}```
+`sweep suites` lists the bundled suites; [workloads/suites](../workloads/suites) has their files.
 
 ## In an editor
 
@@ -45,8 +41,7 @@ with the path that one of these prints:
     sweep schema launch-file --path
     sweep schema suite --path
 
-Without `--path` they print the JSON Schema itself, for other tools; with `--page`, this page. A version of
-cudnn-sweep has its own.
+Without `--path` they print the JSON Schema itself; with `--page`, this page.
 
 ## A launch file
 
@@ -91,19 +86,15 @@ TYPES = {
 
 def launch_file_page(launch_file: str) -> str:
     """In Markdown; `launch_file` is the example that it begins with."""
-    suites = files("cudnn_sweep.workloads").joinpath("suites")
     whole, defs = launch_file_schema(), every_def()
-    lines = [
-        INTRO.format(launch_file=launch_file, suite=suites.joinpath("precision.yaml").read_text()),
-        *_table(whole["properties"], ()),
-    ]
+    lines = [INTRO.format(launch_file=launch_file), *_list(whole["properties"], ())]
     for name, (heading, where) in SECTIONS.items():
         lines += ["", f"## {heading}", "", f"In {where}. {defs[name]['description']}", ""]
-        lines += _table(defs[name]["properties"], defs[name].get("required", ()))
+        lines += _list(defs[name]["properties"], defs[name].get("required", ()))
     for key, heading in NAMED.items():
         lines += ["", f"## {heading}", "", *_named(key, defs)]
-    lines += ["", "## Losses", "", "| loss | meaning |", "|---|---|"]
-    lines += [_row(f"`{name}`", one_line(loss.__doc__)) for name, loss in LOSSES.items()]
+    lines += ["", "## Losses", ""]
+    lines += [f"- `{name}`: {one_line(loss.__doc__)}" for name, loss in LOSSES.items()]
     lines += ["", "## Precisions", "", one_line(Precision.__doc__), ""]
     lines += ["| precision | numbers | convolutions of float32 | autocast |", "|---|---|---|---|"]
     lines += [
@@ -119,11 +110,19 @@ def every_def() -> dict[str, Schema]:
     return {**launch_file["$defs"], **suite["$defs"], "SuiteSpec": suite}
 
 
-def _table(properties: Mapping[str, Schema], required: Iterable[str]) -> Iterator[str]:
-    yield from ["| key | type | default | meaning |", "|---|---|---|---|"]
+def _list(properties: Mapping[str, Schema], required: Iterable[str]) -> Iterator[str]:
+    """A line a key: its type, what it is where it is not given, and its meaning."""
     for key, schema in properties.items():
         default = "required" if key in required else _default(schema)
-        yield _row(f"`{key}`", _type(key, schema), default, schema.get("description", ""))
+        kind = "" if _is_plain(schema) and default.startswith("default") else _type(key, schema)
+        kind = ", ".join(filter(None, (kind, default)))
+        yield f"- `{key}` ({kind}): {schema.get('description', '')}"
+
+
+def _is_plain(schema: Schema) -> bool:
+    """Whether the default shows the type as well."""
+    is_simple = schema.get("type") in ("string", "integer", "number", "boolean")
+    return is_simple and not {"enum", "maximum", "exclusiveMaximum"} & set(schema)
 
 
 def _named(key: str, defs: Mapping[str, Schema]) -> Iterator[str]:
@@ -136,18 +135,33 @@ def _named(key: str, defs: Mapping[str, Schema]) -> Iterator[str]:
     parameter = next(reversed(choices[example]["properties"]))
     yield (
         f"`{key}` takes a name, or a name with parameters: "
-        f"`{{{example}: {{{parameter}: {choices[example]['properties'][parameter]['default']}}}}}`."
+        f"`{{{example}: {{{parameter}: {choices[example]['properties'][parameter]['default']}}}}}`. "
+        "In parentheses are the parameters' defaults."
     )
-    yield from ["", f"| {key} | parameters and their defaults | meaning |", "|---|---|---|"]
+    several = _of_several(choices.values())
+    yield from (f"`{each}`: {text}" for each, text in several.items())
+    yield ""
     for name, choice in choices.items():
         parameters = choice["properties"]
         shown = ", ".join(f"`{each}: {schema['default']}`" for each, schema in parameters.items())
         own = [
             f"`{each}`: {schema['description']}"
             for each, schema in parameters.items()
-            if schema["description"] != choice["description"]
+            if schema["description"] not in (choice["description"], several.get(each))
         ]
-        yield _row(f"`{name}`", shown, " ".join([choice["description"], *own]))
+        with_defaults = f" ({shown})" if shown else ""
+        yield f"- `{name}`{with_defaults}: {' '.join([choice['description'], *own])}"
+
+
+def _of_several(choices: Iterable[Schema]) -> dict[str, str]:
+    """Parameters that at least two choices explain alike."""
+    count = Counter(
+        (name, each["description"])
+        for choice in choices
+        for name, each in choice["properties"].items()
+        if each["description"] != choice["description"]
+    )
+    return {name: text for (name, text), times in count.items() if times > 1}
 
 
 def _type(key: str, schema: Schema) -> str:
@@ -202,8 +216,8 @@ def _default(schema: Schema) -> str:
     if default in (None, [], {}) or "$ref" in schema.get("items", schema):
         return ""
     if isinstance(default, list):
-        return f"`{sizes_text(tuple(default))}`"
-    return f"`{json.dumps(default)}`".replace('"', "")
+        return f"default `{sizes_text(tuple(default))}`"
+    return f"default `{json.dumps(default)}`".replace('"', "")
 
 
 def _row(*cells: str) -> str:

@@ -12,16 +12,9 @@ INTRO = """\
 
 Functions and classes for a notebook or a workload of your own. Made by `make docs`.
 
-```python
-import cudnn_sweep.analysis as sweep_analysis
-
-results = sweep_analysis.open_results("results")
-results.query("helps_or_hurts", min_effect=0.05).pandas()
-```
-
-[notebook.ipynb](notebook.ipynb) shows more examples, and [questions.md](questions.md) lists the questions.
-[your-model.md](your-model.md#describe-your-step) explains how to time a step or a regime of your own.
-[CONTRIBUTING.md](../CONTRIBUTING.md) shows how to add a state."""
+[reading-results.md](reading-results.md#how-do-i-ask-a-question-of-my-own) has an example, [notebook.ipynb](notebook.ipynb) more.
+[your-model.md](your-model.md#a-whole-step) explains how to time a step or a regime of your own, and
+[CONTRIBUTING.md](../CONTRIBUTING.md) how to add a state."""
 
 
 def python_page() -> str:
@@ -62,11 +55,9 @@ def _documented(thing: Any) -> Iterator[str]:
         yield from [f"    {thing.__name__}{signature_text(thing)}", ""]
     yield one_line(thing.__doc__)
     found = members(thing) if isinstance(thing, type) else {}
-    if found:
-        yield from ["", "| | |", "|---|---|"]
+    yield from [""] * bool(found)
     for name, text in found.items():
-        called = _called(thing, name).replace("|", "\\|")
-        yield f"| `{name}{called}` | {text} |"
+        yield f"- `{name}{_called(thing, name)}`: {text}"
 
 
 def _called(kind: type, name: str) -> str:

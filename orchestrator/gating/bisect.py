@@ -27,7 +27,7 @@ from cudnn_sweep.orchestrator.launching.step_options import BisectOptions
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.process.client import survey_of
-from cudnn_sweep.orchestrator.running.run_sweep import Place, Planned, open_results, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import Place, Planned, Ran, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment
@@ -71,10 +71,8 @@ class Bisection:
     @property
     def headline(self) -> str:
         if self.first is None:
-            more = (
-                " The same command goes on." if self.last.code == CODES["cannot tell yet"] else ""
-            )
-            return f"{self.last.head}: {self.last.headline}{more}"
+            again = " The same command goes on." * (self.code == CODES["cannot tell yet"])
+            return f"{self.last.head}: {self.last.headline}{again}"
         first, row = self.environments[self.first], self.answers[self.first].row
         which = f"{first.side.label} ({first.versions}) is the first"
         if row is None or row.ratio is None:
@@ -92,22 +90,12 @@ class Bisection:
         parts = {name: (getattr(before, name), getattr(since, name)) for name in SETTINGS_APART}
         return {name: values for name, values in parts.items() if values[0] != values[1]}
 
-    def _told(self, number: int) -> str:
-        if number not in self.answers:
-            return "not measured" if number else "the others' baseline"
-        answer = self.answers[number]
-        row = answer.row
-        if row is None or row.ratio is None:
-            return answer.state
-        return f"{answer.state}, {ratio(row.ratio)}{interval(row.ratio_low, row.ratio_high)}"
-
     def text(self) -> str:
-        each = self.environments
-        wide = max(len(one.side.label) for one in each)
-        wider = max(len(one.versions) for one in each)
+        wide = max(len(each.side.label) for each in self.environments)
+        told = {0: "Baseline."} | {at: each.headline for at, each in self.answers.items()}
         lines = [
-            f"{one.side.label:<{wide}}  {one.versions:<{wider}}  {self._told(number)}"
-            for number, one in enumerate(each)
+            f"{each.side.label:<{wide}}  {each.versions}: {told.get(number, 'Not measured.')}"
+            for number, each in enumerate(self.environments)
         ]
         changed = [f"{name}: {one} → {other}" for name, (one, other) in self.changed.items()]
         since = [f"Changed there: {', '.join(changed)}"] if changed else []
@@ -143,7 +131,8 @@ def bisect(
         Tested(side=side, software=each.environment)
         for side, each in zip(sides, found, strict=True)
     ]
-    measure = partial(_pair, planned, console, place, environments[0])
+    run = partial(run_sweep, place=place, console=console)
+    measure = partial(_pair, planned, run, environments[0])
     answer = _bisected(options, environments, measure, console)
     if options.json:
         out.print(answer.json(), soft_wrap=True, highlight=False)
@@ -183,8 +172,7 @@ def _bisected(
 
 def _pair(
     planned: Planned,
-    console: Console,
-    place: Place,
+    run: Callable[[Planned], Ran],
     one: Tested,
     other: Tested,
     options: BisectOptions,
@@ -201,6 +189,6 @@ def _pair(
         budget_minutes=options.minutes,
         min_effect=options.threshold,
     )
-    ran = run_sweep(replace(planned, request=request, whole=plan, chosen=plan), place, console)
+    ran = run(replace(planned, request=request, whole=plan, chosen=plan))
     labels = one.side.label, other.side.label
     return gate_of(options, ran.store, ran.choice.sweep_id, *labels, one.software.gpu)

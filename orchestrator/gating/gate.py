@@ -184,10 +184,8 @@ class Gate:
             )
             if control.false_alarms is not None and control.least_found is not None:
                 alarms = f"calls {percent(control.false_alarms, 1)} of changes slower that change nothing"
-                yield (
-                    "This gate",
-                    f"{alarms}; finds a slowdown of {percent(control.least_found, 1)} in four of five",
-                )
+                least = percent(control.least_found, 1) if control.least_found < 1 else "over 100%"
+                yield "This gate", f"{alarms}; finds a slowdown of {least} in four of five"
         if self.kernels:
             changed = [f"{each.kernel} ({each.base} → {each.head})" for each in self.kernels]
             yield "Kernels", some(changed, NAMED)

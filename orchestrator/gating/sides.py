@@ -1,6 +1,4 @@
-"""The two sides of `sweep gate`: a commit of the user's repository, a folder, a wheel or a Python. `sweep bisect` has
-Pythons alone.
-"""
+"""The two sides of `sweep gate`: a commit of the user's repository, a folder, a wheel or a Python."""
 
 import os
 import subprocess
@@ -12,6 +10,7 @@ from pathlib import Path
 
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.session import Code
+from cudnn_sweep.orchestrator.process.protocol import MODULES
 
 ALLOWED = "a commit of this repository, a folder, a wheel (.whl), or the Python of an environment"
 PYTHONS = "two or more environments with cudnn-sweep, such as a/bin/python,b/bin/python"
@@ -27,17 +26,14 @@ class Side:
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Processes that start meanwhile find its modules, and files from its folder."""
-        folder, before = Path.cwd(), os.environ.get("PYTHONPATH")
+        folder = Path.cwd()
         try:
             os.chdir(self.code.folder or folder)
             os.environ.update(self.code.variables)
             yield
         finally:
             os.chdir(folder)
-            if before is None:
-                os.environ.pop("PYTHONPATH", None)
-            else:
-                os.environ["PYTHONPATH"] = before
+            os.environ.pop(MODULES, None)
 
 
 @contextmanager
@@ -106,13 +102,8 @@ def _in_folder(root: Path, below: Path) -> Code:
 
 def _looked_for_in(places: list[Path]) -> dict[str, str]:
     """Before what is installed: an editable install of the same package must not stand in for it."""
-    before = os.environ.get("PYTHONPATH", "")
-    kept = [str(each.resolve()) for each in places if each.is_dir()]
-    return {
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys([*kept, *before.split(os.pathsep)])).strip(
-            os.pathsep
-        )
-    }
+    kept = dict.fromkeys(str(each.resolve()) for each in places if each.is_dir())
+    return {MODULES: os.pathsep.join(kept)}
 
 
 def _install(wheel: Path, folder: Path) -> None:

@@ -246,17 +246,11 @@ class CellsOptions(TurnOptions):
 
     workload: Annotated[
         str,
-        typer.Argument(
-            metavar="SUITE|MODEL",
-            help="A bundled suite, a .yaml file of one, or a model, as file.py:name.",
-        ),
+        typer.Argument(metavar="SUITE|MODEL", help="A suite, or a model as file.py:name."),
     ]
     only: Annotated[
         Sequence[str],
-        typer.Option(
-            metavar="FIELD=VALUE",
-            help="Of a suite: only cells with this value, such as cell_id=...",
-        ),
+        typer.Option(metavar="FIELD=VALUE", help="Only such cells of a suite, as cell_id=..."),
     ] = ()
 
 
@@ -270,9 +264,7 @@ class EnginesOptions(CellsOptions):
 class BisectOptions(CellsOptions):
     pythons: Annotated[
         str,
-        typer.Option(
-            metavar="A,B,...", help="Pythons of environments with cudnn-sweep, the oldest first."
-        ),
+        typer.Option(metavar="A,B,...", help="Environments with cudnn-sweep, the oldest first."),
     ]
 
 

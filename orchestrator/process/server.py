@@ -25,6 +25,7 @@ from cudnn_sweep.orchestrator.process.protocol import (
     END,
     ENDED,
     GREETING,
+    MODULES,
     OUTCOME,
     PASS,
     PROTOCOL,
@@ -52,6 +53,9 @@ def main() -> None:
     adopt_orphans()
     gc.disable()  # what is imported stays: to look for garbage in it takes a fifth of that time
     options = sys.argv[1:]
+    if folders := os.environ.get(MODULES):  # but after Python's own modules
+        at = min(at for at, entry in enumerate(sys.path) if entry.endswith("-packages"))
+        sys.path[at:at] = folders.split(os.pathsep)
     _import_all(late="--survey-only" not in options)
     sys.path.append(os.getcwd())  # a user's `package.module:name`
     _preload([option for option in options if not option.startswith("-")])

@@ -118,8 +118,8 @@ class BlockRunner(tune.Trainable):
             self._gate = None
         if self._records is None:
             trials = self._wanted(self._blocks[self.config["block"]])
-            self._records, self._left = self._slot.measure(trials, self._begin), len(trials)
             self._began = monotonic()
+            self._records, self._left = self._slot.measure(trials, self._begin), len(trials)
         stopped = self._left > 0 and not self._record_next(self._records)
         took_s = monotonic() - self._began
         return {"done": stopped or not self._left, "stopped": stopped, "took_s": took_s}

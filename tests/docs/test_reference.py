@@ -92,8 +92,8 @@ def test_every_key_has_a_sentence_in_the_schema_and_on_the_page() -> None:
         for key, text in keys(schema, name):
             assert text, f"{key} has no docstring"
         for key, each in schema["properties"].items():
-            (row,) = [line for line in section.splitlines() if line.startswith(f"| `{key}` |")]
-            assert each["description"].replace("|", "\\|") in row
+            (row,) = [line for line in section.splitlines() if line.startswith(f"- `{key}` (")]
+            assert each["description"] in row
     for key, _ in keys(defs["CellAxes"], "CellAxes"):
         assert f"`{key.rpartition('.')[2]}" in PAGE
 

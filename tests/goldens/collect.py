@@ -95,8 +95,8 @@ OF_THIS_MACHINE = ("CPU", "Ray", "results", "temporary files", "compute caches",
 
 class Goldens:
     """Collects each golden, by its file's name. `whole`: also what takes longer than CI has for it, above all the
-    answers over docs/results. Two pages are not here, but compared as docs/claims.md and docs/field.md: so is what
-    CI sees of the answers to claims.
+    answers over docs/results. One page is not here, but compared as docs/claims.md: so is what CI sees of the answers
+    to claims.
     """
 
     def __init__(self, *, whole: bool) -> None:

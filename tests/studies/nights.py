@@ -15,7 +15,7 @@ from tests.studies.parts.realities import REALITIES, try_realities
 from tests.studies.parts.simulated_nights import HELD_TO_TARGETS, OTHERS
 from tests.studies.parts.steps import counted
 
-SERIES = 100  # some seconds; the figures of docs/nightly-validation.md are of 2,000
+SERIES = 100  # some seconds; the figures of docs/validation.md are of 2,000
 NIGHTS = 60
 
 

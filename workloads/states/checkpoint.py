@@ -10,8 +10,7 @@ class Checkpoint(State):
     """The forward pass keeps no activations and runs again in the backward pass.
 
     There it runs in autograd's own thread, whose cache of cuDNN's plans does not know the forward
-    convolutions. All of it runs again: PyTorch would leave out a last operation that has only
-    inputs to save, which is all there is to a lone convolution.
+    convolutions. All of it runs again, also a last operation, which PyTorch would leave out.
     """
 
     recomputes = True

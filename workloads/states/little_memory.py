@@ -24,12 +24,9 @@ class LittleMemory(State):
     """Beside its inputs, a step finds `free_mib` of GPU memory for outputs, gradients and workspaces.
     On a CPU nothing changes.
 
-    A search may use what CUDA says is free, or the largest free block that the caching allocator
-    holds, whichever is more. So that allocator gives back what it holds, and all else is taken from
-    CUDA's driver directly: no column of memory counts it, and a first call allocates anew.
-
-    It is taken once inputs are made, for as long as the step lives, and given back where nothing is
-    timed: while others are made, and for the checks, since a float64 reference needs room.
+    The rest is taken from CUDA's driver, so no column of memory counts it. The caching allocator
+    gives back what it holds, because a search may use its largest free block, and so a first call
+    allocates anew. It is given back where nothing is timed.
     """
 
     alone = True

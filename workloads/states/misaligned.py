@@ -18,8 +18,8 @@ class Misaligned(State):
     """A step's floating tensors begin `offset` elements into a larger storage, so that their data
     pointers are no multiple of 16 bytes; shapes, strides and values are the same.
 
-    cuDNN's plans are keyed by the pointers' alignment. Weights and what lies between layers stay
-    aligned, and so does what a step first converts to another type or layout, as autocast does.
+    cuDNN's plans are keyed by that alignment. Weights, what lies between layers, and what a step
+    first converts (as autocast does) stay aligned.
     """
 
     offset: int = number(1, least=1, most=MOST)

@@ -16,10 +16,9 @@ class SecondThread(State):
     """Every second step runs in another thread. It has its own handles and its own cache of cuDNN's
     plans, so each shape is cold there.
 
-    The main thread makes the first call of a new shape and the other thread the second, so
-    second_ms is also the time of a first call. The convolutions of a backward pass always run in
-    autograd's own thread, so on a GPU only the forward ones are called twice. Wall time includes
-    the hand-over, tens of µs.
+    The other thread makes the second call of a new shape, so second_ms is also the time of a first
+    call. Backward convolutions always run in autograd's own thread, so on a GPU only the forward
+    ones are called twice. Wall time includes the hand-over, tens of µs.
     """
 
     def surround(self, step: TimedStep, setting: Setting) -> TimedStep:

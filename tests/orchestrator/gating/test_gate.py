@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
+from zipfile import ZipFile
 
 import pytest
 from rich.console import Console
@@ -129,6 +130,7 @@ def test_each_side_runs_the_code_of_its_commit_in_turns(here: Path) -> None:
     (here / "mine").mkdir()
     (here / "bench").mkdir()
     (here / "mine/__init__.py").touch()
+    (here / "random.py").write_text("raise RuntimeError('in place of the one of Python')")
     (here / "bench/step.py").write_text(STEP)
     _git("init", "--quiet")
     for seconds in ("0.02", "0.04", "nothing"):
@@ -149,6 +151,27 @@ def test_each_side_runs_the_code_of_its_commit_in_turns(here: Path) -> None:
         store = open_store("results")
     assert len(store.sweep_ids()) == 2, "results are kept like those of any launch"
     assert _git("worktree", "list").count("\n") == 0, "worktrees are removed"
+
+
+@pytest.mark.slow
+def test_each_side_runs_the_code_of_its_wheel(here: Path) -> None:
+    (here / "step.py").write_text(STEP)
+    for side, seconds in (("a", 0.02), ("b", 0.04)):
+        with ZipFile(here / side / "mine-1.0-py3-none-any.whl", "w") as wheel:
+            wheel.writestr("mine/__init__.py", "")
+            wheel.writestr("mine/work.py", f"SECONDS = {seconds}\n")
+            about = "mine-1.0.dist-info"
+            wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+            wheel.writestr(
+                f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            )
+            wheel.writestr(f"{about}/RECORD", "")
+    wheels = [str(here / side / "mine-1.0-py3-none-any.whl") for side in "ab"]
+    code, answer = _gate(
+        ThisMachine(), *wheels, workload="step.py:step", input=("1x1",), minutes=2.0
+    )
+    assert (code, answer["state"]) == (SLOWER, "slower")
+    assert answer["row"]["ratio"] == pytest.approx(2, rel=0.3)
 
 
 def _git(*words: str) -> str:

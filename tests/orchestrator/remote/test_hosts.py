@@ -2,7 +2,7 @@
 
     SWEEP_RAY_HEALTH=default pytest -rP tests/orchestrator/remote/test_hosts.py
 
-tells the times of docs/scale.md with Ray's own health checks; without the variable, with shorter ones.
+tells the times of docs/validation.md with Ray's own health checks; without the variable, with shorter ones.
 """
 
 import json
