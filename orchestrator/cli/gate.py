@@ -24,10 +24,10 @@ def gate(options: GateOptions) -> None:
 def bisect(options: BisectOptions) -> None:
     """Find which of several environments made a step slower, such as one of four versions of torch.
 
-    Each of --pythons is an environment with cudnn-sweep. The newest and the oldest are compared in turns until that is
-    decided; where the newest is slower, so are those between, each time the middle one. The answer names the first
-    that is slower than the oldest, and what changed there. The same command resumes: pairs that are decided in the
-    results are not measured again.
+    Each of --pythons is an environment with cudnn-sweep. The newest is compared with the oldest in turns, until that
+    is decided. If it is slower, the middle one of those that are left follows, until the first slow one is known. The
+    answer names it, and what changed there. The same command resumes: pairs that are decided in the results are not
+    measured again.
 
     Exit codes: 0 the newest is not slower; 1 one is named; 2 cannot tell yet, or a mistake in what was typed.
     """
