@@ -59,6 +59,7 @@ select -- noqa: ST06
     labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
     compared.errata as ban,
     replace(found.other_settings, ', errata=' || compared.errata, '') as other_settings,
+    found.in_turns,
     found.blocks,
     found.baseline_ms as usual_ms,
     found.candidate_ms as banned_ms,
