@@ -24,12 +24,11 @@ from cudnn_sweep.analysis.answering.advice import (
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
 from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.report.figures.figure import Drawing
 from cudnn_sweep.analysis.report.figures.palette import DARK, LIGHT, Palette
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.analysis.words import cudnn_version
-from cudnn_sweep.orchestrator.showing.verdict_table import (
+from cudnn_sweep.orchestrator.showing.summary import (
     SHORT_VERDICTS,
 )
 from cudnn_sweep.workloads.hashes import content_hash
@@ -336,20 +335,20 @@ def picture(name: str) -> str:
         *panels,
         spacing=16,
         padding={"left": 28, "top": 5, "right": 5, "bottom": 5},
-        background=palette.paper,
-    ).configure_view(stroke=palette.line)
+        background=palette["paper"],
+    ).configure_view(stroke=palette["line"])
     chart = chart.configure_axis(
-        labelColor=palette.ink,
-        titleColor=palette.quiet,
-        gridColor=palette.line,
-        domainColor=palette.line,
+        labelColor=palette["ink"],
+        titleColor=palette["quiet"],
+        gridColor=palette["line"],
+        domainColor=palette["line"],
     ).configure_legend(
-        labelColor=palette.ink,
-        titleColor=palette.quiet,
+        labelColor=palette["ink"],
+        titleColor=palette["quiet"],
         orient="bottom",
         columns=2 if is_narrow else 0,
     )
-    chart = chart.configure_title(color=palette.ink, fontSize=12, anchor="start", frame="group")
+    chart = chart.configure_title(color=palette["ink"], fontSize=12, anchor="start", frame="group")
     return f"{vl_convert.vegalite_to_svg(chart.to_json())}\n{rows_mark()}\n"
 
 
@@ -385,7 +384,7 @@ def _panel(
     *,
     networks: list[str],
     has_names: bool,
-) -> Drawing:
+) -> alt.LayerChart | alt.FacetChart:
     is_new = title == PANELS["new"]
     y = alt.Y(
         "network:N",
@@ -401,7 +400,7 @@ def _panel(
     colour = alt.Color(
         "verdict:N",
         title=None,
-        scale=alt.Scale(domain=verdicts_, range=[getattr(palette, v) for v in verdicts_]),
+        scale=alt.Scale(domain=verdicts_, range=[palette[v] for v in verdicts_]),
     )
     base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, yOffset=offset)
     x = alt.X("ratio:Q", scale=x_scale, axis=x_axis)
@@ -415,18 +414,18 @@ def _panel(
             "step:N",
             title=None,
             scale=alt.Scale(domain=["training", "inference"], range=["circle", "triangle-up"]),
-            legend=alt.Legend(symbolFillColor=palette.quiet, symbolStrokeWidth=0),
+            legend=alt.Legend(symbolFillColor=palette["quiet"], symbolStrokeWidth=0),
         ),
     )
-    texts = base.mark_text(align="left", dx=7, fontSize=9, color=palette.ink).encode(
+    texts = base.mark_text(align="left", dx=7, fontSize=9, color=palette["ink"]).encode(
         x=x, text="outside:N"
     )
     one = (
         alt.Chart(alt.InlineData(values=[{"at": 1}]))
-        .mark_rule(color=palette.quiet)
+        .mark_rule(color=palette["quiet"])
         .encode(x=alt.X("at:Q", scale=x_scale, axis=x_axis))
     )
-    drawn: Drawing = alt.layer(one, lines, marks, texts).properties(
+    drawn: alt.LayerChart | alt.FacetChart = alt.layer(one, lines, marks, texts).properties(
         title=title, width=170 if is_new else 210, height=alt.Step(11)
     )
     return drawn

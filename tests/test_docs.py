@@ -98,7 +98,6 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
 
     samples = [("docs/sweeps.md", word) for word in ("budget_minutes", "little_memory")]
     more = [
-        ("docs/places.md", "kubectl_image:"),
         ("docs/your-model.md", "loss: cross_"),
         ("docs/your-model.md", "my_training.py:train\n "),
     ]
@@ -115,7 +114,7 @@ def test_example_of_results_is_that_of_the_stored_ones() -> None:
     from cudnn_sweep.analysis.answering.cell_names import stored_names
     from cudnn_sweep.analysis.answering.verdicts import break_evens, verdicts
     from cudnn_sweep.analysis.storing.store import open_store
-    from cudnn_sweep.orchestrator.showing.verdict_table import (
+    from cudnn_sweep.orchestrator.showing.summary import (
         payback_text,
         ratio_text,
         verdict_label,

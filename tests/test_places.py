@@ -1,5 +1,6 @@
 """Slurm, containers, machines without a network: what the page tells to type is there, and parses."""
 
+import json
 import os
 import re
 import shlex
@@ -8,16 +9,21 @@ import sys
 import tomllib
 from pathlib import Path
 
+import jsonschema  # type: ignore[import-untyped]
+import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.remote.clusters import Inside
 from tests.test_docs import options_of
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/places.md"
 SLURM = ROOT / "docs/examples/slurm"
+KUBERNETES = ROOT / "docs/examples/kubernetes"
 DOCKERFILE = ROOT / "docs/examples/docker/Dockerfile"
 INSTRUCTIONS = ("FROM", "RUN", "COPY", "ARG", "ENV", "WORKDIR", "CMD")
 STAND_INS = {
@@ -118,3 +124,31 @@ def test_github_takes_the_workflow_to_copy() -> None:
     check = ["-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
     workflow = str(ROOT / "docs/examples/github-nightly.yaml")
     subprocess.run([sys.executable, *check, workflow], check=True, capture_output=True)
+
+
+def test_kubernetes_reads_what_it_is_given() -> None:
+    kubectl = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
+    made = {each["name"]: each["files"] for each in kubectl["configMapGenerator"]}
+    assert all((KUBERNETES / file).is_file() for files in made.values() for file in files)
+    (job,) = yaml.safe_load_all((KUBERNETES / "rayjob.yaml").read_text())
+    job["metadata"]["namespace"] = kubectl["namespace"]  # as kustomize does
+    jsonschema.validate(job, json.loads((ROOT / "tests/rayjob.schema.json").read_text()))
+    cluster = job["spec"]["rayClusterSpec"]
+    groups = (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])
+    pods = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, **each["template"]}
+            for each in groups]  # fmt: skip
+    night = list(yaml.safe_load_all((KUBERNETES / "night.yaml").read_text()))
+    for each in (*pods, *night):
+        kubernetes_validate.validate(each, kubernetes_validate.latest_version(), strict=True)
+    head, submits = (
+        each["spec"] for each in (pods[0], night[0]["spec"]["jobTemplate"]["spec"]["template"])
+    )
+    for pod in (head, submits):
+        (files,), (mounts,) = pod["volumes"], pod["containers"]
+        there, (mount,) = made[files["configMap"]["name"]], mounts["volumeMounts"]
+        typed = job["spec"]["entrypoint"] if pod is head else mounts["args"][0]
+        (file,) = re.findall(rf"{mount['mountPath']}/(\S+)", typed)
+        assert file in there
+    assert "sweep launch launch.yaml" in (KUBERNETES / "run.sh").read_text()
+    launch = read_launch_file(KUBERNETES / "launch.yaml", SweepSpec)
+    assert isinstance(destination_of(launch), Inside)

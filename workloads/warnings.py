@@ -26,6 +26,6 @@ ADVICE: dict[WarningName, str] = {
     "and measure again: the clock moved by more than 5% during the measurement",
     "other_shapes": "the workload's `prepare` must make the requested shape: no tensor that it returned "
     "has this shape, so other regimes and input shapes were timed",
-    "own_loss_unused": "write `loss: own` under `model` (`sweep try --loss own`): the model returns its own loss, "
+    "own_loss_unused": "write `loss: own` under `model` (`sweep advise --loss own`): the model returns its own loss, "
     "but the step does not use it, so the timed work differs from your training",
 }

@@ -42,7 +42,6 @@ with told as (
     from records
     where
         ($sweep_id is null or sweep_id glob $sweep_id)
-        and ($cell_id is null or cell_id = $cell_id)
         and status = 'ok' and twin = 0 and errata is null and kernels is not null
     qualify
         count(*) over (partition by sweep_id, block) = 2
@@ -93,13 +92,11 @@ class KernelChange(AnswerRow):
     """
 
 
-def kernel_changes(
-    database: Database, sweep_id: str | None, cell_id: str | None = None
-) -> list[KernelChange]:
+def kernel_changes(database: Database, sweep_id: str | None) -> list[KernelChange]:
     """Between a process of each config, of the first block in which both told their kernels: of one sweep or the
-    newest, and of one cell where it is given.
+    newest.
     """
-    rows = database.query(KERNELS, {"sweep_id": sweep_id, "cell_id": cell_id}).to_pylist()
+    rows = database.query(KERNELS, {"sweep_id": sweep_id}).to_pylist()
     return [KernelChange(**row) for row in rows]
 
 

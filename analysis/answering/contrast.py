@@ -19,9 +19,6 @@ order by config
 """
 
 
-MIN_EFFECT = 0.03  # the questions' own
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contrast:
     """A setting and two of its values, as text: the questions' parameters."""

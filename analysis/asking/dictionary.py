@@ -1,7 +1,8 @@
 """What each column of each question's answer means: explained in the question's head, else among SHARED, else as the
-column of `records` that it is.
+column of `records` that it is, else like the column that it stands beside.
 """
 
+import re
 from tempfile import TemporaryDirectory
 
 from cudnn_sweep.analysis.asking.database import open_database
@@ -22,24 +23,16 @@ SHARED = {
     "doubtful_blocks": "blocks left out: in a trial the GPU was shared with a process, or in both throttled",
     "unpaired_blocks": "blocks left out: a trial failed, or is missing",
     "baseline_failed": "blocks in which the baseline's trial failed",
-    "candidate_failed": "blocks in which the candidate's trial failed",
     "baseline_processes": "processes of the baseline",
-    "candidate_processes": "processes of the candidate",
     "doubtful_processes": "processes of both left out: their GPU was throttled, or shared",
     "baseline_ms": "wall time per iteration of the baseline, geometric mean over its processes",
-    "candidate_ms": "wall time per iteration of the candidate, geometric mean over its processes",
     "ratio": "wall time of the candidate / of the baseline, geometric mean",
-    "ratio_low": "lower end of its 95% interval",
-    "ratio_high": "upper end of its 95% interval",
     "wall_verdict": "helps, hurts, equivalent, inconclusive, fails, no_effect; so_far_faster, so_far_slower or "
     "undecided before the first look; or not_measured where no block has a pair of trials that ended well; in wall time",
     "wall_in_words": "the same as it is shown: so far faster (2 blocks), equivalent (1.4% faster), ...",
     "surely": "faster or slower where that interval excludes 1, whatever the minimum effect; else null",
     "baseline_device_ms": "device time per iteration of the baseline, geometric mean over its processes",
-    "candidate_device_ms": "device time per iteration of the candidate, geometric mean over its processes",
     "device_ratio": "device time of the candidate / of the baseline, geometric mean",
-    "device_ratio_low": "lower end of its 95% interval",
-    "device_ratio_high": "upper end of its 95% interval",
     "device_verdict": "the same verdict in device time; null if it is not known for both",
     "no_effect_reason": "why the setting cannot have mattered: no_cuda, not_cudnn or "
     "flag_not_consulted; null where it could",
@@ -47,13 +40,22 @@ SHARED = {
     "disabled, or none without CUDA",
     "baseline_cell_id": "cell_id of the baseline",
 }
+SIDES = {"candidate": "baseline", "on": "off", "frozen": "off"}
+"""Whose columns mean the same as those of the other side, but for its name."""
+ENDS = {"low": "lower", "high": "upper"}
 
 
 def meaning(question: NamedQuery, column: str) -> str | None:
     """What a column of its answer means; none where nothing says it."""
-    if column in question.columns:
-        return question.columns[column]
-    return SHARED.get(column) or _stored_meanings().get(column)
+    for known in (question.columns, SHARED, _stored_meanings()):
+        if column in known:
+            return known[column]
+    side, _, what = column.partition("_")
+    if side in SIDES:
+        text = meaning(question, f"{SIDES[side]}_{what}")
+        return text and re.sub(rf"\b{SIDES[side]}\b", side, text)
+    value, _, end = column.rpartition("_")
+    return f"{ENDS[end]} end of the 95% interval of {value}" if value and end in ENDS else None
 
 
 def columns_explained(question: NamedQuery) -> dict[str, str]:

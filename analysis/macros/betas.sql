@@ -33,3 +33,35 @@ select
 from summed
 where below >= wanted
 group by p, a, b;
+
+-- Clopper and Pearson's 95% intervals of shares. `counts` names a table with k and n; one row each:
+-- the ends of the share that k of n may be of.
+create or replace macro share_intervals(counts) as table
+with ends as (
+    select distinct
+        k,
+        n,
+        unnest([0.025, 0.975]) as p,
+        if(p < 0.5, k, k + 1) as a,
+        n + 1 - a as b
+    from query_table(counts)
+),
+
+unsure as (
+    select * from ends
+    where a > 0 and b > 0
+),
+
+quantiles as (
+    select * from beta_quantiles('unsure')
+)
+
+select
+    ends.k,
+    ends.n,
+    coalesce(max(quantiles.quantile) filter (where ends.p < 0.5), 0) as low,
+    coalesce(max(quantiles.quantile) filter (where ends.p > 0.5), 1) as high
+from ends
+left join quantiles
+    on ends.p = quantiles.p and ends.a = quantiles.a and ends.b = quantiles.b
+group by ends.k, ends.n;

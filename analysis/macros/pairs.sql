@@ -173,7 +173,6 @@ joined as (
         ])) filter (where c) as 'candidate_\0', -- noqa: RF05
         any_value(steady_peak_reserved_bytes) filter (where b) as baseline_steady_reserved_bytes,
         any_value(steady_peak_reserved_bytes) filter (where c) as candidate_steady_reserved_bytes,
-        any_value(benchmark) filter (where b) as baseline_benchmark,
         any_value(shape_names) filter (where b) as shape_names,
         if(flag = 'twin', null, min(looks)) as looks, -- a sweep may go on with more of them
         min(launch_id) = max(launch_id)

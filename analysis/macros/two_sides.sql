@@ -50,47 +50,6 @@ select
 from records
 where loop_kind = 'open';
 
--- The processes of two sides, b and c. `pairs` names a table with cell, b and c (structs with
--- group_id), steps, is_uneven and same_source; `trials` one with group_id. Of open loops only
--- as many steps count as every process made: later ones have other shapes.
-create or replace macro side_processes(pairs, trials) as table
-with sided as (
-    select
-        *,
-        unnest(['b', 'c']) as side,
-        unnest([b.group_id, c.group_id]) as group_id -- noqa: RF01
-    from query_table(pairs)
-)
-
-select
-    sided.cell,
-    sided.side,
-    trial.sweep_id,
-    trial.trial_id,
-    trial.launch_id,
-    trial.block,
-    trial.slot,
-    trial.settings as pool,
-    trial.kernels_source || trial.kernels_hash as choice,
-    if(sided.is_uneven, list_avg(loops.ms[:sided.steps]), trial.steady_wall_ms) as wall,
-    if(sided.same_source, trial.steady_device_ms, null) as device
-from sided
-inner join query_table(trials) as trial on sided.group_id = trial.group_id
-left join open_loops() as loops on [trial.sweep_id, trial.trial_id] = loops.id;
-
--- One row a cell of these processes: the geometric means of both sides.
-create or replace macro side_means(processes) as table
-select
-    cell,
-    count(log_of(wall)) filter (where side = 'b') as b_processes,
-    count(log_of(wall)) filter (where side = 'c') as c_processes,
-    exp(avg(log_of(wall)) filter (where side = 'b')) as b_ms,
-    exp(avg(log_of(wall)) filter (where side = 'c')) as c_ms,
-    exp(avg(log_of(device)) filter (where side = 'b')) as b_device_ms,
-    exp(avg(log_of(device)) filter (where side = 'c')) as c_device_ms
-from query_table(processes)
-group by cell;
-
 -- `processes` names a table of processes with cell, side, block, and the times wall and device. One
 -- row a pair of one block: b, c, and their log ratios, round by round where they took turns.
 create or replace macro same_blocks(processes, b_side, c_side) as table
@@ -125,6 +84,119 @@ left join logs_in_turns('met') as in_turns
         met.sweep_id = in_turns.sweep_id
         and met.b_trial_id = in_turns.b_trial_id
         and met.c_trial_id = in_turns.c_trial_id;
+
+-- What two sides, b and c, took. `pairs` names a table with cell, b and c (structs with group_id),
+-- steps, is_uneven and same_source; `trials` one with group_id. One row a cell: the geometric means
+-- of both sides, and c over b by `judged`, from pairs of one block where there are two or more
+-- (`is_paired`), else from each side's processes. Of open loops only as many steps count as every
+-- process made: later ones have other shapes.
+create or replace macro sides_judged(pairs, trials, min_effect) as table
+with sided as (
+    select
+        *,
+        unnest(['b', 'c']) as side,
+        unnest([b.group_id, c.group_id]) as group_id -- noqa: RF01
+    from query_table(pairs)
+),
+
+processes as materialized (
+    select
+        sided.cell,
+        sided.side,
+        trial.cell_id,
+        trial.sweep_id,
+        trial.trial_id,
+        trial.launch_id,
+        trial.block,
+        trial.slot,
+        trial.settings as pool,
+        trial.kernels_source || trial.kernels_hash as choice,
+        if(sided.is_uneven, list_avg(loops.ms[:sided.steps]), trial.steady_wall_ms) as wall,
+        if(sided.same_source, trial.steady_device_ms, null) as device
+    from sided
+    inner join query_table(trials) as trial on sided.group_id = trial.group_id
+    left join open_loops() as loops on [trial.sweep_id, trial.trial_id] = loops.id
+),
+
+means as (
+    select
+        cell,
+        count(log_of(wall)) filter (where side = 'b') as b_processes,
+        count(log_of(wall)) filter (where side = 'c') as c_processes,
+        exp(avg(log_of(wall)) filter (where side = 'b')) as b_ms,
+        exp(avg(log_of(wall)) filter (where side = 'c')) as c_ms,
+        exp(avg(log_of(device)) filter (where side = 'b')) as b_device_ms,
+        exp(avg(log_of(device)) filter (where side = 'c')) as c_device_ms
+    from processes
+    group by cell
+),
+
+block_logs as (
+    select
+        b.cell,
+        b.pool,
+        b.choice || ' ' || c.choice as choice,
+        1 as share, -- noqa: RF04
+        wall,
+        device
+    from same_blocks('processes', 'b', 'c')
+    where b.cell_id = c.cell_id
+),
+
+by_clock as (
+    unpivot block_logs
+    on wall, device
+    into name clock value observed
+),
+
+in_blocks as materialized (
+    select
+        * exclude (usual, others),
+        in_choices(choices, blocks, most_alike, usual, others, ln(1 + min_effect)) as by_choice
+    from over_choices('by_clock')
+    where blocks >= 2
+),
+
+estimates as materialized (
+    select
+        apart.cell,
+        apart.clock,
+        apart.b_choice,
+        apart.c_choice,
+        in_blocks.by_choice,
+        in_blocks.cell is not null as is_paired,
+        true as family,
+        if(is_paired, in_blocks.mean, apart.mean) as mean,
+        if(is_paired, in_blocks.se, apart.se) as se,
+        if(is_paired, in_blocks.df, apart.df) as df,
+        if(is_paired, in_blocks.se_low, apart.se_low) as se_low,
+        if(is_paired, in_blocks.se_high, apart.se_high) as se_high
+    from over_sides('processes', 'b', 'c', ln(1 + min_effect)) as apart
+    left join in_blocks on apart.cell = in_blocks.cell and apart.clock = in_blocks.clock
+),
+
+verdicts as materialized (
+    select * from judged('estimates', min_effect, 0)
+)
+
+select
+    means.*,
+    coalesce(estimates.is_paired, false) as is_paired,
+    estimates.by_choice,
+    estimates.b_choice,
+    estimates.c_choice,
+    coalesce(wall.verdict, 'inconclusive') as verdict,
+    wall.ratio,
+    wall.ratio_low,
+    wall.ratio_high,
+    device.verdict as device_verdict,
+    device.ratio as device_ratio,
+    device.ratio_low as device_ratio_low,
+    device.ratio_high as device_ratio_high
+from means
+left join estimates on means.cell = estimates.cell and estimates.clock = 'wall'
+left join verdicts as wall on means.cell = wall.cell and wall.clock = 'wall'
+left join verdicts as device on means.cell = device.cell and device.clock = 'device';
 
 -- One row a cell and config that both sides measured. Where the two have a hardware in common only
 -- trials on the same one compare, and likewise with software. `method` is pairs where they ran in
@@ -231,81 +303,33 @@ matched as materialized (
         )
 ),
 
-processes as materialized (
-    select * from side_processes('matched', 'counted')
-),
-
-sides as materialized (
-    select * from side_means('processes')
-),
-
-block_logs as (
-    select
-        b.cell,
-        b.pool,
-        b.choice || ' ' || c.choice as choice,
-        1 as share, -- noqa: RF04
-        wall,
-        device
-    from same_blocks('processes', 'b', 'c')
-),
-
-by_clock as (
-    unpivot block_logs
-    on wall, device
-    into name clock value observed
-),
-
-in_blocks as materialized (
-    select
-        * exclude (usual, others),
-        in_choices(choices, blocks, most_alike, usual, others, ln(1 + min_effect)) as by_choice
-    from over_choices('by_clock')
-    where blocks >= 2
-),
-
-estimates as materialized (
-    select
-        apart.cell,
-        apart.clock,
-        true as family,
-        if(in_blocks.cell is null, apart.mean, in_blocks.mean) as mean,
-        if(in_blocks.cell is null, apart.se, in_blocks.se) as se,
-        if(in_blocks.cell is null, apart.df, in_blocks.df) as df,
-        if(in_blocks.cell is null, apart.se_low, in_blocks.se_low) as se_low,
-        if(in_blocks.cell is null, apart.se_high, in_blocks.se_high) as se_high,
-        if(
-            in_blocks.cell is null,
-            nullif(concat_ws('; ', 'A ' || apart.b_choice, 'B ' || apart.c_choice), ''),
-            in_blocks.by_choice
-        ) as by_choice
-    from over_sides('processes', 'b', 'c', ln(1 + min_effect)) as apart
-    left join in_blocks on apart.cell = in_blocks.cell and apart.clock = in_blocks.clock
-),
-
-verdicts as materialized (
-    select * from judged('estimates', min_effect, 0)
+sides as (
+    select * from sides_judged('matched', 'counted', min_effect)
 )
 
 select
     labels.* exclude (cell_id, cell_order), -- noqa: AM04
     matched.c.settings,
-    coalesce(wall.verdict, 'inconclusive') as verdict,
-    wall.ratio,
-    wall.ratio_low,
-    wall.ratio_high,
+    sides.verdict,
+    sides.ratio,
+    sides.ratio_low,
+    sides.ratio_high,
     sides.b_ms as a_ms,
     sides.c_ms as b_ms,
-    device.verdict as device_verdict,
-    device.ratio as device_ratio,
-    device.ratio_low as device_ratio_low,
-    device.ratio_high as device_ratio_high,
+    sides.device_verdict,
+    sides.device_ratio,
+    sides.device_ratio_low,
+    sides.device_ratio_high,
     sides.b_device_ms as a_device_ms,
     sides.c_device_ms as b_device_ms,
     sides.b_processes as a_processes,
     sides.c_processes as b_processes,
-    if(in_blocks.cell is null, 'welch', 'pairs') as method,
-    chosen.by_choice,
+    if(sides.is_paired, 'pairs', 'welch') as method,
+    if(
+        sides.is_paired,
+        sides.by_choice,
+        nullif(concat_ws('; ', 'A ' || sides.b_choice, 'B ' || sides.c_choice), '')
+    ) as by_choice,
     if(
         matched.b.seen.kernels_source = matched.c.seen.kernels_source,
         chose_otherwise(matched.b.seen.kernels, matched.c.seen.kernels),
@@ -325,9 +349,5 @@ from matched
 inner join software_labels() as a_software on matched.b.software_hash = a_software.software_hash
 inner join software_labels() as b_software on matched.c.software_hash = b_software.software_hash
 inner join sides on matched.cell = sides.cell
-left join in_blocks on matched.cell = in_blocks.cell and in_blocks.clock = 'wall'
-left join estimates as chosen on matched.cell = chosen.cell and chosen.clock = 'wall'
-left join verdicts as wall on matched.cell = wall.cell and wall.clock = 'wall'
-left join verdicts as device on matched.cell = device.cell and device.clock = 'device'
 inner join cell_labels() as labels on matched.c.cell_id = labels.cell_id
-order by abs(ln(wall.ratio)) desc nulls last, matched.cell;
+order by abs(ln(sides.ratio)) desc nulls last, matched.cell;

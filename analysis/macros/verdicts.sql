@@ -1,11 +1,9 @@
 -- What each cell and contrast shows, over its blocks.
 
--- One row a cell and set of other settings, with every verdict that a question may show. The net
--- verdict weighs cold costs in one state of the compute cache; without CUDA, or with that cache
--- disabled in both configs, it takes every block. `of_cells`: as `judged` has it.
+-- One row a cell and set of other settings, with every verdict that a question may show.
+-- `of_cells`: as `judged` has it.
 create or replace macro contrast_verdicts(
-    flag, from_value, to_value, min_effect, iterations, cache_state, of_sweep, of_cells,
-    is_over := true
+    flag, from_value, to_value, min_effect, of_sweep, of_cells, is_over := true
 ) as table
 with blocks as materialized (
     select
@@ -14,8 +12,6 @@ with blocks as materialized (
             shape_names, judged_cell
         ),
         judged_cell as cell,
-        loop_kind = 'closed'
-        and compute_cache in (cache_state, 'none', 'disabled') as weighs_cold,
         pairing = 'paired' and not waits as counts
     from block_pairs(flag, from_value, to_value, of_sweep, is_over := is_over)
 ),
@@ -33,15 +29,7 @@ logs as (
         other_settings || (no_effect_reason is null)::text as pool,
         log_ratio(candidate_ms, baseline_ms) as wall,
         log_ratio(candidate_device_ms, baseline_device_ms) as device,
-        log_ratio(candidate_peak_reserved_bytes, baseline_peak_reserved_bytes) as memory,
-        if(
-            weighs_cold,
-            log_ratio(
-                candidate_cold_ms + iterations * candidate_ms,
-                baseline_cold_ms + iterations * baseline_ms
-            ),
-            null
-        ) as net
+        log_ratio(candidate_peak_reserved_bytes, baseline_peak_reserved_bytes) as memory
     from blocks
     where counts
 ),
@@ -49,11 +37,11 @@ logs as (
 by_clock as materialized (
     select
         * exclude (wall_elsewhere, wall_error, device_elsewhere, device_error, origin),
-        if(clock in ('wall', 'net'), origin, null) as origin,
+        if(clock = 'wall', origin, null) as origin,
         case clock when 'wall' then wall_elsewhere when 'device' then device_elsewhere end
             as elsewhere,
         case clock when 'wall' then wall_error when 'device' then device_error end as error
-    from (unpivot logs on wall, device, memory, net into name clock value observed)
+    from (unpivot logs on wall, device, memory into name clock value observed)
 ),
 
 typical as (
@@ -97,10 +85,6 @@ cells as (
             'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'other_settings',
             'baseline_settings', 'candidate_settings', 'loop_kind', 'in_turns'
         ])),
-        max(distinct_shapes) as distinct_shapes,
-        any_value(at_most) as at_most,
-        any_value(share) as error_share,
-        any_value(between_looks) as between_looks,
         count(*) filter (where present = 'both') as recorded_blocks,
         count(*) filter (where counts) as blocks,
         count(*) filter (where pairing = 'split') as split_blocks,
@@ -151,7 +135,11 @@ cells as (
             'baseline_steady_reserved_bytes', 'candidate_steady_reserved_bytes',
             'baseline_workspace_bytes', 'candidate_workspace_bytes'
         ])),
-        any_value(no_effect_reason) as no_effect_reason
+        any_value(no_effect_reason) as no_effect_reason,
+        max(distinct_shapes) as distinct_shapes,
+        any_value(at_most) as at_most,
+        any_value(share) as error_share,
+        any_value(between_looks) as between_looks
     from blocks
     group by cell
     having bool_or(present <> 'candidate') and bool_or(present <> 'baseline')
@@ -159,8 +147,8 @@ cells as (
 
 answered as (
     select
-        cells.*,
         flag || ': ' || from_value || ' → ' || to_value as contrast,
+        cells.*,
         wall.ratio,
         wall.ratio_low,
         wall.ratio_high,
@@ -189,13 +177,7 @@ answered as (
         memory.ratio_low as memory_ratio_low,
         memory.ratio_high as memory_ratio_high,
         memory.verdict as memory_statistical_verdict,
-        net_estimates.blocks as net_blocks,
-        net.ratio as net_ratio,
-        net.ratio_low as net_ratio_low,
-        net.ratio_high as net_ratio_high,
         coalesce(wall.verdict, 'inconclusive') as wall_statistical_verdict,
-        if(cells.loop_kind = 'open', null, coalesce(net.verdict, 'inconclusive'))
-            as net_statistical_verdict,
         flag <> 'twin'
         and surely_fails(
             cells.candidate_failed, cells.baseline_failed, cells.all_blocks, cells.blocks,
@@ -210,11 +192,8 @@ answered as (
     left join verdicts as wall on cells.cell = wall.cell and wall.clock = 'wall'
     left join verdicts as device on cells.cell = device.cell and device.clock = 'device'
     left join verdicts as memory on cells.cell = memory.cell and memory.clock = 'memory'
-    left join verdicts as net on cells.cell = net.cell and net.clock = 'net'
     left join estimates as walls on cells.cell = walls.cell and walls.clock = 'wall'
     left join estimates as devices on cells.cell = devices.cell and devices.clock = 'device'
-    left join estimates as net_estimates
-        on cells.cell = net_estimates.cell and net_estimates.clock = 'net'
 )
 
 select
@@ -245,7 +224,5 @@ select
         null
     ) as headline,
     shown_unless_it_fails(no_effect_reason, fails, so_far(memory_statistical_verdict, looked))
-        as memory_verdict,
-    shown_unless_it_fails(no_effect_reason, fails, so_far(net_statistical_verdict, looked))
-        as net_verdict
+        as memory_verdict
 from answered;

@@ -1,7 +1,8 @@
 -- What people say of torch.backends.cudnn, and what the figures of a store say to it.
 
 -- Whether a figure is as a claim has it: `holds` says so, of a verdict that is decided. Device time
--- stands beside wall time and decides nothing. What processes gave is counted, not tested.
+-- stands beside wall time and decides nothing, like any figure without `holds`. What processes gave
+-- is counted, not tested.
 create or replace macro claim_outcome(measure, verdict, holds) as case
     when measure = 'device time, ms' then null
     when
@@ -9,7 +10,7 @@ create or replace macro claim_outcome(measure, verdict, holds) as case
         and (verdict is null or not is_decided(verdict))
         then 'undecided'
     when holds then 'holds'
-    else 'does not hold'
+    when not holds then 'does not hold'
 end;
 
 -- The other settings of a contrast that are not PyTorch's own, as benchmark=true; none is ''.
@@ -23,10 +24,9 @@ create or replace macro unusual_among(other_settings) as array_to_string(
     ', '
 );
 
--- The columns that are a figure's own, with what single processes gave where that can be shown.
+-- The columns that are a figure's own.
 create or replace macro figure_of(
-    measure, verdict_of_it, baseline_value, candidate_value, value, value_low, value_high, trials,
-    baseline_samples, candidate_samples
+    measure, verdict_of_it, baseline_value, candidate_value, value, value_low, value_high, trials
 ) as struct_pack(
     measure := measure,
     verdict_of_it := verdict_of_it::text,
@@ -35,61 +35,24 @@ create or replace macro figure_of(
     value := value::double,
     value_low := value_low::double,
     value_high := value_high::double,
-    trials := trials::bigint,
-    baseline_samples := baseline_samples::double[],
-    candidate_samples := candidate_samples::double[]
-);
-
--- Of times in their order those that a loop of one kind took.
-create or replace macro times_in(loop_kind, times, loop_kinds) as nullif(
-    list_transform(
-        list_filter(
-            list_zip(times, loop_kinds),
-            lambda each: each[1] is not null and each[2] = loop_kind
-        ),
-        lambda each: each[1]
-    ),
-    []
+    trials := trials::bigint
 );
 
 -- The figures of a contrast, one row a measure of each row of `contrast_verdicts`, with its columns
--- and labels. `beside`: its unusual settings. Results are numbered as they come, in the order in
--- which processes ran, under either value.
+-- and labels. `beside`: its unusual settings.
 create or replace macro contrast_figures(
     flag, from_value, to_value, min_effect, of_sweep
 ) as table
-with ran as (
+with processes as (
     select
-        *,
         concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place,
-        min(started_at) over (partition by place, fingerprint) as first_seen
-    from configured(flag, of_sweep)
-    where status = 'ok' and setting in (from_value, to_value)
-),
-
-numbered as (
-    select
-        *,
-        dense_rank() over (
-            partition by place, fingerprint is null order by first_seen, fingerprint
-        ) as result
-    from ran
-),
-
-processes as (
-    select
-        place,
         setting,
-        list(loop_kind order by started_at, trial_id) filter (where twin = 0) as loop_kinds,
-        list(steady_wall_ms order by started_at, trial_id) filter (where twin = 0) as wall_ms,
-        list(steady_device_ms order by started_at, trial_id) filter (where twin = 0) as device_ms,
-        list(result order by started_at, trial_id) filter (where fingerprint is not null)
-            as results,
         count(fingerprint) as processes,
         count(distinct fingerprint) as distinct_results,
         bool_and(bitwise_repeatable) filter (where fingerprint is not null) as repeatable,
         distinct_results = 1 and coalesce(repeatable, true) as reproducible
-    from numbered
+    from configured(flag, of_sweep)
+    where status = 'ok' and setting in (from_value, to_value)
     group by place, setting
 ),
 
@@ -110,36 +73,32 @@ found as (
         unnest([
             figure_of(
                 'wall time, ms', wall_verdict, baseline_ms, candidate_ms, ratio, ratio_low,
-                ratio_high, 2 * blocks, times_in(verdicts.loop_kind, b.wall_ms, b.loop_kinds),
-                times_in(verdicts.loop_kind, c.wall_ms, c.loop_kinds)
+                ratio_high, 2 * blocks
             ),
             figure_of(
                 'device time, ms', device_verdict, baseline_device_ms, candidate_device_ms,
-                device_ratio, device_ratio_low, device_ratio_high, 2 * blocks,
-                times_in(verdicts.loop_kind, b.device_ms, b.loop_kinds),
-                times_in(verdicts.loop_kind, c.device_ms, c.loop_kinds)
+                device_ratio, device_ratio_low, device_ratio_high, 2 * blocks
             ),
             figure_of(
                 'peak of reserved memory, MB', memory_verdict, baseline_peak_reserved_bytes / 1e6,
                 candidate_peak_reserved_bytes / 1e6, memory_ratio, memory_ratio_low,
-                memory_ratio_high, 2 * blocks, null, null
+                memory_ratio_high, 2 * blocks
             ),
             figure_of(
                 'different results among processes', reproducibility, b.distinct_results,
-                c.distinct_results, c.distinct_results, null, null, b.processes + c.processes,
-                b.results, c.results
+                c.distinct_results, c.distinct_results, null, null, b.processes + c.processes
             ),
             figure_of(
                 'second run differed (1: yes)', null, (not b.repeatable)::int,
                 (not c.repeatable)::int, (not c.repeatable)::int, null, null,
-                b.processes + c.processes, null, null
+                b.processes + c.processes
             )
         ]) as figure
     from (
         select
             *,
             concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place
-        from contrast_verdicts(flag, from_value, to_value, min_effect, 1000, 'warm', of_sweep, 0)
+        from contrast_verdicts(flag, from_value, to_value, min_effect, of_sweep, 0)
     ) as verdicts
     inner join cell_labels() as labels using (cell_id) -- noqa: ST07
     inner join software_labels() as software using (software_hash) -- noqa: ST07
@@ -236,8 +195,6 @@ select
     told.value_high,
     told.contrast,
     told.trials,
-    told.baseline_samples,
-    told.candidate_samples,
     columns(axis_names()),
     told.gpu,
     told.torch,

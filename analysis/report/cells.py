@@ -53,16 +53,16 @@ class ReportCell:
 
 
 def named(table: pa.Table) -> list[ReportCell]:
-    """What all cells have in common is in no name; `shared` says it."""
+    """The cells with names that leave out what all of them share; `shared` has it."""
     rows = [_with_cudnn(row) for row in table.to_pylist()]
     cells = [StoredCell(**row) for row in rows]
     words = words_apart(rows)
-    said = {"what", *_telling_apart(words)}
-    environment = _environment_said(rows)
+    shown = {"what", *_telling_apart(words)}
+    environment = _telling_environments(rows)
     places = [" ".join(value for name in environment if (value := row[name])) for row in rows]
-    labels = _joined(words, said, places)
+    labels = _joined(words, shown, places)
     common = Counter(labels)
-    families = _joined(words, said - {"input_shape"}, places)
+    families = _joined(words, shown - {"input_shape"}, places)
     shapes = {(family, row["input_shape"]) for family, row in zip(families, rows, strict=True)}
     members = Counter(family for family, _ in shapes)
     return [
@@ -77,7 +77,7 @@ def named(table: pa.Table) -> list[ReportCell]:
             cells,
             words,
             labels,
-            _joined(words, said - {"regime"}, places),
+            _joined(words, shown - {"regime"}, places),
             families,
             strict=True,
         )
@@ -85,15 +85,15 @@ def named(table: pa.Table) -> list[ReportCell]:
 
 
 def shared(cells: list[ReportCell]) -> list[str]:
-    """What every cell has in common and no name says."""
+    """The parts that every cell has in common, which no name has."""
     rows = [vars(cell.stored) for cell in cells]
-    found = [{row[name] for row in rows} for name in (*ENVIRONMENT, *SHARED)]
-    return [value for values in found if len(values) == 1 and (value := values.pop()) is not None]
+    columns = [{row[name] for row in rows} for name in (*ENVIRONMENT, *SHARED)]
+    return [value for values in columns if len(values) == 1 and (value := values.pop()) is not None]
 
 
 def _telling_apart(words: list[Words]) -> list[str]:
-    """What names have to say: the sizes only where one thing has several."""
-    said = [
+    """The words in which cells differ: the sizes only where one workload has several."""
+    differing = [
         about
         for about in dict.fromkeys(about for each in words for about in each)
         if len({each.get(about) for each in words}) > 1
@@ -102,7 +102,7 @@ def _telling_apart(words: list[Words]) -> list[str]:
     for each in words:
         shapes[each["what"]].add(each["input_shape"])
     several = any(len(each) > 1 for each in shapes.values())
-    return [about for about in said if about != "input_shape" or several]
+    return [about for about in differing if about != "input_shape" or several]
 
 
 def _with_cudnn(row: dict[str, Any]) -> dict[str, Any]:
@@ -110,20 +110,20 @@ def _with_cudnn(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"cudnn": number and f"cuDNN {cudnn_version(number)}"}
 
 
-def _environment_said(rows: Sequence[CellRow]) -> list[str]:
-    """What tells environments apart, and nothing that follows from the rest of it. Code is a cell's own:
-    it is said where one cell ran in several versions.
+def _telling_environments(rows: Sequence[CellRow]) -> list[str]:
+    """Parts that tell environments apart, without those that follow from the rest. Code is a cell's own:
+    it is among them where one cell ran in several versions.
     """
-    said: list[str] = []
+    parts: list[str] = []
     for name in ENVIRONMENT:
-        besides = [*said, "cell_id"] if name == "code" else said
-        known = {tuple(row[each] for each in besides) for row in rows}
+        besides = [*parts, "cell_id"] if name == "code" else parts
+        coarse = {tuple(row[each] for each in besides) for row in rows}
         finer = {tuple(row[each] for each in (*besides, name)) for row in rows}
-        if len(finer) > len(known):
-            said.append(name)
-    return said
+        if len(finer) > len(coarse):
+            parts.append(name)
+    return parts
 
 
-def _joined(words: list[Words], said: Collection[str], places: Sequence[str]) -> list[str]:
-    names = [[word for about, word in each.items() if about in said] for each in words]
+def _joined(words: list[Words], shown: Collection[str], places: Sequence[str]) -> list[str]:
+    names = [[word for about, word in each.items() if about in shown] for each in words]
     return [" ".join([*name, end]).rstrip() for name, end in zip(names, places, strict=True)]

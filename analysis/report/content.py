@@ -39,7 +39,7 @@ class Content:
     """All of a report but its words and pictures."""
 
     locations: Sequence[str]
-    """The results' place as it was typed, for commands that ask them again."""
+    """Results locations as they were typed, for commands that ask again."""
     sweep_id: str | None
     min_effect: float
     torn_files: tuple[str, ...]
@@ -89,14 +89,14 @@ def gather(
 
 def _compared(database: Database, contrast: Contrast, min_effect: float) -> Compared:
     values = contrast.values()
-    found = answer_of(Verdict, database, "helps_or_hurts", {"min_effect": min_effect, **values})
-    paid = [] if contrast.is_twins else answer_of(BreakEven, database, "break_even", values)
+    verdicts = answer_of(Verdict, database, "helps_or_hurts", {"min_effect": min_effect, **values})
+    rows = [] if contrast.is_twins else answer_of(BreakEven, database, "break_even", values)
     break_evens: dict[tuple[str | bool | None, ...], dict[str, BreakEven]] = {}
-    for row in paid:
+    for row in rows:
         break_evens.setdefault(row.identity, {})[row.compute_cache] = row
     return Compared(
         contrast=contrast,
-        verdicts=sorted(found, key=lambda verdict: verdict.ratio or float("inf")),
+        verdicts=sorted(verdicts, key=lambda verdict: verdict.ratio or float("inf")),
         break_evens=break_evens,
         cold_costs=None if contrast.is_twins else database.ask("cold_cost", **values),
     )

@@ -16,7 +16,6 @@ MISSING_EXTRA = (
     "or ask for --format markdown or json without --charts"
 )
 FIRST_SENTENCES = 3  # above the table
-PARTS = {"part": "part", "kind": "kind", "total_s": "seconds", "share": "share"}
 
 
 def as_html(payload: Payload) -> str:
@@ -60,12 +59,10 @@ def as_markdown(payload: Payload) -> str:
         parts += ["## What was left out", _listed(payload.left_out)]
     if payload.warnings:
         parts += ["## Warnings", _listed(payload.warnings)]
-    if payload.tables["time"].rows:
-        parts += ["## Where the time went", escaped_line(payload.cost)]
-        parts.append(_table(payload.tables["time"], PARTS))
-        environments = payload.tables["environments"]
+    environments = payload.tables["environments"]
+    if environments.rows:
         titles = {name: name for name in environments.columns}
-        parts += ["## Environment", _table(environments, titles)]
+        parts += ["## Environment", escaped_line(payload.cost), _table(environments, titles)]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 

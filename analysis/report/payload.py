@@ -124,9 +124,9 @@ def _in_words(content: Content, compared: Compared) -> ComparedWords:
 
 
 def _next_step(content: Content, compared: Compared) -> str | None:
-    said = None if compared.contrast.is_twins else third_blocks(compared.verdicts)
+    blocks = None if compared.contrast.is_twins else third_blocks(compared.verdicts)
     how = "the same sweep launch again" if _gaps(content) else "replicates: 3"
-    return said and f"Next: {how} {said}."
+    return blocks and f"Next: {how} {blocks}."
 
 
 def _left_out(content: Content) -> list[str]:
@@ -134,12 +134,12 @@ def _left_out(content: Content) -> list[str]:
     failed = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
     total = counted(content.failures.num_rows, "trial")
     unshown = sum(cell.stored.trials for cell in content.cells) - content.trials.num_rows
-    said = [f"{total} did not end well: {failed}."] if failed else []
-    said += _gaps(content)
-    said += [f"A damaged file: {path}." for path in content.torn_files]
+    reasons = [f"{total} did not end well: {failed}."] if failed else []
+    reasons += _gaps(content)
+    reasons += [f"A damaged file: {path}." for path in content.torn_files]
     if unshown:
-        said.append(f"{counted(unshown, 'trial')} of smaller effects are not in this file.")
-    return said
+        reasons.append(f"{counted(unshown, 'trial')} of smaller effects are not in this file.")
+    return reasons
 
 
 def _gaps(content: Content) -> list[str]:
@@ -160,20 +160,20 @@ def sentences(
     """The largest gain and loss, the next step, what more blocks would tell, and why a setting had no effect
     where it had none.
     """
-    said = [TWINS] if compared.contrast.is_twins else []
-    said += [_failing(each, labels) for each in compared.verdicts if each.wall_verdict == "fails"]
+    lines = [TWINS] if compared.contrast.is_twins else []
+    lines += [_failing(each, labels) for each in compared.verdicts if each.wall_verdict == "fails"]
     by_verdict = defaultdict(list)
     for each in compared.verdicts:
         by_verdict[each.wall_verdict].append(each)
     for what, proven, so_far in LARGEST:
-        if found := by_verdict[proven] or by_verdict[so_far]:
-            said.append(_largest(what, found, compared, labels))
-    if not said and by_verdict["inconclusive"]:
-        said.append("No gain or loss is proven yet.")
-    said += [next_step] if next_step else []
-    said += told_lines(compared.verdicts, lambda each: labels[each.key])
-    said += more_blocks(compared.verdicts)
-    return [*said, *_why_without_effect(compared.verdicts)]
+        if verdicts := by_verdict[proven] or by_verdict[so_far]:
+            lines.append(_largest(what, verdicts, compared, labels))
+    if not lines and by_verdict["inconclusive"]:
+        lines.append("No gain or loss is proven yet.")
+    lines += [next_step] if next_step else []
+    lines += told_lines(compared.verdicts, lambda each: labels[each.key])
+    lines += more_blocks(compared.verdicts)
+    return [*lines, *_why_without_effect(compared.verdicts)]
 
 
 def cost(content: Content) -> str:
@@ -221,12 +221,12 @@ def _searches_on(verdict: Verdict) -> bool:
 
 
 def _paid(paybacks: Mapping[str, BreakEven]) -> str:
-    said = [
+    points = [
         f"{payback(paybacks[cache])} ({cache} compute cache)"
         for cache in CACHES
         if cache in paybacks and paybacks[cache].loop_kind != "open"
     ]
-    return f"; break-even: {', '.join(said)}" if said else ""
+    return f"; break-even: {', '.join(points)}" if points else ""
 
 
 def _why_without_effect(verdicts: Iterable[Verdict]) -> list[str]:

@@ -1,23 +1,36 @@
-"""What shows a report's charts: the page, one HTML file; and each as PNG and SVG, in the light theme."""
+"""What shows a report's charts: the page, one HTML file that needs no network; and each chart as PNG and SVG.
 
+Names come from users, so nothing of theirs is ever markup: all data lies in one block of escaped
+JSON, the script writes it as text, and a content security policy lets no script run but the two
+that are known by their hash.
+"""
+
+import base64
+import hashlib
 import json
-from collections.abc import Mapping
+import os
+from contextlib import suppress
 from dataclasses import fields
 from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 
 import vl_convert
 
 from cudnn_sweep.analysis.asking.declared import declared
 from cudnn_sweep.analysis.report import figures as of_charts
-from cudnn_sweep.analysis.report.figures.figure import LABELLED_ROWS, Chart, Figure
-from cudnn_sweep.analysis.report.figures.palette import LIGHT, PAGE, Palette
+from cudnn_sweep.analysis.report.figures.figure import LABELLED_ROWS, Figure
+from cudnn_sweep.analysis.report.figures.palette import LIGHT, css, css_of_both, in_colours
 from cudnn_sweep.analysis.report.payload import Payload
 from cudnn_sweep.analysis.report.sheets import SHOWN, Scalar, Sheet
-from cudnn_sweep.analysis.report.single_file import single_file
 
 WIDTH_PX = 760
 SCALE = 2  # PNG's pixels for each of the chart's
+EMBED = "window.vegaEmbed = vegaEmbed;"  # what pieces.js needs of the bundle
+# JSON that no parser of HTML takes for the end of its block, nor one of scripts for a line's end.
+ESCAPES = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 Rows = list[dict[str, Scalar]]
 
 
@@ -25,11 +38,11 @@ def export(payload: Payload, folder: Path) -> list[Path]:
     """Write what the first contrast has to show; returns the files. OSError where it cannot."""
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    for figure in figures(LIGHT, payload.min_effect):
+    for figure in figures():
         rows = drawn_rows(payload, figure)
         if not rows:
             continue
-        spec = _spec(figure, rows)
+        spec = _spec(figure, rows, payload.min_effect)
         svg, png = folder / f"{figure.name}.svg", folder / f"{figure.name}.png"
         svg.write_text(vl_convert.vegalite_to_svg(spec))
         png.write_bytes(vl_convert.vegalite_to_png(spec, scale=SCALE))
@@ -59,35 +72,74 @@ def _objects(sheet: Sheet) -> Rows:
     return [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows]
 
 
-def _spec(figure: Figure, rows: Rows) -> str:
+def _spec(figure: Figure, rows: Rows, min_effect: float) -> str:
     names = {row.get("label") for row in rows}
     dense = "dense" in figure.drawings and len(names) > LABELLED_ROWS
-    spec = figure.drawings["dense" if dense else "wide"].to_dict()
-    datasets = spec.get("datasets", {}) | {"rows": rows}
-    size = {"width": WIDTH_PX, "background": LIGHT.paper}
-    return json.dumps(spec | {"datasets": datasets} | size)
+    drawn = json.loads(in_colours(json.dumps(figure.drawings["dense" if dense else "wide"]), LIGHT))
+    known = {
+        "params": [{"name": "min_effect", "value": min_effect}],
+        "datasets": {"rows": rows},
+        "width": WIDTH_PX,
+        "background": LIGHT["paper"],
+    }
+    return json.dumps(drawn | known)
 
 
 def to_html(payload: Payload) -> str:
+    libraries, script = _libraries(), "\n".join(map(_text, ("pieces.js", "report.js")))
+    printed = f"@media print {{ :root {{ {css(LIGHT)} }} }}\n"
     shown = [{"field": field, "title": title} for field, title in SHOWN.items()]
-    data = payload.as_json() | {"shown": shown, "figures": _drawn(payload.min_effect)}
-    return single_file("report/template.html", script="report/report.js", data=data)
+    drawn = [
+        {field.name: getattr(figure, field.name) for field in fields(figure)}
+        for figure in figures()
+    ]
+    return Template(_text("template.html")).substitute(
+        policy=_policy(libraries, script),
+        style=css_of_both() + printed + _text("report.css"),
+        data=escaped_json(payload.as_json() | {"shown": shown, "figures": drawn}),
+        libraries=libraries,
+        script=script,
+    )
+
+
+def figures() -> list[Figure]:
+    return sorted(declared(of_charts, Figure), key=lambda figure: figure.place)
+
+
+def escaped_json(data: object) -> str:
+    """Compact JSON that may stand within a script block."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character, escape in ESCAPES.items():
+        text = text.replace(character, escape)
+    return text
 
 
 @cache
-def _drawn(min_effect: float) -> list[Mapping[str, object]]:
-    """The same for all reports, and most of the time that one takes."""
-    return [_figure(each) for each in figures(PAGE, min_effect)]
+def _libraries() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script. Making it takes a second, so the user's cache keeps it."""
+    kept = Path.home() / ".cache/cudnn-sweep" / f"vega-{version('vl-convert-python')}.js"
+    with suppress(OSError):
+        return kept.read_text(encoding="utf-8")
+    made = vl_convert.javascript_bundle(EMBED)
+    with suppress(OSError):
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part = kept.with_suffix(f".{os.getpid()}")
+        part.write_text(made, encoding="utf-8")
+        part.replace(kept)
+    return made
 
 
-def _figure(figure: Figure) -> Mapping[str, object]:
-    drawings = {
-        layout: drawing.to_dict(validate=False) for layout, drawing in figure.drawings.items()
-    }
-    values = {field.name: getattr(figure, field.name) for field in fields(figure)}
-    return values | {"only": dict(figure.only), "drawings": drawings}
+def _text(name: str) -> str:
+    return files("cudnn_sweep.analysis.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def figures(palette: Palette, min_effect: float) -> list[Figure]:
-    charts = sorted(declared(of_charts, Chart), key=lambda chart: chart.place)
-    return [chart.make(palette, min_effect) for chart in charts]
+def _policy(*scripts: str) -> str:
+    """Vega sets style attributes as it draws, hence 'unsafe-inline' for styles. It runs without eval:
+    pieces.js has it interpret its expressions.
+    """
+    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
+    return f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:"
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,4 +1,4 @@
-// What both pages are made of. A page's data is embedded in it. Names in the data come from users: they
+// What the report's page is made of. Its data is embedded in it. Names in the data come from users: they
 // are written as text only, never as markup.
 "use strict";
 

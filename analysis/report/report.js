@@ -102,7 +102,8 @@ function specOf(figure, rows) {
   const height = drawing.height.step ? Math.min(most, lines * drawing.height.step) : drawing.height;
   const description = `${figure.title}. ${figure.about} The rows behind it follow as a table.`;
   const legend = { ...drawing.config.legend, ...(narrow.matches ? NARROW_LEGEND : {}) };
-  return { ...drawing, height, description, config: { ...drawing.config, legend }, datasets: { ...drawing.datasets, rows } };
+  const params = [{ name: "min_effect", value: report.min_effect }];
+  return { ...drawing, height, description, params, config: { ...drawing.config, legend }, datasets: { rows } };
 }
 
 function layoutOf({ drawings }, isMany) {

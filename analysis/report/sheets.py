@@ -46,7 +46,7 @@ SHOWN = {
 }
 """Titles of the verdicts' columns that a page and Markdown show."""
 LABELS = ("row_label", "regime_label", "size_label")
-TOLD = ("after", "at once", "until", "never")  # outcomes where gain or loss is told from zero
+CERTAIN = ("after", "at once", "until", "never")  # outcomes whose gain or loss is surely not zero
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +71,6 @@ def sheets(content: Content) -> dict[str, Sheet]:
         "cold_costs": _sheet(_colds(content, numbers)),
         "choices": _of_cells(content.choices, numbers, _choice),
         "trials": _of_cells(content.trials, numbers, _trial),
-        "time": _sheet(_times(content)),
         "environments": _sheet(map(_environment, content.environments.to_pylist())),
         "sweeps": _arrow(content.sweeps),
         "failures": _arrow(content.failures.slice(0, MOST_FAILURES)),
@@ -166,17 +165,17 @@ def _labels(content: Content, compared: Compared) -> list[str]:
 
 
 def _verdict(about: Row, verdict: Verdict, compared: Compared) -> Row:
-    found = {**_answered(verdict), **about, "verdict": verdict.wall_verdict}
+    row = {**_answered(verdict), **about, "verdict": verdict.wall_verdict}
     for cache in CACHES:
         paid = compared.paybacks(verdict).get(cache)
-        found[f"{cache}_payback"] = payback(paid) if paid else None
-        found[f"{cache}_iterations"] = paid.break_even_iterations if paid else None
-    return found
+        row[f"{cache}_payback"] = payback(paid) if paid else None
+        row[f"{cache}_iterations"] = paid.break_even_iterations if paid else None
+    return row
 
 
 def _payback(about: Row, verdict: Verdict, row: BreakEven) -> Row:
-    told = {"is_told": "yes" if row.outcome in TOLD else "no", "effect": effect(verdict.ratio)}
-    return {**_answered(row), **about, **told}
+    certain = "yes" if row.outcome in CERTAIN else "no"
+    return {**_answered(row), **about, "is_certain": certain, "effect": effect(verdict.ratio)}
 
 
 def _answered(row: Verdict | BreakEven) -> Row:
@@ -212,17 +211,3 @@ def _trial(row: Row) -> Row:
     """What questions/trials.sql has of it, its settings as the name of a config."""
     kept = {name: row[name] for name in row if name not in OF_CELL and name not in settings()}
     return {"config": config_name(texts_of(row))} | kept
-
-
-def _times(content: Content) -> Iterable[Row]:
-    shares = content.time_shares
-    total_s = sum(share.total_s for share in shares)
-    measuring = {share.part: share.measuring for share in shares}
-    for part, is_measuring in measuring.items():
-        part_s = sum(share.total_s for share in shares if share.part == part)
-        yield {
-            "part": part.replace("_", " "),
-            "kind": "measuring" if is_measuring else "around it",
-            "total_s": part_s,
-            "share": part_s / total_s if total_s else 0.0,
-        }

@@ -74,26 +74,16 @@
 -- shapes_met: distinct shapes that trials called cold
 -- new_shape_ms: extra cost of a first call after the first one, under the candidate
 -- baseline_s: time of the job under the baseline
--- candidate_s: under the candidate
 -- saved_s: what the candidate saves; negative: what it costs
--- saved_s_low: lower end of its 95% interval
--- saved_s_high: upper end of its 95% interval
 -- ratio: time of the job under the candidate / under the baseline
 -- ratio_low: lower end of its 95% interval, for $runs runs of each
--- ratio_high: upper end of its 95% interval
 -- mean_ratio_low: lower end of the 95% interval of the ratio of expected times
--- mean_ratio_high: upper end of it
 -- step_ratio: time per step under the candidate / under the baseline
--- step_ratio_low: lower end of its 95% interval
--- step_ratio_high: upper end of its 95% interval
 -- extra_start_s: how much longer the candidate takes to start
--- extra_start_s_low: lower end of its 95% interval
--- extra_start_s_high: upper end of its 95% interval
 -- break_even_steps: steps after which both took as long; null where there are none
 -- break_even_low: lower end of its 95% interval; null where unknown
 -- break_even_high: upper end of its 95% interval; null where unknown
--- baseline_cache_saves_s: what a start with a warm compute cache saves the baseline
--- candidate_cache_saves_s: what it saves the candidate: CUDA_CACHE_PATH kept on a volume
+-- baseline_cache_saves_s: what a warm compute cache (CUDA_CACHE_PATH kept) saves a start, baseline
 -- recorded_blocks: blocks of which both trials are recorded, whether they count or not
 -- at_most: blocks that the sweep may ask for; null where their number was fixed
 -- block_s: how long one of its blocks takes, seconds
@@ -101,16 +91,11 @@
 -- blocks_needed: further blocks that would decide in four of five cases
 -- minutes_needed: how long they take
 -- baseline_first_bytes: most that was reserved in a trial of the baseline: at first calls, or later
--- candidate_first_bytes: most that was reserved in one of the candidate
 -- baseline_steady_reserved_bytes: most that was reserved while the baseline's loop was timed
--- candidate_steady_reserved_bytes: most that was reserved while the candidate's was
 -- baseline_out_of_memory: trials of the baseline that ran out of memory
--- candidate_out_of_memory: trials of the candidate that did
 -- baseline_message: why a trial of the baseline failed
--- candidate_message: why one of the candidate did
 -- blocks_with_same_bits: blocks in which both configs computed the same bits
 -- baseline_results: different results of the baseline's processes, from equal inputs and weights
--- candidate_results: among processes of the candidate
 -- candidate_varies_in: outputs and gradients in which processes of the candidate differ
 with found as (
     select

@@ -22,7 +22,6 @@
 -- baseline_relative_max_error: the same by the largest deviation
 -- relative_max_error: the same of the candidate
 -- baseline_peak_reserved_bytes: most that PyTorch's allocator reserved in a process of the baseline
--- candidate_peak_reserved_bytes: most that it reserved in one of the candidate
 -- baseline_roofline_share: the baseline's share of its own precision's roofline, median
 -- roofline_share: the candidate's share of its own
 -- baseline_layout_conversions: most layout conversions that a step of the baseline launched
@@ -100,23 +99,8 @@ counted as materialized (
     where counts
 ),
 
-processes as materialized (
-    select * from side_processes('pairs', 'counted')
-),
-
-means as materialized (
-    select * from side_means('processes')
-),
-
-estimates as materialized (
-    select
-        *,
-        true as family
-    from over_sides('processes', 'b', 'c', ln(1 + $min_effect))
-),
-
-verdicts as materialized (
-    select * from judged('estimates', $min_effect, 0)
+sides as (
+    select * from sides_judged('pairs', 'counted', $min_effect)
 )
 
 select
@@ -127,21 +111,18 @@ select
     b.processes as baseline_processes,
     c.processes as candidate_processes,
     b.doubtful_processes + c.doubtful_processes as doubtful_processes,
-    means.b_ms as baseline_ms,
-    means.c_ms as candidate_ms,
-    wall.ratio,
-    wall.ratio_low,
-    wall.ratio_high,
-    coalesce(wall.verdict, 'inconclusive') as wall_verdict,
+    sides.b_ms as baseline_ms,
+    sides.c_ms as candidate_ms,
+    sides.verdict as wall_verdict,
+    sides.b_device_ms as baseline_device_ms,
+    sides.c_device_ms as candidate_device_ms,
+    sides.* exclude (
+        cell, b_processes, c_processes, b_ms, c_ms, b_device_ms, c_device_ms, is_paired, verdict,
+        by_choice, b_choice, c_choice
+    ),
     nullif(
-        concat_ws('; ', 'baseline ' || chosen.b_choice, 'candidate ' || chosen.c_choice), ''
+        concat_ws('; ', 'baseline ' || sides.b_choice, 'candidate ' || sides.c_choice), ''
     ) as by_choice,
-    means.b_device_ms as baseline_device_ms,
-    means.c_device_ms as candidate_device_ms,
-    device.ratio as device_ratio,
-    device.ratio_low as device_ratio_low,
-    device.ratio_high as device_ratio_high,
-    device.verdict as device_verdict,
     b.relative_l2_error as baseline_relative_l2_error,
     c.relative_l2_error,
     b.relative_max_error as baseline_relative_max_error,
@@ -166,10 +147,7 @@ select
     c.workload_hash
 from pairs
 inner join cell_labels() as labels on c.cell_id = labels.cell_id
-inner join means on pairs.cell = means.cell
-left join estimates as chosen on pairs.cell = chosen.cell and chosen.clock = 'wall'
-left join verdicts as wall on pairs.cell = wall.cell and wall.clock = 'wall'
-left join verdicts as device on pairs.cell = device.cell and device.clock = 'device'
+inner join sides on pairs.cell = sides.cell
 order by
     labels.cell_order, c.settings, c.software_hash, c.loop_kind, c.env_hash, c.cell_id, contrast,
     c.workload_hash

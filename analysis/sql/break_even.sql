@@ -51,12 +51,8 @@
 -- later_shape_ms: extra cold cost of each further shape; of the first where there is no other
 -- tuning_blocks: paired blocks that met the compute cache in this state
 -- tuning_ms: extra cold cost of the candidate, mean over them
--- tuning_ms_low: lower end of its 95% interval
--- tuning_ms_high: upper end of its 95% interval
 -- gain_blocks: paired blocks
 -- gain_ms: time per iteration that the candidate saves, mean over them
--- gain_ms_low: lower end of its 95% interval
--- gain_ms_high: upper end of its 95% interval
 with blocks as materialized (
     select
         * exclude (judged_cell),
@@ -236,33 +232,12 @@ bounded as (
     from joined
 )
 
-select
-    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
-    bounded.contrast,
-    bounded.other_settings,
-    bounded.loop_kind,
-    bounded.in_turns,
-    bounded.shape,
-    bounded.shape_number,
-    bounded.compute_cache,
-    bounded.outcome,
-    bounded.break_even_iterations,
-    bounded.break_even_low,
-    bounded.break_even_high,
-    bounded.shapes_that_pay,
-    bounded.shapes_low,
-    bounded.shapes_high,
-    bounded.first_shape_ms,
-    bounded.later_shape_ms,
-    bounded.tuning_blocks,
-    bounded.tuning_ms,
-    bounded.tuning_ms_low,
-    bounded.tuning_ms_high,
-    bounded.gain_blocks,
-    bounded.gain_ms,
-    bounded.gain_ms_low,
-    bounded.gain_ms_high,
-    bounded.no_effect_reason,
+select -- noqa: disable=AM04,RF02,ST06
+    labels.* exclude (cell_id, cell_order),
+    bounded.* exclude (
+        cell, first_margin, has_later, later_margin, tuning_margin_ms, pays, cell_id, env_hash,
+        software_hash, workload_hash
+    ),
     bounded.cell_id,
     bounded.env_hash,
     bounded.software_hash,

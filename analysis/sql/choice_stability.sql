@@ -31,8 +31,6 @@
 -- layout_conversion_ms: device time that a step would save without them, median
 -- layout_conversion_share: of device time, median; null where shapes vary
 -- rank_agreement: chance that all ranks choose the same
--- rank_agreement_low: lower end of its 95% interval
--- rank_agreement_high: upper end
 -- rank_bits_agreement: chance that all ranks compute the same bits from the same input
 -- straggler_cost: what a step loses that waits for the slowest rank: mean device time of the
 --     slowest of so many processes / mean of one, less 1
@@ -153,84 +151,39 @@ shown_choices as (
     select * from choices_of('shown_trials')
 ),
 
--- of the modal choice's share: how often it was drawn, of how many
-counts as (
-    select distinct
-        modal_processes,
-        processes
+modal_counts as ( -- noqa: ST03
+    select
+        modal_processes as k,
+        processes as n
     from config_choices
 ),
 
-ends as ( -- noqa: ST03
-    select
-        0.025 as p,
-        modal_processes as a,
-        processes - modal_processes + 1 as b
-    from counts
-    union
-    select
-        0.975 as p,
-        modal_processes + 1 as a,
-        processes - modal_processes as b
-    from counts
-    where modal_processes < processes
-),
-
 modal_shares as (
-    select
-        p,
-        a,
-        b,
-        -- no choice is more common than the modal one
-        quantile ** if(p < 0.5, $ranks, $ranks - 1) as agreement
-    from beta_quantiles('ends')
+    select * from share_intervals('modal_counts')
 )
 
-select -- noqa: ST06
-    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
+select -- noqa: disable=AM04,RF02,ST06
+    labels.* exclude (cell_id, cell_order),
     unnest(predicted.config), -- noqa: AL03
-    predicted.processes,
-    predicted.cell_choices,
-    predicted.distinct_choices,
-    predicted.choice,
-    predicted.choice_share,
-    predicted.entropy_bits,
+    predicted.* exclude (
+        config, modal_processes, of_same_bits, searched_shapes, raw_entropy, trial, every_device_ms,
+        log_trial, timed, cell_id, env_hash, software_hash, workload_hash
+    ),
     shown_choices.kernels,
-    predicted.choice_device_ms,
     list_median(predicted.every_device_ms) as device_ms,
     list_min(predicted.every_device_ms) as device_ms_min,
     list_max(predicted.every_device_ms) as device_ms_max,
-    predicted.slowest_choice_ratio,
-    predicted.rank_agreement,
-    low.agreement as rank_agreement_low,
-    coalesce(high.agreement, 1) as rank_agreement_high,
-    predicted.rank_bits_agreement,
-    predicted.straggler_cost,
-    predicted.search_stalls,
-    predicted.layout_conversions,
-    predicted.layout_conversion_ms,
-    predicted.layout_conversion_share,
-    predicted.logs_taken,
-    predicted.logs_that_agree,
+    modal_shares.low ** $ranks as rank_agreement_low,
+    modal_shares.high ** ($ranks - 1) as rank_agreement_high, -- no choice is more common
     from_log.engines as logged_engines,
-    predicted.logged_workspace_bytes,
-    predicted.kernels_source,
     predicted.cell_id,
     predicted.env_hash,
     predicted.software_hash,
     predicted.workload_hash
 from predicted
 inner join cell_labels() as labels on predicted.cell_id = labels.cell_id
-inner join modal_shares as low
-    on
-        low.p = 0.025
-        and predicted.modal_processes = low.a
-        and predicted.processes - predicted.modal_processes + 1 = low.b
-left join modal_shares as high
-    on
-        high.p = 0.975
-        and predicted.modal_processes + 1 = high.a
-        and predicted.processes - predicted.modal_processes = high.b
+inner join modal_shares
+    on predicted.modal_processes = modal_shares.k and predicted.processes = modal_shares.n
 left join shown_choices on predicted.trial = shown_choices.trial
 left join shown_choices as from_log on predicted.log_trial = from_log.trial
 order by

@@ -16,19 +16,13 @@
 -- shapes: most distinct shapes that both trials of a block met
 -- blocks: paired blocks that met this state
 -- baseline_cold_ms: cold cost of the baseline, median over blocks
--- candidate_cold_ms: cold cost of the candidate, median over blocks
 -- cold_ratio: candidate / baseline, geometric mean over blocks
--- cold_ratio_low: lower end of its 95% interval
--- cold_ratio_high: upper end of its 95% interval
 -- cold_verdict: verdict on it; multiple tests are corrected for in each state and sweep
 -- extra_ms: candidate's cold cost less the baseline's, mean over blocks
--- extra_ms_low: lower end of its 95% interval
--- extra_ms_high: upper end of its 95% interval
 -- extra_first_shape_ms: of it, what the first shape costs
 -- extra_later_shape_ms: what each further shape costs, on average
 -- extra_iterations: iterations of the baseline that take as long as extra_ms
 -- baseline_cache_entries: files that a baseline added to the compute cache, median
--- candidate_cache_entries: files that a candidate added, median
 with blocks as materialized (
     select
         *,
@@ -83,29 +77,17 @@ cells as (
     group by cell
 )
 
-select -- noqa: ST06
-    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
-    cells.contrast,
-    cells.other_settings,
-    cells.loop_kind,
-    cells.compute_cache,
-    cells.shapes,
-    cells.blocks,
-    cells.baseline_cold_ms,
-    cells.candidate_cold_ms,
+select -- noqa: disable=AM04,RF02,ST06
+    labels.* exclude (cell_id, cell_order),
+    cells.* exclude (
+        cell, margin_ms, cell_id, env_hash, software_hash, workload_hash
+    ),
     verdicts.ratio as cold_ratio,
     verdicts.ratio_low as cold_ratio_low,
     verdicts.ratio_high as cold_ratio_high,
     shown(cells.no_effect_reason, verdicts.verdict) as cold_verdict,
-    cells.extra_ms,
     cells.extra_ms - cells.margin_ms as extra_ms_low,
     cells.extra_ms + cells.margin_ms as extra_ms_high,
-    cells.extra_first_shape_ms,
-    cells.extra_later_shape_ms,
-    cells.extra_iterations,
-    cells.baseline_cache_entries,
-    cells.candidate_cache_entries,
-    cells.no_effect_reason,
     cells.cell_id,
     cells.env_hash,
     cells.software_hash,

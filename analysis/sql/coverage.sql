@@ -123,22 +123,16 @@ select -- noqa: ST06
     counted.suite,
     labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
     cells.configs,
-    grouped.blocks,
-    grouped.repeated_blocks,
+    grouped.* exclude (sweep_id, cell_id), -- noqa: AM04, RF02
     grouped.blocks - grouped.incomplete_blocks - grouped.split_blocks - grouped.doubtful_blocks
         as usable_blocks,
-    grouped.incomplete_blocks,
-    grouped.split_blocks,
-    grouped.doubtful_blocks,
     cells.replicates,
     cells.configs * grouped.blocks + counted.twins as planned,
     counted.recorded,
     counted.ok,
     counted.failed,
-    cells.configs * grouped.blocks + counted.twins - counted.recorded as missing,
-    sweeps.sweep_planned,
-    sweeps.sweep_recorded,
-    sweeps.sweep_shards,
+    planned - counted.recorded as missing,
+    sweeps.* exclude (sweep_id), -- noqa: AM04, RF02
     counted.cell_id
 from counted
 inner join cells on counted.sweep_id = cells.sweep_id and counted.cell_id = cells.cell_id

@@ -27,8 +27,7 @@ with found as (
         *,
         $gives_up as may_give_up
     from contrast_verdicts(
-        $field, $baseline, $candidate, $min_effect, 1000, 'warm', $sweep_id, $of_cells,
-        is_over := false
+        $field, $baseline, $candidate, $min_effect, $sweep_id, $of_cells, is_over := false
     )
 )
 

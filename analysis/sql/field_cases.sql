@@ -45,16 +45,11 @@
 -- value_low: lower end of its interval
 -- value_high: upper end of its interval
 -- baseline_value: what was measured of the baseline: ms, bytes of memory, or the number itself
--- candidate_value: what was measured of the candidate
 -- cause: what makes the two sides differ today
 -- baseline_routes: backends that PyTorch selected in the baseline
--- candidate_routes: those that it selected in the candidate
 -- baseline_conversion_ms: device time of the baseline's layout conversions, median
--- candidate_conversion_ms: device time of the candidate's
 -- baseline_trials: trials of the baseline
--- candidate_trials: trials of the candidate
--- baseline_failures: those among them that failed
--- candidate_failures: those among them that failed
+-- baseline_failures: trials of the baseline that failed
 -- torch_then: PyTorch, where it was reported
 -- cudnn_then: cuDNN, where it was reported
 -- gpu_then: GPU, where it was reported
@@ -334,27 +329,18 @@ decided as (
 )
 
 select
-    decided.case_id,
-    decided.address,
-    decided.kind,
-    decided.claim,
-    decided.contrast,
-    decided.baseline_workload as workload,
-    decided.baseline_regime as regime,
-    decided.measure,
-    decided.holds,
-    decided.bound,
-    decided.assumed,
-    decided.outcome,
+    decided.* exclude (
+        not_here, baseline_problem, baseline_direction, baseline_input, baseline_precision,
+        baseline_layout, baseline_settings, candidate_workload, candidate_problem,
+        candidate_direction, candidate_input, candidate_regime, candidate_precision,
+        candidate_layout, candidate_settings, number, has_two, baseline_measured,
+        candidate_measured, failure, other_kernels, verdict, wall_verdict, device_verdict,
+        device_difference_ms, is_lacking, cannot_run
+    ) rename (baseline_workload as workload, baseline_regime as regime),
     case
         when decided.not_here is not null then decided.not_here
         when decided.cannot_run then 'it fails: ' || coalesce(decided.failure, 'no message')
     end as because,
-    decided.value,
-    decided.value_low,
-    decided.value_high,
-    decided.baseline_value,
-    decided.candidate_value,
     case
         when decided.measure = 'outside_cudnn' and decided.value > 0 then 'route'
         when coalesce(decided.verdict, '') not in ('helps', 'hurts') then null
@@ -376,23 +362,9 @@ select
         when decided.other_kernels then 'kernel'
         else 'not in the record'
     end as cause,
-    decided.baseline_routes,
-    decided.candidate_routes,
-    decided.baseline_conversion_ms,
-    decided.candidate_conversion_ms,
-    decided.baseline_trials,
-    decided.candidate_trials,
-    decided.baseline_failures,
-    decided.candidate_failures,
-    decided.torch_then,
-    decided.cudnn_then,
-    decided.gpu_then,
-    decided.gpu,
     software.torch,
     software.cudnn,
-    software.driver,
-    decided.env_hash,
-    decided.software_hash
+    software.driver
 from decided
 left join software_labels() as software on decided.software_hash = software.software_hash
 order by decided.case_id, decided.gpu, decided.env_hash, decided.software_hash

@@ -7,30 +7,16 @@
 -- A row a sweep, cell and errata. Frozen is a process with benchmark off that reads these errata.
 --
 -- rules: how many rules the errata have
--- off_ms: time per step with off, median of the processes
--- on_ms: with on
--- frozen_ms: frozen
--- on_ratio: time per step with on / off, geometric mean over the blocks
--- frozen_ratio: frozen / off
+-- off_ms: time per step, off; median of the processes
+-- on_ratio: time per step, on / off; geometric mean over the blocks
+-- frozen_ratio: time per step, frozen / off
 -- kept: share of the gain of on that frozen has too; null where on gains less than 2%
--- off_first_ms: first calls of all shapes with off and an empty compute cache, median
--- on_first_ms: with on
--- frozen_first_ms: frozen
--- off_first_warm_ms: with off and a warm compute cache
--- on_first_warm_ms: with on
--- frozen_first_warm_ms: frozen
--- off_peak_bytes: most that was reserved with off
--- on_peak_bytes: with on
--- frozen_peak_bytes: frozen
--- off_results: different bits of outputs and gradients among processes with off
--- on_results: with on
--- frozen_results: frozen
--- off_choices: different lists of kernels among processes with off
--- on_choices: with on
--- frozen_choices: frozen
--- off_l2_error: relative L2 error against float64 with off; null where it was not asked for
--- on_l2_error: with on
--- frozen_l2_error: frozen
+-- off_first_ms: first calls of all shapes with an empty compute cache, off; median
+-- off_first_warm_ms: first calls of all shapes with a warm compute cache, off; median
+-- off_peak_bytes: most that was reserved, off
+-- off_results: different bits of outputs and gradients among processes, off
+-- off_choices: different lists of kernels among processes, off
+-- off_l2_error: relative L2 error against float64, off; null where it was not asked for
 -- processes: frozen processes
 -- errata: the rules
 with told as (

@@ -3,8 +3,6 @@
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $iterations BIGINT = 1000: iterations over which the net verdict weighs gain against cold cost
--- $compute_cache TEXT = 'warm': empty or warm, the state whose cold cost the net verdict takes
 -- $worst BIGINT = NULL: only so many rows that fail or hurt, the worst first; all where null
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- $is_over BOOLEAN = true: no further block comes: a cell spends the rest of its sweep's error
@@ -19,9 +17,8 @@
 -- mattered, so what else is stored takes no verdict back. Cells that the same several sweeps
 -- measured are corrected for together. A candidate that failed in more blocks than its baseline, by
 -- Fisher's exact test or where no block is left to compare, reads fails, whatever the times of the
--- others. Without CUDA, or with its cache disabled in both configs, the net verdict takes every
--- block. Field twin, '0' against '1', compares each config with itself in A/A pairs: what helps or
--- hurts there is a false alarm.
+-- others. Field twin, '0' against '1', compares each config with itself in A/A pairs: what helps or
+-- hurts there is a false alarm. `sweep query advice` weighs what a setting costs at the start, too.
 --
 -- $worst takes the rows whose candidate fails, or is slower by a verdict in wall or device time:
 -- first those that fail, then by the larger of the two ratios. An open loop that is slower pays for
@@ -62,12 +59,9 @@
 -- ones, and the level that Benjamini-Hochberg leaves one more row; on made-up sweeps of 5 blocks
 -- so many more decide in two thirds of cells that scatter by 10%, in nine tenths of those by 3%.
 --
--- Where a sweep asked for blocks until a cell was decided (`until: decided`), each of its looks may
--- spend a share of the error, 0.4 the first, 0.2 the second, and the others the rest in equal
--- parts. The verdict is tested, and the interval drawn, at that share of 5%. A sweep that is over
--- spends what the looks before left. While it still runs ask with $is_over false: the verdict of
--- the last look stands, and later blocks wait for the next. Of several sweeps of a cell the share
--- is the mean over its blocks of theirs.
+-- Where a sweep asked for blocks until a cell was decided (`until: decided`), the verdict is tested,
+-- and the interval drawn, at its look's share of 5% (docs/measuring.md, How many blocks). Of several
+-- sweeps of a cell the share is the mean over its blocks of theirs.
 --
 -- Processes of one config may choose different kernels. Where a cell's blocks show several choices,
 -- its intervals are those of a mixture: times by choice, whose shares are not known (Clopper and
@@ -82,39 +76,22 @@
 -- blocks_needed: blocks lacking to decide, or up to three that tell how many; null above 1,000
 -- block_s: how long one of its blocks takes, seconds
 -- typical_ratio: trimmed mean over blocks of the ratio of wall times; null under 5 blocks
--- typical_ratio_low: lower end of its 95% interval
--- typical_ratio_high: upper end of its 95% interval
 -- order_ratio: wall ratio in blocks whose baseline began second / in those where it began first
 -- baseline_fastest_ms: wall time per iteration in the fastest process of the baseline
--- baseline_slowest_ms: in its slowest
--- candidate_fastest_ms: wall time per iteration in the fastest process of the candidate
--- candidate_slowest_ms: in its slowest
--- net_blocks: blocks behind the net ratio: those that met the compute cache in the state asked for
--- net_ratio: (cold cost + $iterations × time) of the candidate / that of the baseline
--- net_ratio_low: lower end of its 95% interval
--- net_ratio_high: upper end of its 95% interval
--- net_verdict: verdict on the net ratio; null for an open loop
+-- baseline_slowest_ms: wall time per iteration in the slowest process of the baseline
 -- launch_bound: most of the paired trials waited for the CPU's launches
 -- warnings: what was seen in the trials of its paired and doubtful blocks
 -- baseline_throttled: blocks in which the GPU slowed down under the baseline
--- candidate_throttled: blocks in which it did under the candidate
 -- wall_statistical_verdict: what the statistics say of wall time, where a no_effect is shown too
 -- device_statistical_verdict: what they say of device time
 -- baseline_peak_reserved_bytes: most that PyTorch's allocator reserved in a trial of the baseline
--- candidate_peak_reserved_bytes: most that it reserved in one of the candidate
 -- memory_ratio: candidate's peak / baseline's, geometric mean over blocks
--- memory_ratio_low: lower end of its 95% interval
--- memory_ratio_high: upper end of its 95% interval
 -- memory_verdict: verdict on it
 -- baseline_steady_reserved_bytes: most that was reserved while the baseline's loop was timed
--- candidate_steady_reserved_bytes: most that was reserved while the candidate's was
 -- baseline_peak_allocated_bytes: most that tensors and workspaces took in a trial of the baseline
--- candidate_peak_allocated_bytes: most that they took in one of the candidate
 -- baseline_workspace_bytes: largest workspace of the plans that the baseline's logs show
--- candidate_workspace_bytes: largest workspace that the candidate's show
 -- reproducibility: what the candidate changes of it: already, gained, not gained or lost
 -- baseline_results: different results of the baseline's processes
--- candidate_results: among processes of the candidate
 -- blocks_with_bits: paired blocks where the bits of both are known
 -- blocks_with_same_bits: those where both gave the same
 -- distinct_shapes: most distinct shapes met before timing
@@ -134,81 +111,20 @@ with found as (
         ) as worst_place
     from
         contrast_verdicts(
-            $field, $baseline, $candidate, $min_effect, $iterations, $compute_cache, $sweep_id, 0,
-            is_over := $is_over
+            $field, $baseline, $candidate, $min_effect, $sweep_id, 0, is_over := $is_over
         )
     where $worst is null or wall_verdict = 'fails' or 'hurts' in (wall_verdict, device_verdict)
 )
 
-select
-    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
-    found.contrast,
-    found.other_settings,
-    found.loop_kind,
-    found.in_turns,
-    found.blocks,
-    found.error_share,
-    found.split_blocks,
-    found.doubtful_blocks,
-    found.unpaired_blocks,
-    found.baseline_failed,
-    found.candidate_failed,
-    found.baseline_ms,
-    found.candidate_ms,
-    found.ratio,
-    found.ratio_low,
-    found.ratio_high,
-    found.wall_verdict,
-    found.wall_in_words,
-    found.surely,
-    found.headline,
-    found.by_choice,
-    found.blocks_needed,
+select -- noqa: disable=AM04,RF02,ST06
+    labels.* exclude (cell_id, cell_order),
+    found.* exclude (
+        regression, worst_place, cell, cell_id, env_hash, software_hash, workload_hash,
+        baseline_settings, candidate_settings, at_most, between_looks, recorded_blocks,
+        launch_bound_trials, launch_bound_known_trials, blocks_alone, fails,
+        memory_statistical_verdict
+    ),
     paces.block_s,
-    found.typical_ratio,
-    found.typical_ratio_low,
-    found.typical_ratio_high,
-    found.order_ratio,
-    found.baseline_fastest_ms,
-    found.baseline_slowest_ms,
-    found.candidate_fastest_ms,
-    found.candidate_slowest_ms,
-    found.baseline_device_ms,
-    found.candidate_device_ms,
-    found.device_ratio,
-    found.device_ratio_low,
-    found.device_ratio_high,
-    found.device_verdict,
-    found.net_blocks,
-    found.net_ratio,
-    found.net_ratio_low,
-    found.net_ratio_high,
-    found.net_verdict,
-    found.no_effect_reason,
-    found.launch_bound,
-    found.warnings,
-    found.baseline_throttled,
-    found.candidate_throttled,
-    found.wall_statistical_verdict,
-    found.device_statistical_verdict,
-    found.baseline_peak_reserved_bytes,
-    found.candidate_peak_reserved_bytes,
-    found.memory_ratio,
-    found.memory_ratio_low,
-    found.memory_ratio_high,
-    found.memory_verdict,
-    found.baseline_steady_reserved_bytes,
-    found.candidate_steady_reserved_bytes,
-    found.baseline_peak_allocated_bytes,
-    found.candidate_peak_allocated_bytes,
-    found.baseline_workspace_bytes,
-    found.candidate_workspace_bytes,
-    found.reproducibility,
-    found.baseline_results,
-    found.candidate_results,
-    found.blocks_with_bits,
-    found.blocks_with_same_bits,
-    found.distinct_shapes,
     software.torch,
     software.cudnn,
     software.driver,

@@ -104,22 +104,12 @@ judged as (
 )
 
 select -- noqa: ST06
-    gpus.gpu,
-    gpus.host,
+    gpus.* exclude (gpu_id), -- noqa: AM04, RF02
     gpus.gpu_id as gpu_uuid,
-    gpus.measure,
     judged.finding,
-    gpus.speed / judged.peers_speed as ratio,
-    gpus.speed,
-    judged.peers_speed,
-    gpus.speed_unit,
     judged.peers,
-    gpus.trials,
-    gpus.throttled,
-    gpus.temperature_c,
-    gpus.sm_clock_mhz,
-    gpus.power_limit_w,
-    gpus.software_hash
+    judged.peers_speed,
+    gpus.speed / judged.peers_speed as ratio
 from gpus
 inner join judged
     on

@@ -14,99 +14,58 @@
 -- candidate: what the launch's own measured
 -- log_ratio: ln(candidate / baseline), above 0 where the launch's own takes more
 -- baseline_software_hash: hash of the other software
-with sweeps as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
-    select distinct sweep_id
-    from records
-    where software = $software
-),
-
-trials as (
+with processes as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
     select
-        sweep_id,
-        block,
-        trial_id,
-        cell_id,
-        settings,
-        launch_id,
-        slot,
-        env_hash,
-        software_hash,
-        software,
-        loop_kind,
-        steady_iterations,
-        steady_wall_ms,
-        steady_device_ms,
-        steady_device_source,
-        relative_l2_error,
-        coalesce(in_turns, false) as took_turns,
-        compute_cache,
+        * exclude (software, device),
+        coalesce(software, '') as side,
+        concat_ws(
+            '|', cell_id, settings, env_hash, loop_kind, coalesce(in_turns, false)
+        ) as cell,
+        -- of open loops only as many steps as both made: later ones have other shapes
+        min(steady_iterations) over pair as steps,
+        if(loop_kind = 'open', list_avg(steady_wall_samples_ms[:steps]), steady_wall_ms) as wall,
+        if(
+            min(steady_device_source) over pair = max(steady_device_source) over pair,
+            steady_device_ms,
+            null
+        ) as device,
         list_sum(list_transform(cold, lambda met: met.first_ms)) as cold_ms,
         greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_bytes
     from configured(null, $sweep_id)
     where
         status = 'ok' and twin = 0 and not is_doubtful(warnings)
-        and sweep_id in (select sweeps.sweep_id from sweeps)
-),
-
-pairs as (
-    select
-        b,
-        c,
-        b.sweep_id,
-        b.trial_id as b_trial_id,
-        c.trial_id as c_trial_id,
-        -- null where both made as many
-        if(
-            b.steady_iterations <> c.steady_iterations,
-            least(b.steady_iterations, c.steady_iterations),
-            null
-        ) as steps,
-        coalesce(b.compute_cache, 'none') as cache
-    from trials as b
-    inner join trials as c
-        on
-            b.sweep_id = c.sweep_id
-            and b.block = c.block
-            and b.cell_id = c.cell_id
-            and b.settings = c.settings
-            and b.launch_id = c.launch_id
-            and b.slot = c.slot
-            and b.env_hash = c.env_hash
-            and b.loop_kind = c.loop_kind
-            and b.took_turns = c.took_turns
-    where b.software = $software and c.software is null
-),
-
-in_turns as (
-    select * from logs_in_turns('pairs')
+        and coalesce(software, $software) = $software
+        and sweep_id in (
+            select records.sweep_id from records
+            where records.software = $software
+        )
+    window pair as (
+        partition by
+            sweep_id, block, slot, launch_id, cell_id, settings, env_hash, loop_kind, in_turns
+    )
 ),
 
 measured as (
     select
-        pairs.*,
+        b,
+        c,
         unnest([
             {
                 'metric': 'steady_wall',
-                'baseline': coalesce(
-                    if(pairs.steps is null, null, list_avg(b_loops.ms[:pairs.steps])),
-                    in_rounds(b.steady_wall_ms, c.steady_wall_ms, -in_turns.wall_log)
-                ),
-                'candidate': coalesce(
-                    if(pairs.steps is null, null, list_avg(c_loops.ms[:pairs.steps])),
-                    in_rounds(c.steady_wall_ms, b.steady_wall_ms, in_turns.wall_log)
-                )
+                'baseline': in_rounds(b.wall, c.wall, -wall),
+                'candidate': in_rounds(c.wall, b.wall, wall)
             },
             {
                 'metric': 'steady_device',
-                'baseline': if(
-                    b.steady_device_source = c.steady_device_source,
-                    in_rounds(b.steady_device_ms, c.steady_device_ms, -in_turns.device_log),
-                    null
-                ),
-                'candidate': in_rounds(c.steady_device_ms, b.steady_device_ms, in_turns.device_log)
+                'baseline': in_rounds(b.device, c.device, -device),
+                'candidate': in_rounds(c.device, b.device, device)
             },
             {
-                'metric': if(cache in ('empty', 'disabled'), 'cold_empty', 'cold_warm'),
+                'metric': if(
+                    coalesce(b.compute_cache, 'none') in ('empty', 'disabled'),
+                    'cold_empty',
+                    'cold_warm'
+                ),
                 'baseline': if(
                     b.compute_cache is not distinct from c.compute_cache, b.cold_ms, null
                 ),
@@ -119,15 +78,11 @@ measured as (
                 'candidate': c.relative_l2_error
             }
         ]) as found
-    from pairs
-    left join in_turns
-        on pairs.sweep_id = in_turns.sweep_id and pairs.c_trial_id = in_turns.c_trial_id
-    left join open_loops() as b_loops on [pairs.sweep_id, pairs.b_trial_id] = b_loops.id
-    left join open_loops() as c_loops on [pairs.sweep_id, pairs.c_trial_id] = c_loops.id
+    from same_blocks('processes', $software, '')
 )
 
 select
-    sweep_id,
+    c.sweep_id,
     c.block,
     found.metric,
     found.baseline,
@@ -140,4 +95,4 @@ select
     c.software_hash
 from measured
 where found.baseline is not null and found.candidate is not null
-order by c.cell_id, c.settings, found.metric, sweep_id, c.block, c.software_hash
+order by c.cell_id, c.settings, found.metric, c.sweep_id, c.block, c.software_hash

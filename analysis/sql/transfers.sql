@@ -1,5 +1,5 @@
 -- What carries over from one GPU model, or version, to another: verdicts, choices, bits?
--- $between TEXT = 'gpu': what differs: gpu, driver, cudnn or torch
+-- $between TEXT = NULL: gpu, torch, cudnn or driver; the first of which there are two where null
 -- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
@@ -24,38 +24,52 @@
 -- cells: those of which both tell it
 -- carried: those of which both tell the same
 -- share: carried / cells
--- share_low: lower end of its 95% interval
--- share_high: upper end of its 95% interval
 -- cell_id: one whose verdict does not carry over
 -- a: its verdict and ratio of the first
 -- b: those of the second
 -- why: kernels, where a config's choice differs; cpu, where the loop waits for the CPU on one side
 --     alone; else speed: another clock or bandwidth
-with places as ( -- noqa: disable=RF02,RF04,ST03,AM07
+with kinds as ( -- noqa: disable=RF02,RF04,ST03,AM07
+    select
+        coalesce(
+            $between,
+            case
+                when count(distinct gpu) > 1 then 'gpu'
+                when count(distinct torch) > 1 then 'torch'
+                when count(distinct cudnn) > 1 then 'cudnn'
+                else 'driver'
+            end
+        ) as kind
+    from records
+    where $sweep_id is null or sweep_id glob $sweep_id
+),
+
+places as (
     select
         cell_id,
         env_hash,
         software_hash,
         settings,
         any_value(
-            case $between
+            case kinds.kind
                 when 'gpu' then gpu
-                when 'driver' then driver
-                when 'cudnn' then cudnn::text
                 when 'torch' then torch
-                else error('between ' || $between || ' is none of gpu, driver, cudnn, torch')
+                when 'cudnn' then cudnn::text
+                when 'driver' then driver
+                else error('between ' || $between || ' is none of gpu, torch, cudnn, driver')
             end
         ) as place,
         mode(kernels_hash order by kernels_hash) as choice,
         mode(fingerprint order by fingerprint) as bits
     from configured(null, $sweep_id)
+    cross join kinds
     where status = 'ok' and twin = 0
     group by cell_id, env_hash, software_hash, settings
 ),
 
 verdicts as (
     select *
-    from contrast_verdicts($field, $baseline, $candidate, $min_effect, 1000, 'warm', $sweep_id, 0)
+    from contrast_verdicts($field, $baseline, $candidate, $min_effect, $sweep_id, 0)
 ),
 
 sides as (
@@ -161,40 +175,28 @@ counts as (
     group by of_a, of_b, what
 ),
 
-ends as (
+asked as (
     select
-        0.025 as p,
-        carried as a,
-        cells - carried + 1 as b
+        carried as k,
+        cells as n
     from counts
-    where carried > 0
-    union
-    select
-        0.975 as p,
-        carried + 1 as a,
-        cells - carried as b
-    from counts
-    where carried < cells
 ),
 
-quantiles as (
-    select * from beta_quantiles('ends')
+intervals as (
+    select * from share_intervals('asked')
 )
 
 select
     counts.*,
     counts.carried / counts.cells as share,
-    coalesce(low.quantile, 0) as share_low,
-    coalesce(high.quantile, 1) as share_high,
+    intervals.low as share_low,
+    intervals.high as share_high,
     null as cell_id,
     null as a,
     null as b,
     null as why
 from counts
-left join quantiles as low
-    on low.p = 0.025 and counts.carried = low.a and counts.cells - counts.carried + 1 = low.b
-left join quantiles as high
-    on high.p = 0.975 and counts.carried + 1 = high.a and counts.cells - counts.carried = high.b
+inner join intervals on counts.carried = intervals.k and counts.cells = intervals.n
 union all by name
 select
     of_a,

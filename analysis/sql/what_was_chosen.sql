@@ -19,11 +19,8 @@
 -- other_kernels_device_ratio: over the blocks where the convolutions ran other kernels
 -- same_kernels_device_ratio: over those where they ran the same
 -- baseline_choice: hash of the baseline's most common choice
--- candidate_choice: hash of the candidate's
--- baseline_choice_share: of the blocks, where the baseline drew it
--- candidate_choice_share: of the blocks, where the candidate drew it
+-- baseline_choice_share: share of the blocks in which the baseline drew it
 -- baseline_kernels: kernels of the baseline's choice, in order
--- candidate_kernels: kernels of the candidate's
 with blocks as materialized (
     select
         *,
@@ -80,22 +77,14 @@ choices as (
     inner join choices_of('asked') as told on asked.trial = told.trial
 )
 
-select -- noqa: ST06
-    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
-    found.contrast,
-    found.other_settings,
-    found.blocks,
-    found.blocks_with_other_kernels,
-    found.other_kernels_share,
-    found.other_kernels_device_ratio,
-    found.same_kernels_device_ratio,
-    found.baseline_choice,
-    found.candidate_choice,
-    found.baseline_choice_share,
-    found.candidate_choice_share,
+select -- noqa: disable=AM04,RF02,ST06
+    labels.* exclude (cell_id, cell_order),
+    found.* exclude (
+        baseline_settings, candidate_settings, baseline_hashes, candidate_hashes, cell_id, env_hash,
+        software_hash, workload_hash
+    ),
     b.kernels as baseline_kernels,
     c.kernels as candidate_kernels,
-    found.no_effect_reason,
     found.cell_id,
     found.env_hash,
     found.software_hash,

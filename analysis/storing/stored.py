@@ -61,7 +61,7 @@ def _open(location: str) -> Store:
     if not where.folder.is_dir():
         raise StoreError(
             f"there is no folder {store.folder.shown()}: name the results with --results, or make some "
-            "with `sweep try` or `sweep launch`"
+            "with `sweep advise` or `sweep launch`"
         )
     if not store.sweep_ids() and (below := _stores_below(where.folder)):
         named = " ".join(f"--results {folder}" for folder in below[:NAMED])

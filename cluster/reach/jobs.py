@@ -16,7 +16,6 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.cluster.user_folders import state_home
 
 JobState = Literal["PENDING", "RUNNING", "STOPPED", "SUCCEEDED", "FAILED"]
 NO_JOB = re.compile(r"status code 404|does not exist")
@@ -39,13 +38,13 @@ T = TypeVar("T")
 
 
 class Jobs:
-    """Those of one cluster. `address`: of its dashboard, HOST:PORT or a URL; `token`: a file with it.
+    """The jobs of one cluster. `address`: of its dashboard, HOST:PORT or a URL; `token`: a file with the token.
 
-    What is asked of it raises ClusterError where the cluster does not answer, or knows no such job.
+    Each method raises ClusterError if the cluster does not answer, or knows no such job.
     """
 
     def __init__(self, address: str, token: Path | None) -> None:
-        """Raises ClusterError where nobody answers, or refuses the token."""
+        """Raises ClusterError if the cluster does not answer, or refuses the token."""
         self.url = _url(address)
         self._headers = {"Authorization": f"Bearer {token.read_text().strip()}"} if token else {}
         self._get("/api/version")
@@ -66,7 +65,7 @@ class Jobs:
         metadata: dict[str, str],
         wait: Callable[[str], None] | None = None,
     ) -> None:
-        """Again for a while where the cluster's agent is not up yet, which is said once."""
+        """Submit a job, for up to AGENT_S again while the cluster has no agent; `wait` gets one message then."""
         ends = monotonic() + AGENT_S
         while True:
             try:
@@ -120,7 +119,7 @@ class Jobs:
         return self._get(f"/api/v0/logs/file?{query}").decode(errors="replace")
 
     async def follow(self, job_id: str) -> AsyncIterator[str]:
-        """What it prints as it prints it, from the beginning; its end is not that of the job."""
+        """The job's output from its beginning, as it comes. The job may go on after the stream's end."""
         from aiohttp import ClientError
 
         try:
@@ -165,14 +164,14 @@ class Jobs:
 
 
 def refuse_open_cluster(address: str) -> None:
-    """Raises ClusterError for one elsewhere that answers whoever asks: anybody could run code there."""
+    """Raises ClusterError for a cluster elsewhere that needs no token: anybody could run code there."""
     url = _url(address)
     if urlsplit(url).hostname not in LOOPBACK and answers_anybody(address):
         raise ClusterError(_open(url))
 
 
 def answers_anybody(address: str) -> bool:
-    """Whether it asks for no token. Where nobody answers: no, and whoever connects next says so."""
+    """Whether the cluster needs no token; False if it does not answer."""
     try:
         with urlopen(f"{_url(address)}/api/version", timeout=ANSWER_S):
             return True
@@ -181,7 +180,7 @@ def answers_anybody(address: str) -> bool:
 
 
 def refuse_open_ray(address: str) -> None:
-    """The same for the Ray that this process has joined, where it needed no token."""
+    """Raises ClusterError if the Ray that this process has joined needs no token."""
     from ray._private.authentication.authentication_utils import is_token_auth_enabled
 
     if not is_token_auth_enabled() and urlsplit(f"//{address}").hostname not in LOOPBACK:
@@ -208,7 +207,7 @@ def _url(address: str) -> str:
 
 
 def _brief(error: Exception) -> str:
-    """Its first line: the cluster's own tracebacks come with it."""
+    """The error's first line: tracebacks of the cluster follow it."""
     return next(iter(str(error).splitlines()), type(error).__name__)[:LONGEST]
 
 
@@ -224,27 +223,27 @@ def _without_own_address() -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SentJob:
-    """A sweep that runs, or ran, as a job there."""
+    """A launch or a night that was sent to a cluster as a job."""
 
     job_id: str
     results: str
     """Where copies of its records go here, or the URL where they are."""
     command: str
-    """What was typed."""
+    """The command that sends it again."""
     sweep_id: str = ""
-    """Of a night whose outcome is not here yet."""
+    """Sweep of a night whose outcome was not fetched yet."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownCluster:
-    """A folder of this user's alone."""
+    """What is kept of a cluster, in a folder that only this user can read."""
 
     name: str
 
     @property
     def folder(self) -> Path:
-        ours = state_home(os.environ) / "cudnn-sweep"
-        return ours / "clusters" / re.sub(r"[^\w.-]", "_", self.name)
+        home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        return Path(home) / "cudnn-sweep" / "clusters" / re.sub(r"[^\w.-]", "_", self.name)
 
     @property
     def token(self) -> Path:
@@ -264,7 +263,7 @@ class KnownCluster:
         self._write([*self.jobs(), job])
 
     def forget_night(self, job: SentJob) -> None:
-        """Its outcome is here, or will never be."""
+        """The night's outcome was fetched, or is lost."""
         done = replace(job, sweep_id="")
         self._write([done if each == job else each for each in self.jobs()])
 
@@ -275,14 +274,14 @@ class KnownCluster:
         self._jobs_file.unlink(missing_ok=True)
 
     def jobs(self) -> list[SentJob]:
-        """In the order in which they were sent; the cluster may have been lost since."""
+        """Jobs in the order in which they were sent; the cluster may have been lost since."""
         if not self._jobs_file.exists():
             return []
         found: list[dict[str, str]] = json.loads(self._jobs_file.read_text())
         return [SentJob(**each) for each in found]
 
     def job(self) -> SentJob:
-        """The last one sent. Raises ClusterError where there is none."""
+        """The job that was sent last. Raises ClusterError if there is none."""
         if not (jobs := self.jobs()):
             raise ClusterError(f"no sweep was sent to cluster {self.name} from here")
         return jobs[-1]

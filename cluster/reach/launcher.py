@@ -65,7 +65,7 @@ def take_down(file: Path) -> None:
 
 
 def stop_commands(ray_part: Mapping[str, Any]) -> list[str]:
-    """Those of the head's start commands that end an earlier Ray, and only that."""
+    """The head's start commands that only end an earlier Ray."""
     commands: list[str] = ray_part.get("head_start_ray_commands") or []
     return [each for each in commands if "ray stop" in each and "ray start" not in each]
 
@@ -101,7 +101,7 @@ def tunnel(file: Path, *, timeout_s: float = TUNNEL_S) -> Iterator[str]:
 
 
 def _ray(*words: str, log: Path) -> None:
-    """It says more than anybody reads: that goes into `log`, and its end to whoever must mend it."""
+    """Run a command of Ray. Its output goes into `log`, and the last lines of it into the error."""
     with log.open("w") as output:
         done = subprocess.run(
             _command(*words),
@@ -145,7 +145,7 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], timeout_s: float) -> 
 
 
 def end_group(process: subprocess.Popen[Any], patience_s: float) -> None:
-    """A process that leads a group, with all that it started."""
+    """End a process group: by SIGTERM, after `patience_s` by SIGKILL."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGTERM)
         try:
@@ -190,15 +190,15 @@ def secure(ray_part: Mapping[str, Any], token: Path) -> SecuredFile:
 
 
 def make_token(path: Path) -> None:
-    """A random one, readable by its owner alone; one that is there stays."""
+    """Write a random token that only its owner can read; an existing one stays."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with suppress(FileExistsError), open(path, "x", opener=_for_us_alone) as file:
         file.write(secrets.token_hex(32))
 
 
 def mark_anew(token: Path) -> None:
-    """Before `ray up`: it copies files to a node only where they differ from what it copied last, even
-    where that node has lost its disk since.
+    """Change a file before `ray up`, which copies files to a node only if they differ from what it copied last, also
+    to a node that has lost its disk since.
     """
     token.with_name(MARK).write_text(secrets.token_hex(8))
 

@@ -54,7 +54,6 @@ SECTIONS = {  # what the schema calls it: the heading, and where it stands
     "SweepSpec": ("metadata.sweep", LAUNCH_FILE),
     "NightlyKeys": ("nightly", "`metadata.sweep` of a launch file"),
     "WebhookKeys": ("webhook", "`nightly` of a launch file"),
-    "KubernetesKeys": ("kubernetes", "`metadata.sweep` of a launch file"),
     "SuiteSpec": ("A suite", "the top level of a suite's file"),
     "CellAxes": ("cells", BOTH),
     "BatchByDevice": ("batch", "a cell"),

@@ -12,7 +12,7 @@ with verdicts as (
     select
         cell_id,
         wall_verdict
-    from contrast_verdicts('benchmark', 'false', 'true', 0.03, 1000, 'warm', $sweep_id, 0)
+    from contrast_verdicts('benchmark', 'false', 'true', 0.03, $sweep_id, 0)
 ),
 
 by_block as (

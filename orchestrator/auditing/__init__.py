@@ -1,1 +1,1 @@
-"""An audit of the user's own script: the process that runs it, and what is written from its findings."""
+"""What a user's own script or model runs: audits and traces, and the suites that are written from them."""

@@ -1,7 +1,6 @@
-"""`sweep advise`, `sweep freeze`, `sweep engines` and `sweep try`."""
+"""`sweep advise`, `sweep freeze` and `sweep engines`."""
 
 from collections.abc import Callable
-from typing import Annotated
 
 import typer
 
@@ -21,7 +20,7 @@ def advise(options: AdviseOptions) -> None:
     """Decide for your model whether benchmark should be on, and say what that saves in your job.
 
     It measures until the answer is decided or the minutes are over. Its trials are stored like those of any
-    launch. Without a GPU it answers from a stored measurement of this step, or says how to measure.
+    launch. Without a GPU it answers from a stored measurement of this step, or times a step on the CPU.
 
     Exit codes: 0 there is a decision; 5 the minutes did not suffice, or there is no GPU and none was stored; 4
     the model does not run; 2 a mistake in what was typed; 1 interrupted by something else.
@@ -73,18 +72,6 @@ def engines(options: EnginesOptions) -> None:
         stored = open_results([ran.store.location])
         answer(stored, load_query("bans"), asked, "json" if options.json else "table")
     failing.leave(0 if ran is None else ran.exit_code)
-
-
-def try_(options: StepOptions, json: Annotated[bool, "Print the answer as JSON."] = False) -> None:
-    """Measure a step of your model with benchmark off and on, on this machine, in two minutes.
-
-    It is the short form of `sweep advise`, which measures until the answer is decided. Its trials are stored like
-    those of any launch. Exit codes are those of `sweep launch`.
-    """
-    stand_by(lost=UNFINISHED)
-    from cudnn_sweep.orchestrator.launching.advising import try_step
-
-    _run(try_step, AdviseOptions.to_try(options, "json" if json else "text"))
 
 
 def _run(measure: Callable[..., int], options: AdviseOptions) -> None:

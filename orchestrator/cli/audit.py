@@ -13,8 +13,7 @@ from cudnn_sweep.orchestrator.errors import OutputError, SpecError
 from cudnn_sweep.orchestrator.planning.spelling import program
 
 if TYPE_CHECKING:
-    from cudnn_sweep.orchestrator.auditing.audited_process import Audited
-    from cudnn_sweep.orchestrator.auditing.input_shapes import Inputs
+    from cudnn_sweep.orchestrator.auditing.audit import Audited, Inputs
 
 SCRIPT_SETTINGS = {"allow_interspersed_args": False}  # options after the script are its own
 SHAPES = Path("shapes.csv")
@@ -62,8 +61,12 @@ def audit(
     The script runs as python SCRIPT ARGUMENTS would, and its results stay the same. The exit code is the
     script's own; 0 if --seconds or --steps ended it.
     """
-    from cudnn_sweep.orchestrator.auditing.audited_process import AuditRequest, audit_script
-    from cudnn_sweep.orchestrator.auditing.input_shapes import check_may_write, model_inputs
+    from cudnn_sweep.orchestrator.auditing.audit import (
+        AuditRequest,
+        audit_script,
+        check_may_write,
+        model_inputs,
+    )
 
     if shapes.suffix != ".csv":
         raise SpecError(f"--shapes {shapes}: the name of a file of shapes ends in .csv")
@@ -101,7 +104,7 @@ def _suite_file(shapes: Path) -> Path:
 
 
 def _write_shapes(audited: "Audited", inputs: "Inputs | None", shapes: Path) -> list[Path]:
-    from cudnn_sweep.orchestrator.auditing.input_shapes import shapes_text, suite_text
+    from cudnn_sweep.orchestrator.auditing.audit import shapes_text, suite_text
 
     if inputs is None or audited.findings is None:
         return []
@@ -162,7 +165,7 @@ def _ending(audited: "Audited") -> str:
 
 
 def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]) -> list[str]:
-    from cudnn_sweep.orchestrator.auditing.input_shapes import what_to_add
+    from cudnn_sweep.orchestrator.auditing.audit import what_to_add
 
     if audited.findings is None:
         return []

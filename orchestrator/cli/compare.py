@@ -1,5 +1,8 @@
-"""`sweep compare A B`: what changed between two sweeps, versions, GPUs or dates."""
+"""`sweep compare A B`: what changed between two sweeps, versions, GPUs or dates. `sweep repro`: a script that reproduces a
+reported case, or a stored trial, with torch alone.
+"""
 
+import re
 import shlex
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 OF_AN_ENVIRONMENT = {"torch", "cuda", "cudnn", "python", "version"}
 NOTHING, FAILED_ON = 3, 6  # exit codes
+CASE_ID = re.compile(r"[A-Z]\w*")  # a trial's is of small letters
 FOR_PEOPLE = ("table", "markdown")  # the others' output holds the rows and nothing else
 
 
@@ -106,3 +110,27 @@ def _end(found: "Comparison") -> list[str]:
 
 def _counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{verdict} {count}" for verdict, count in counts.items())
+
+
+def repro(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="CASE|TRIAL", help="A reported case, such as N012, or the trial_id of a trial."
+        ),
+    ],
+    results: ResultsOption = None,
+) -> None:
+    """Print a Python script of at most 40 lines that times it with torch alone, five processes a setting.
+
+    Without CUDA its times are CPU times.
+    """
+    from cudnn_sweep.orchestrator.reproducing.script import of_case, script, stored_trial
+    from cudnn_sweep.workloads.cells.field_case import find_field_case
+
+    if CASE_ID.fullmatch(name):
+        case = of_case(find_field_case(name))
+    else:
+        with asking(open_results(results)) as database:
+            case = stored_trial(name, database)
+    typer.echo(script(case), nl=False)

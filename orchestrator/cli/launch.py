@@ -1,12 +1,24 @@
-"""`sweep launch`."""
+"""`sweep launch`, `sweep status`, and `sweep cluster`: a sweep here, or one that was sent to a cluster."""
 
-from dataclasses import replace
+import json as json_format
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cudnn_sweep.orchestrator.cli import failing
+from cudnn_sweep.orchestrator.cli.commands import Command, Group, spelled
 from cudnn_sweep.orchestrator.cli.standing_by import UNFINISHED, stand_by
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+
+if TYPE_CHECKING:
+    from cudnn_sweep.cluster.reach.jobs import Jobs, SentJob
+    from cudnn_sweep.orchestrator.remote.clusters import RunningCluster
+
+File = Annotated[Path, typer.Argument(help="The launch file that was launched.")]
 
 
 def launch(options: LaunchOptions) -> None:
@@ -15,16 +27,9 @@ def launch(options: LaunchOptions) -> None:
     Exit code 0: all trials (of the shard) are recorded, including failed ones. 1: the sweep is not finished. 2: nothing
     was started; the reason is printed. 4: a cell has no successful trial under any config. 130: Ctrl-C. 143: SIGTERM.
     """
-    is_run = not options.dry_run and not options.manifest
-    if options.at is not None and not options.manifest:
-        raise typer.BadParameter(
-            "--at needs --manifest; on this machine use `sweep schedule install`"
-        )
-    if options.ask and not options.dry_run:
-        raise typer.BadParameter("--ask needs --dry-run")
-    if options.json and not is_run:
-        raise typer.BadParameter("--json cannot be combined with --dry-run or --manifest")
-    if is_run:
+    if options.json and options.dry_run:
+        raise typer.BadParameter("--json cannot be combined with --dry-run")
+    if not options.dry_run:
         stand_by(lost=UNFINISHED)
     from cudnn_sweep.orchestrator.launching.destinations import launch as run_launch
     from cudnn_sweep.orchestrator.planning.spec import (
@@ -41,13 +46,121 @@ def launch(options: LaunchOptions) -> None:
         suite=asked.suite,
         results_asked=results_of_the_launch_file(),
     )
-    if options.manifest:
-        from cudnn_sweep.orchestrator.remote.manifest import manifest
-        from cudnn_sweep.orchestrator.schedule.schedule import parse_time
-
-        typer.echo(manifest(options, parse_time(options.at) if options.at else None), nl=False)
-        return
     console = console_here(stderr=options.json)
     if asked.note:
         say(console, asked.note)
     failing.leave(run_launch(options, console))
+
+
+cluster = typer.Typer(
+    name="cluster",
+    cls=Group,
+    no_args_is_help=True,
+    help="Follow, stop or fetch what was sent to a cluster: attach, stop, pull, down.",
+)
+
+
+@cluster.command(cls=Command)
+@spelled
+def attach(file: File = Path("cluster.yaml")) -> None:
+    """Follow the last sweep sent to FILE's cluster. Ctrl-C leaves it running."""
+    from rich.console import Console
+
+    with _connected(file) as (running, jobs, job):
+        jobs.state(job.job_id)  # a job that is gone is not waited for
+    report = running.follow(job, Console(markup=False))
+    if report.outcome:
+        typer.echo(f"What became of the night: {job.command}")
+    failing.leave(report.exit_code)
+
+
+def status(
+    file: Annotated[Path | None, typer.Argument(help="What was launched: file or suite.")] = None,
+    results: Annotated[str | None, "Of a sweep on this machine: as it was launched with."] = None,
+    json: Annotated[bool, "Print the status as JSON."] = False,
+) -> None:
+    """Show the progress of the last sweep: on this machine, or sent to FILE's cluster."""
+    from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of, launch_file
+    from cudnn_sweep.orchestrator.planning.spec import asked_file
+    from cudnn_sweep.orchestrator.remote.follow import status_here, status_of
+
+    launched = launch_file(asked_file(file, None, results).file)
+    if isinstance(destination_of(launched), Here):
+        found = status_here(results or launched.sweep.results)
+    else:
+        with _connected(launched.path) as (_, jobs, job):
+            found = status_of(jobs, job)
+    if json:
+        typer.echo(json_format.dumps(asdict(found), indent=1, ensure_ascii=False))
+    else:
+        typer.echo(str(found))
+
+
+@cluster.command(cls=Command)
+@spelled
+def stop(file: File = Path("cluster.yaml")) -> None:
+    """Stop the last sweep sent to FILE's cluster. Another launch resumes it."""
+    from cudnn_sweep.cluster.reach.jobs import ENDED
+
+    with _connected(file) as (_, jobs, job):
+        state, _ = jobs.state(job.job_id)
+        if state in ENDED:
+            typer.echo(f"{job.job_id} has ended already: {state.lower()}.")
+            return
+        jobs.stop(job.job_id)
+        typer.echo(f"{job.job_id} was asked to stop; to resume the sweep: {job.command}")
+
+
+@cluster.command(cls=Command)
+@spelled
+def pull(file: File = Path("cluster.yaml")) -> None:
+    """Copy the records of the sweeps sent to FILE's cluster into the results folder here."""
+    from cudnn_sweep.orchestrator.remote.follow import pull_records
+
+    with _connected(file) as (sent_to, jobs, job):
+        new = pull_records(jobs, sent_to.known.jobs())
+        typer.echo(f"{new} new records are in {job.results}.")
+
+
+@cluster.command(cls=Command)
+@spelled
+def down(
+    file: File = Path("cluster.yaml"),
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    discard: Annotated[bool, "Give up records that are only on the head."] = False,
+) -> None:
+    """Shut down all nodes of FILE's cluster. Refused while records are only on its head."""
+    from cudnn_sweep.cluster.errors import ClusterError
+    from cudnn_sweep.cluster.reach.launcher import take_down
+    from cudnn_sweep.orchestrator.remote.follow import missing_here
+
+    running = _cluster(file)
+    if not running.comes_up:
+        raise ClusterError(f"{file} joins a cluster that was not launched from here")
+    if not discard:
+        with running.jobs() as jobs:
+            missing = missing_here(jobs, running.known.jobs())
+        if missing:
+            raise ClusterError(
+                f"{missing} records are only on the head: `sweep cluster pull {file}` copies them, "
+                "--discard gives them up"
+            )
+    if yes or typer.confirm(f"Shut down all nodes of {running.known.name}?"):
+        take_down(running.known.launch_file)
+        running.known.forget_jobs()
+
+
+@contextmanager
+def _connected(file: Path) -> Iterator[tuple["RunningCluster", "Jobs", "SentJob"]]:
+    running = _cluster(file)
+    job = running.known.job()
+    with running.jobs() as jobs:
+        yield running, jobs, job
+
+
+def _cluster(file: Path) -> "RunningCluster":
+    from cudnn_sweep.cluster.launch_file import read_launch_file
+    from cudnn_sweep.orchestrator.launching.destinations import cluster_of
+    from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+
+    return cluster_of(read_launch_file(file, SweepSpec))

@@ -25,13 +25,15 @@ ReferenceOption = Annotated[
 
 
 def results_asked(named: Sequence[str] | None, *, reference: bool = False) -> list[str]:
+    if reference:
+        from cudnn_sweep.analysis.storing.location import REFERENCE
+
+        return [*(named or ()), str(REFERENCE)]
+    if named:
+        return list(named)
     from cudnn_sweep.orchestrator.planning.spec import results_of_the_launch_file
 
-    if not reference:
-        return list(named or [results_of_the_launch_file()])
-    from cudnn_sweep.analysis.storing.location import REFERENCE
-
-    return [*(named or ()), str(REFERENCE)]
+    return [results_of_the_launch_file()]
 
 
 def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "Stored":

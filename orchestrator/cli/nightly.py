@@ -1,4 +1,4 @@
-"""`sweep nightly`, and `sweep schedule`: a launch file's night every day, by systemd or cron."""
+"""`sweep nightly`, and `sweep schedule`: a launch file's night every day, by cron."""
 
 import os
 import sys
@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.commands import Command, Group, spelled
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 COULD_NOT_TELL = 3  # exit code
-File = Annotated[Path, typer.Argument(help="The launch file.")]
 
 
 def nightly(options: NightOptions) -> None:
@@ -62,74 +60,22 @@ def _run(options: NightOptions, console: "Console") -> int:
         return COULD_NOT_TELL
 
 
-schedule = typer.Typer(
-    name="schedule", cls=Group, no_args_is_help=True, help="Run a launch file's suite every night."
-)
-
-
-@schedule.command(cls=Command)
-@spelled
-def install(
-    at: Annotated[str, typer.Option(metavar="HH:MM", help="Start time by this machine's clock.")],
-    file: File = Path("cluster.yaml"),
-    cron: Annotated[bool, "Use the crontab, even if systemd is available."] = False,
-    systemd: Annotated[bool, "Use a systemd user timer or fail."] = False,
-    dry_run: Annotated[bool, "Print what would be installed and change nothing."] = False,
+def schedule(
+    file: Annotated[Path, typer.Argument(help="The launch file.")] = Path("cluster.yaml"),
+    at: Annotated[
+        str, typer.Option(metavar="HH:MM", help="Start time by this machine's clock.")
+    ] = "02:30",
 ) -> None:
-    """Schedule FILE every night; replaces an earlier schedule of it.
+    """Print the line of a crontab that runs FILE's night every day, and check what the night will read.
 
-    Uses a timer of systemd's user manager if one answers, else the crontab.
+    To install it: (crontab -l; sweep schedule FILE) | crontab -
     """
-    from cudnn_sweep.orchestrator.schedule import schedule as schedules
+    from cudnn_sweep.orchestrator.schedule.schedule import absolute, check, crontab_line, parse_time
 
-    if cron and systemd:
-        raise typer.BadParameter("--cron and --systemd cannot be combined")
-    by = schedules.CRON if cron else schedules.SYSTEMD if systemd else None
-    launch_file, time = schedules.absolute(file), schedules.parse_time(at)
-    entry = schedules.Entry(launch_file=launch_file, program=_program(), at=time)
-    hints = schedules.check(launch_file)
-    if not (dry_run and by):
-        by = schedules.choose(by)
-    if dry_run:
-        typer.echo(entry.text(by))
-    else:
-        schedules.install(entry, by)
-        show(file)
-        hints += filter(None, [schedules.hint(by)])
-    for text in hints:
+    line = crontab_line(file, _program(), parse_time(at))
+    for text in check(absolute(file)):
         typer.echo(f"hint: {text}", err=True)
-
-
-@schedule.command(cls=Command)
-@spelled
-def show(file: File = Path("cluster.yaml")) -> None:
-    """Show when FILE's next night starts, and the entry that starts it."""
-    from cudnn_sweep.orchestrator.schedule.schedule import absolute, find, log_of
-
-    launch_file = absolute(file)
-    found, log = find(launch_file), log_of(launch_file)
-    if not found:
-        typer.echo(f"Nothing is scheduled for {launch_file}.")
-    for scheduled in found:
-        typer.echo(f"file   {launch_file}")
-        typer.echo(f"by     {scheduled.by}")
-        typer.echo(f"next   {scheduled.next_time}")
-        typer.echo(f"log    {log}")
-        typer.echo(f"\n{scheduled.text}")
-
-
-@schedule.command(cls=Command)
-@spelled
-def remove(file: File = Path("cluster.yaml")) -> None:
-    """Remove FILE's schedule. A running night continues, and the log stays."""
-    from cudnn_sweep.orchestrator.schedule import schedule as schedules
-
-    launch_file = schedules.absolute(file)
-    names = schedules.remove(launch_file)
-    if names:
-        typer.echo(f"Removed from {' and '.join(names)}: {launch_file}.")
-    else:
-        typer.echo(f"Nothing was scheduled for {launch_file}.")
+    typer.echo(line)
 
 
 def _program() -> tuple[str, ...]:

@@ -46,25 +46,13 @@ def report(
     ] = None,
     page: Annotated[
         str | None,
-        "Write this page instead: advice, whether benchmark should be on in a job; claims, what people say of "
-        "these settings; or field_cases, what became of cases that they reported.",
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(min=1, help="With --page advice: steps of the job.  [default: 10000]"),
-    ] = None,
-    hours: Annotated[
-        float | None,
-        typer.Option(min=0.0001, help="Instead of --steps: how long it runs with it off."),
-    ] = None,
-    state: Annotated[
-        Literal["container", "warm"] | None,
-        "With --page advice: container or warm, where it starts.",
+        "Write this page instead: claims, what people say of these settings; field_cases, what became of cases that "
+        "they reported; or transfers, what carries over from one GPU model or version to another.",
     ] = None,
 ) -> None:
-    r"""Write a report of the stored results: one HTML file that needs no network.
+    """Write a report of the stored results: one HTML file that needs no network.
 
-    Charts need an extra: pip install 'cudnn-sweep\[report]'. Markdown and JSON do not need it.
+    Charts need an extra: pip install 'cudnn-sweep[report]'. Markdown and JSON do not need it.
     """
     from cudnn_sweep.analysis.answering.contrast import Contrast, stored_contrasts
     from cudnn_sweep.analysis.report.content import gather
@@ -72,17 +60,10 @@ def report(
     from cudnn_sweep.analysis.report.payload import payload
 
     asked = results_asked(results, reference=reference)
-    job: dict[str, int | float | str | None] = {"steps": steps, "hours": hours, "state": state}
-    given = {name: value for name, value in job.items() if value is not None}
-    if {"steps", "hours"} <= set(given):
-        raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
     if page is not None:
         shape = "json" if json else format
-        _write_page(page, asked, sweep_id, given, shape, output)
+        _write_page(page, asked, sweep_id, shape, output)
         return
-    if given:
-        typed = ", ".join(f"--{name}" for name in given)
-        raise typer.BadParameter(f"found {typed} without --page advice", param_hint="--page")
     store = open_results(asked)
     stored = stored_contrasts(store, sweep_id)
     contrasts = (
@@ -92,18 +73,18 @@ def report(
     )
     content = gather(store, asked, sweep_id, contrasts, min_effect)
     warn_of(content.torn_files)
-    found = payload(content)
+    made = payload(content)
     if charts:
-        written = export_charts(found, charts)
+        written = export_charts(made, charts)
         typer.echo(f"{len(written)} pictures are in {charts}", err=True)
-    _deliver(found, "json" if json else format, output)
+    _deliver(made, "json" if json else format, output)
 
 
-def _deliver(found: "Payload", format: ReportFormat, output: Path | None) -> None:
+def _deliver(made: "Payload", format: ReportFormat, output: Path | None) -> None:
     from cudnn_sweep.analysis.report import delivery
 
-    text = getattr(delivery, f"as_{format}")(found)
-    answer = found.nothing or found.contrasts[0].headline
+    text = getattr(delivery, f"as_{format}")(made)
+    answer = made.nothing or made.contrasts[0].headline
     _put(text, answer, format, output or DEFAULT_OUTPUT, is_named=output is not None)
 
 
@@ -111,7 +92,6 @@ def _write_page(
     name: str,
     results: list[str],
     sweep_id: str | None,
-    given: "dict[str, int | float | str]",
     format: ReportFormat,
     output: Path | None,
 ) -> None:
@@ -119,7 +99,7 @@ def _write_page(
     from cudnn_sweep.analysis.report.pages.page import find_page, show
 
     page = find_page(name)
-    shown = show(page, open_results(results), results, sweep_id, given)
+    shown = show(page, open_results(results), results, sweep_id)
     warn_of(shown.torn_files)
     target = output or Path(f"{name}.html")
     text = getattr(formats, f"as_{format}")(shown)

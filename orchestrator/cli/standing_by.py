@@ -30,7 +30,6 @@ LOOK_S = 10.0  # a look takes some milliseconds of a core that may be measuring
 SERVER = "cudnn_sweep.orchestrator.process.server"
 NAMES = {  # by what the command line holds
     "ray::Recorder": "the recorder",
-    "ray::SlotGate": "what starts all slots at once",
     "ray::ResourceTrainable": "a slot",
     "raylet/raylet": "Ray's raylet",
     "gcs_server": "Ray's GCS",

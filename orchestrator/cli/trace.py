@@ -3,7 +3,7 @@
 import json as json_format
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 TIMEOUT_S = 600.0  # a large model's first pass on a few CPU cores takes minutes
 
 
-Direction = Literal["training", "inference"]
-
-
-def trace(
+@dataclass(frozen=True, kw_only=True)
+class TraceOptions:
     model: Annotated[
         str,
         typer.Argument(
@@ -36,67 +34,63 @@ def trace(
             help="package.module:name or file.py:name of an nn.Module class, a function that "
             "returns a module, or a module.",
         ),
-    ],
+    ]
     input: Annotated[
-        list[str], typer.Option(metavar="SIZES", help="Input sizes, such as 8x3x512x512.")
-    ],
-    argument: ArgumentOption = (),
-    inputs: InputsOption = None,
-    precision: PrecisionOption = "tf32",
-    layout: LayoutOption = "contiguous",
+        Sequence[str], typer.Option(metavar="SIZES", help="Input sizes, such as 8x3x512x512.")
+    ]
+    argument: ArgumentOption = ()
+    inputs: InputsOption = None
+    precision: PrecisionOption = "tf32"
+    layout: LayoutOption = "contiguous"
     direction: Annotated[
-        Direction, "Mode of the model, and the direction that the suite times."
-    ] = "training",
+        Literal["training", "inference"],
+        "Mode of the model, and the direction that the suite times.",
+    ] = "training"
     output: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.yaml", help="The suite's file. Default: NAME.yaml in this folder."
         ),
-    ] = None,
-    force: Annotated[bool, "Overwrite the suite's file if it exists."] = False,
-    list_only: Annotated[bool, "Write no suite."] = False,
-    json: Annotated[bool, "Print the list as JSON; the suite is still written."] = False,
-) -> None:
+    ] = None
+    force: Annotated[bool, "Overwrite the suite's file if it exists."] = False
+    list_only: Annotated[bool, "Write no suite."] = False
+    json: Annotated[bool, "Print the list as JSON; the suite is still written."] = False
+
+
+def trace(options: TraceOptions) -> None:
     """List the convolutions that your model runs, and write a suite of them.
 
     The model runs forward once, in a process of its own, on the GPU if there is one.
     Its inputs are random numbers. The routes are those that torch selects on that device.
     """
-    from cudnn_sweep.orchestrator.planning.traced_suite import suite_text
+    from cudnn_sweep.orchestrator.auditing.traced_suite import suite_text
 
-    request = _request(model, input, inputs, argument, precision, layout, direction)
-    file = None if list_only else _suite_file(request, output, force)
+    request = _request(options)
+    file = None if options.list_only else _suite_file(options)
     found = _run(request)
     text = suite_text(found) if file else ""
-    _show(found, json)
+    _show(found, options.json)
     if file:
         with writing(file):
             file.write_text(text)
         next_step = shlex.join([program(), "launch", str(file)])
-        typer.echo(f"Wrote {file}; next: {next_step}", err=json)
+        typer.echo(f"Wrote {file}; next: {next_step}", err=options.json)
 
 
-def _request(
-    model: str,
-    sizes: list[str],
-    inputs: str | None,
-    arguments: Sequence[str],
-    precision: str,
-    layout: str,
-    direction: Direction,
-) -> "TraceRequest":
+def _request(options: TraceOptions) -> "TraceRequest":
     from cudnn_sweep.orchestrator.launching.one_step import read_inputs, read_sizes
     from cudnn_sweep.workloads.layout import check_layout
     from cudnn_sweep.workloads.measuring.tracing import TraceRequest
     from cudnn_sweep.workloads.models.inputs import as_json
     from cudnn_sweep.workloads.precision import find_precision
 
-    place, _, name = model.rpartition(":")
+    place, _, name = options.model.rpartition(":")
     if not place or not name:
         raise typer.BadParameter(
-            f"found {model!r}, allowed: package.module:name or file.py:name", param_hint="MODEL"
+            f"found {options.model!r}, allowed: package.module:name or file.py:name",
+            param_hint="MODEL",
         )
-    shapes = [read_sizes(text) for text in sizes]
+    shapes = [read_sizes(text) for text in options.input]
     if len(shapes) > 1:
         tensors = ", ".join(f"{{shape: {list(shape)}}}" for shape in shapes)
         raise typer.BadParameter(
@@ -104,24 +98,24 @@ def _request(
             param_hint="--input",
         )
     return TraceRequest(
-        model=model,
+        model=options.model,
         input=shapes[0],
-        inputs=as_json(read_inputs(inputs)),
-        arguments=read_arguments(arguments),
-        precision=find_precision(precision).name,
-        layout=check_layout(layout),
-        direction=direction,
+        inputs=as_json(read_inputs(options.inputs)),
+        arguments=read_arguments(options.argument),
+        precision=find_precision(options.precision).name,
+        layout=check_layout(options.layout),
+        direction=options.direction,
     )
 
 
-def _suite_file(request: "TraceRequest", output: Path | None, force: bool) -> Path:
+def _suite_file(options: TraceOptions) -> Path:
     """Where the suite goes: looked at before the model runs, which may take long."""
     from cudnn_sweep.orchestrator.errors import SpecError
 
-    file = output or Path(f"{request.model.rpartition(':')[2]}.yaml")
+    file = options.output or Path(f"{options.model.rpartition(':')[2]}.yaml")
     if file.suffix not in (".yaml", ".yml"):
         raise SpecError(f"--output {file}: a suite's file ends in .yaml")
-    if file.exists() and not force:
+    if file.exists() and not options.force:
         raise SpecError(
             f"{file} exists; choose another with --output, or overwrite it with --force"
         )
@@ -142,9 +136,8 @@ def _run(request: "TraceRequest") -> "Trace":
 
 
 def _show(found: "Trace", json: bool) -> None:
-    from cudnn_sweep.orchestrator.planning.traced_suite import left_out
+    from cudnn_sweep.orchestrator.auditing.traced_suite import left_out, trace_table
     from cudnn_sweep.orchestrator.showing.say import console_here
-    from cudnn_sweep.orchestrator.showing.trace_table import trace_table
 
     if json:
         typer.echo(json_format.dumps(_as_json(found), indent=2))

@@ -38,7 +38,7 @@ def engines(
     machine = place.look(suite)
     if machine.environment.device != "cuda":
         raise SpecError("sweep engines needs a GPU: on a CPU cuDNN chooses no engine")
-    looked = plan_cells(options, name, suite, machine, place)
+    looked = plan_cells(options, name, suite, machine)
     bans = _bans(looked, console, opened)
     if not bans:
         say(console, f"Nothing to ban: no cell of {name} runs a convolution in cuDNN.")

@@ -37,7 +37,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import (
     open_results,
     run_sweep,
 )
-from cudnn_sweep.orchestrator.showing.kept_text import Kept
+from cudnn_sweep.orchestrator.showing.advice_text import Kept
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import as_json

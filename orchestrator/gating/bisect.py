@@ -124,7 +124,7 @@ def bisect(
     machine = replace(
         place.look(suite), environment=found[0].environment, workloads=found[0].workloads
     )
-    planned = plan_cells(options, name, suite, machine, place)
+    planned = plan_cells(options, name, suite, machine)
     if (cells := len(planned.chosen.cell_ids())) > 1:
         raise SpecError(f"found {cells} cells of {name}, allowed: one; --only cell_id=... names it")
     environments = [

@@ -1,12 +1,9 @@
-"""`sweep advise`: should benchmark be on for this model, over so many steps, and what does it gain? `sweep try` is
-its short form.
-"""
+"""`sweep advise`: should benchmark be on for this model, over so many steps, and what does it gain?"""
 
 import json
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 from rich.console import Console
 
@@ -34,10 +31,14 @@ from cudnn_sweep.orchestrator.launching.one_step import (
     suite_of,
 )
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
-from cudnn_sweep.orchestrator.planning.job import Job
+from cudnn_sweep.orchestrator.planning.session import Job
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, Place, run_sweep
-from cudnn_sweep.orchestrator.showing.advice_text import Answered, advice_lines, advice_markdown
-from cudnn_sweep.orchestrator.showing.kept_text import Kept
+from cudnn_sweep.orchestrator.showing.advice_text import (
+    Answered,
+    Kept,
+    advice_lines,
+    advice_markdown,
+)
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
@@ -46,26 +47,26 @@ from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGp
 from cudnn_sweep.workloads.problem import parse_sizes
 from cudnn_sweep.workloads.survey import Survey
 
-SUITE, TRY_SUITE, OTHER_SUITE = "advise", "try", "advise_else"
+SUITE, OTHER_SUITE = "advise", "advise_else"
 UNDECIDED_CODE = 5  # 1 to 4 are those of a launch and a night
 AT_MOST = 20  # blocks
-TRY_REPLICATES = 5
 DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
 ELSE_S = 60.0  # what is left of the minutes, for other layouts and precisions to be measured too
 ELSE_REPLICATES = 3
 USUAL_LIMIT = 10  # plans that a search times
 LIMIT = 3  # what is tried beside it
 TIMED = ["steady_wall_ms", "message"]
-NO_GPU = "No GPU here, so nothing is measured. Looking for a stored measurement in {results}."
+STORED = "No GPU here, so nothing is measured: this is a stored measurement in {results}."
 TIMED_ON_CPU = (
     "No GPU here: cuDNN's flags have no effect on a CPU, so only the time of the step is measured."
 )
 
 
 def advise(options: AdviseOptions, console: Console, place: Place, out: Console) -> int:
-    """Measure on a GPU, print the answer on `out`, and return the exit code.
+    """Measure, print the answer on `out`, and return the exit code.
 
-    Without a GPU, the newest stored measurement of the step answers. `console` shows what goes on meanwhile.
+    Without a GPU, the newest stored measurement of the step answers; if there is none, a step is timed on the CPU.
+    `console` shows what goes on meanwhile.
     """
     if options.from_store:
         return _from_store(options, out)
@@ -75,11 +76,14 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     planned = plan_step(
         options, suite, machine, suite_name=SUITE, minutes=options.minutes, job=options.job
     )
-    if machine.environment.device != "cuda" and not options.on_any_device:
-        say(console, NO_GPU.format(results=options.location))
+    if machine.environment.device == "cuda" or options.on_any_device:
+        gpu, minutes = machine.environment.gpu, f"{options.minutes:g} minutes"
+        say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
+    elif _newest(open_store(options.location), SUITE, options) is not None:
+        say(console, STORED.format(results=options.location))
         return _from_store(options, out)
-    gpu, minutes = machine.environment.gpu, f"{options.minutes:g} minutes"
-    say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
+    else:
+        say(console, TIMED_ON_CPU)
     ran = run_sweep(planned, place, console)
     left_s = options.minutes * 60 - (monotonic() - options.began) - START_AND_END_S
     told = answered_of(options, ran.store, ran.choice.sweep_id, None)
@@ -87,19 +91,6 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
         other = _measure_alternatives(options, told.setting, machine, place, console)
         told = answered_of(options, ran.store, ran.choice.sweep_id, other)
     return tell(options, told, out)
-
-
-def try_step(options: AdviseOptions, console: Console, place: Place, out: Console) -> int:
-    """A few blocks, on a CPU too. Returns the exit code of a launch."""
-    suite = suite_of(options, TRY_REPLICATES)
-    say(console, LOOKING.format(workload=options.workload))
-    machine = place.look(suite)
-    if machine.environment.device != "cuda":
-        say(console, TIMED_ON_CPU)
-    planned = plan_step(options, suite, machine, suite_name=TRY_SUITE, minutes=options.minutes)
-    ran = run_sweep(planned, place, console)
-    tell(options, answered_of(options, ran.store, ran.choice.sweep_id, None), out)
-    return ran.exit_code
 
 
 def suite_to_compare(
@@ -167,25 +158,23 @@ def _measure_alternatives(
 
 def _from_store(options: AdviseOptions, out: Console) -> int:
     store = open_store(options.location)
-    sweep_id = _newest(store, (SUITE, TRY_SUITE), options)
-    if sweep_id is None and options.from_store:
-        raise SpecError(
-            f"--from-store: found no sweep of {options.command()} in {options.location} that `sweep advise` or `sweep "
-            "try` measured; without --from-store it is measured now"
-        )
+    sweep_id = _newest(store, SUITE, options)
     if sweep_id is None:
-        return tell(options, _answered_by(options), out)
-    other = _newest(store, (OTHER_SUITE,), options)
+        raise SpecError(
+            f"--from-store: found no sweep of {options.command()} in {options.location} that `sweep advise` measured; "
+            "without --from-store it is measured now"
+        )
+    other = _newest(store, OTHER_SUITE, options)
     return tell(options, answered_of(options, store, sweep_id, other), out)
 
 
-def _newest(store: Store, suites: tuple[str, ...], options: AdviseOptions) -> str | None:
+def _newest(store: Store, suite: str, options: AdviseOptions) -> str | None:
     """The newest sweep of this step, with the same input, regime, direction and arguments.
 
     One on a GPU, where there is one.
     """
     cells = sorted(
-        stored_cells(store, suites, options.workload), key=lambda each: each.device == "cpu"
+        stored_cells(store, [suite], options.workload), key=lambda each: each.device == "cpu"
     )
     return next((each.sweep_id for each in cells if is_step(options, each)), None)
 
@@ -214,8 +203,7 @@ def answered_of(
     trials = store.snapshot(sweep_id).table(TIMED).to_pylist()
     with open_database(store, sweep_id) as database:
         kernels = kernel_changes(database, sweep_id) if most else []
-    return _answered_by(
-        options,
+    return Answered(
         kept=kept_choice(options, store, sweep_id, options.freeze, kept_rules(options.freeze)),
         sweep_id=sweep_id,
         advice=most,
@@ -228,6 +216,11 @@ def answered_of(
         ranks=rank_predictions(store, sweep_id, options.ranks) if options.ranks else [],
         times_ms=[row["steady_wall_ms"] for row in trials if row["steady_wall_ms"] is not None],
         messages=[row["message"] for row in trials if row["message"]],
+        workload=options.workload,
+        program=options.program,
+        command=options.command(),
+        where=options.where(),
+        input=options.input[0] if options.input else None,
     )
 
 
@@ -244,17 +237,6 @@ def kept_choice(
     if asked is None or not measured:
         return None
     return Kept(file=file, advice=asked, measured=measured[0])
-
-
-def _answered_by(options: AdviseOptions, **found: Any) -> Answered:
-    return Answered(
-        **found,
-        workload=options.workload,
-        program=options.program,
-        command=options.command(),
-        where=options.where(),
-        input=options.input[0] if options.input else None,
-    )
 
 
 def _limit(store: Store, else_sweep_id: str, job: Job) -> Advice | None:

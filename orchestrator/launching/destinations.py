@@ -1,13 +1,16 @@
 """Where a launch goes, as its launch file says: a row a kind. A kind is a file that declares a Destination."""
 
+import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict
+from cudnn_sweep.analysis.asking.formats import json_value
 from cudnn_sweep.cluster.launch_file import INSIDE, LaunchFile, no_launch_file, read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
@@ -24,7 +27,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import (
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import say
-from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary, to_json
+from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
 from cudnn_sweep.workloads.cells.suite import most_replicates
 
 
@@ -81,13 +84,6 @@ class Here:
 
     where = "this machine"
 
-    def __init__(self, file: File) -> None:
-        if file.sweep.kubernetes is not None:
-            raise SpecError(
-                f"{file.path}: metadata.sweep.kubernetes: these pods are not on this machine: `--manifest` prints what "
-                "kubectl applies; on a node of a Ray cluster give `address: auto`, and here leave the key out"
-            )
-
     def launch(self, request: SweepRequest, console: Console) -> int:
         place = ThisMachine()
         say(console, "Looking at this machine: torch is imported.")
@@ -116,7 +112,7 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
     (lambda file: file.sweep.address == INSIDE, Inside),
     (lambda file: file.sweep.address is not None, RunningCluster),
     (lambda file: "provider" in file.ray_part, BroughtUpCluster),
-    (lambda file: True, Here),
+    (lambda file: True, lambda file: Here()),
 ]
 """Which files mean a kind, and its destination; the first that fits."""
 
@@ -136,3 +132,29 @@ def tell_without_gpu(planned: Planned, console: Console) -> None:
     line = "No GPU here: cuDNN's flags have no effect, so this only shows what a sweep does"
     more = f", in {few} blocks per cell instead of {usual}" if few < usual else ""
     say(console, f"{line}{more}.")
+
+
+def to_json(summary: Summary, results: str, exit_code: int) -> str:
+    """One object. Verdicts and break-evens have the columns of `helps_or_hurts` and `break_even`, and their cell's
+    name. `results` is the location as it was typed.
+    """
+
+    def named(row: Verdict | BreakEven) -> dict[str, object]:
+        return {"cell": summary.cells[row.cell_id], **vars(row)}
+
+    found = {
+        "sweep_id": summary.sweep_id,
+        "results": results,
+        "exit_code": exit_code,
+        "is_complete": summary.is_complete,
+        "trials_planned": summary.plan_trials,
+        "trials_recorded": sum(summary.statuses.values()),
+        "trials_not_run": summary.not_run,
+        "statuses": dict(summary.statuses),
+        "warnings": dict(summary.warnings),
+        "slow_gpus": list(summary.slow_gpus),
+        "failures": [asdict(each) for each in summary.progress.failures],
+        "verdicts": [named(each) for each in summary.verdicts],
+        "break_evens": [named(each) for each in summary.break_evens],
+    }
+    return json.dumps(json_value(found), indent=1, ensure_ascii=False)

@@ -1,5 +1,5 @@
-"""A step of one model or workload, with benchmark off and on, on this machine: what `sweep try` and `sweep
-advise` measure; or the cells of a suite, for `sweep engines` and `sweep bisect`.
+"""A step of one model or workload, with benchmark off and on, on this machine: what `sweep advise` measures; or the
+cells of a suite, for `sweep engines` and `sweep bisect`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,17 +8,16 @@ from time import monotonic
 from pydantic import ValidationError
 
 from cudnn_sweep.analysis.answering.advice import StoredCell
-from cudnn_sweep.analysis.answering.contrast import MIN_EFFECT
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.cluster.strict_yaml import read_strict_text
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, CellsOptions, TurnOptions
-from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.session import Code
+from cudnn_sweep.orchestrator.planning.session import Code, Job, modules_to_preload
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite, is_path, suite_names
 from cudnn_sweep.orchestrator.planning.spelling import words_of
-from cudnn_sweep.orchestrator.running.run_sweep import Place, Planned, planned_on
+from cudnn_sweep.orchestrator.running.run_sweep import Planned, planned_on
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice, ListedSpec
@@ -106,9 +105,7 @@ def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, Suite
     return name, suite.model_copy(update=changed)
 
 
-def plan_cells(
-    options: CellsOptions, name: str, suite: SuiteSpec, machine: Survey, place: Place
-) -> Planned:
+def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Survey) -> Planned:
     """A process of each cell that is asked for. Raises SpecError for one that cannot be used."""
     if options.workload in machine.workloads:
         check_step(options, machine)
@@ -120,7 +117,7 @@ def plan_cells(
         budget_minutes=_blocks_minutes(options, options.minutes),
         min_effect=options.threshold,
     )
-    return planned_on(machine, request, place.modules(suite, ()))
+    return planned_on(machine, request, modules_to_preload(suite, ()))
 
 
 def is_step(options: AdviseOptions, stored: StoredCell) -> bool:

@@ -1,13 +1,13 @@
-"""What `sweep try` and `sweep advise` are asked about a step of a model. `--argument NAME=VALUE` is read here."""
+"""What `sweep advise` and its like are asked about a step of a model. `--argument NAME=VALUE` is read here."""
 
 import json
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,9 +17,7 @@ from cudnn_sweep.orchestrator.planning.spelling import program, words_of
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from cudnn_sweep.orchestrator.planning.job import Job
-
-TRY_MINUTES = 2.0  # of the whole command
+    from cudnn_sweep.orchestrator.planning.session import Job
 
 ArgumentOption = Annotated[
     Sequence[str],
@@ -33,7 +31,7 @@ InputsOption = Annotated[
     typer.Option(
         metavar="YAML",
         help="Arguments of the model, if not one float tensor of --input: "
-        r"'{input_ids: {shape: \[batch, length], dtype: int64, below: 30522}}', a list for positional "
+        "'{input_ids: {shape: [batch, length], dtype: int64, below: 30522}}', a list for positional "
         "arguments, or a function of your own as file.py:name.",
     ),
 ]
@@ -159,7 +157,7 @@ class AdviseOptions(StepOptions, _Job):
 
     @property
     def job(self) -> "Job":
-        from cudnn_sweep.orchestrator.planning.job import DEFAULT_STEPS, Job
+        from cudnn_sweep.orchestrator.planning.session import DEFAULT_STEPS, Job
 
         return Job(
             steps=self.steps or DEFAULT_STEPS,
@@ -168,12 +166,6 @@ class AdviseOptions(StepOptions, _Job):
             memory_limit_gib=self.memory_limit,
             runs=self.runs,
         )
-
-    @classmethod
-    def to_try(cls, step: StepOptions, format: Literal["text", "json"]) -> Self:
-        """Those of `sweep try`."""
-        given = {each.name: getattr(step, each.name) for each in fields(step)}
-        return cls(**given, minutes=TRY_MINUTES, format=format)
 
     def command(self) -> str:
         """What to type to do this again, as text for a shell."""

@@ -58,7 +58,7 @@ def measuring_lock(accelerators: list[str]) -> Iterator[None]:
 
 
 def holder_of(location: str) -> str | None:
-    """Which process runs a sweep there, by what it wrote; None where none does."""
+    """The process that runs a sweep there, from its note; None if there is none."""
     for holder in _folder(location).glob(".*.holder"):
         told = _describe(holder)
         if Path("/proc", told.split()[1]).exists() or socket.gethostname() not in told:
@@ -92,7 +92,7 @@ def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
 
 
 def _write_new(holder: Path) -> None:
-    """Whatever stands there by this name, a link to elsewhere too, is removed and not written to."""
+    """Write the holder's note as a new file: an existing file or link is removed, not written to."""
     now = datetime.now().astimezone().isoformat(timespec="seconds")
     holder.unlink(missing_ok=True)
     with holder.open("x") as file:

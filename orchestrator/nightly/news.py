@@ -1,4 +1,4 @@
-"""What a night tells: in the terminal, and to a URL as JSON or as a message in Slack.
+"""What a night tells: in the terminal, and to a URL as JSON, as a message in Slack, or through apprise.
 
 The URL is a secret. Only its scheme and host stand in what is raised, logged or shown.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from threading import Thread
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -30,8 +30,8 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     notes,
 )
 from cudnn_sweep.analysis.words import one_line
-from cudnn_sweep.cluster.keys import WebhookKeys
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
+from cudnn_sweep.orchestrator.planning.spec import WebhookKeys
 from cudnn_sweep.orchestrator.showing.say import say
 
 STYLES: dict[Group | None, str] = {
@@ -77,10 +77,13 @@ BODIES = {"json": json_body, "slack": slack_body}
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Webhook:
     url: str = field(repr=False)
-    form: Literal["json", "slack"]
+    form: Literal["json", "slack", "apprise"]
 
     @property
     def shown(self) -> str:
+        """Apprise's URLs have the secret anywhere behind the scheme."""
+        if self.form == "apprise":
+            return f"{self.url.partition('://')[0]}://"
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"
 
@@ -110,7 +113,10 @@ def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
         except (OSError, UnicodeDecodeError) as error:
             raise SpecError(f"{where} cannot be read: {type(error).__name__}") from None
     url = found.strip()
-    if not _is_plain_url(url):
+    if keys.form == "apprise":
+        if not _apprise(url):
+            raise SpecError(f"{where} holds no URL that apprise knows")
+    elif not _is_plain_url(url):
         raise SpecError(f"{where} holds no https:// or http:// URL without user name, in one line")
     return Webhook(url=url, form=keys.form)
 
@@ -134,18 +140,38 @@ def tell(webhook: Webhook, news: News, patience: Patience | None = None) -> None
     refused or the patience is at its end.
     """
     patience = patience or Patience()
-    body = json.dumps(BODIES[webhook.form](news), allow_nan=False).encode()
     failures = [f"gave no whole answer in {patience.limit_s:g} s"]
+    send = _notify if webhook.form == "apprise" else _post
     # A timeout limits silence alone: an answer may come a byte at a time for ever.
-    thread = Thread(target=lambda: failures.append(_post(webhook, body, patience)), daemon=True)
+    thread = Thread(target=lambda: failures.append(send(webhook, news, patience)), daemon=True)
     thread.start()
     thread.join(patience.limit_s)
     if failures[-1]:
         raise WebhookError(f"{webhook.shown}: {failures[-1]}")
 
 
-def _post(webhook: Webhook, body: bytes, patience: Patience) -> str:
+def _notify(webhook: Webhook, news: News, patience: Patience) -> str:
+    """What went wrong, or nothing. Apprise tries once, with limits of its own."""
+    sent = _apprise(webhook.url).notify(title=news.headline, body="\n\n".join(news.findings))
+    return "" if sent else "apprise could not send it"
+
+
+def _apprise(url: str) -> Any:
+    """What sends to the URL; false where apprise does not know its kind."""
+    try:
+        from apprise import Apprise
+    except ImportError:
+        raise SpecError(f"{KEY}.form: apprise needs `pip install apprise`") from None
+    for name in ("apprise", "urllib3"):  # their messages have parts of the URL
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    sender = Apprise()
+    sender.add(url)
+    return sender
+
+
+def _post(webhook: Webhook, news: News, patience: Patience) -> str:
     """What went wrong, or nothing."""
+    body = json.dumps(BODIES[webhook.form](news), allow_nan=False).encode()
     logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # its messages have the URL's path
     retries = Retry(
         patience.tries - 1,

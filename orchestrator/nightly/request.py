@@ -40,7 +40,6 @@ from cudnn_sweep.analysis.nightly.series import (
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.cluster.keys import NightlyKeys
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.destinations import Destination, Here, destination_of
@@ -51,8 +50,8 @@ from cudnn_sweep.orchestrator.nightly.news import Webhook, find_webhook
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, OWN_SOFTWARE, Plan, Trial, balanced
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
-from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.planning.spec import NightName, SweepSpec, launch_name
+from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload
+from cudnn_sweep.orchestrator.planning.spec import NightlyKeys, NightName, SweepSpec, launch_name
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of, settings_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place, plan_of, tell_stopped
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
@@ -245,7 +244,7 @@ def _measure(
                     retries={},
                     scratch=scratch_folder(confirm_id),
                     folder=Path.cwd(),
-                    preload=place.modules(night.suite, night.request.preload),
+                    preload=modules_to_preload(night.suite, night.request.preload),
                     pythons=pythons,
                 )
                 tell_stopped(store, run(session, left_s), console)

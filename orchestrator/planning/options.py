@@ -21,14 +21,11 @@ if TYPE_CHECKING:
 WRITTEN = re.compile(r"(?:decided(?::(\d+))?|(\d+))")
 ONCE = (
     "dry_run",
-    "ask",
     "new",
     "detach",
     "strict",
     "retry_failed",
     "json",
-    "manifest",
-    "at",
 )
 
 
@@ -63,7 +60,6 @@ class LaunchOptions:
         typer.Option(min=0.1, help="Time limit; overrides `budget_minutes` of the launch file."),
     ] = None
     dry_run: Annotated[bool, "Print the plan and run nothing."] = False
-    ask: Annotated[bool, "With --dry-run: ask a running cluster for its GPUs."] = False
     resume: Annotated[
         str | None, typer.Option(metavar="SWEEP_ID", help="Resume this sweep and no other.")
     ] = None
@@ -82,14 +78,6 @@ class LaunchOptions:
     strict: Annotated[bool, "On a cluster: refuse to start if a node is unfit."] = False
     retry_failed: Annotated[bool, "Run failed trials again."] = False
     json: Annotated[bool, "On this machine: print the outcome as JSON at the end."] = False
-    manifest: Annotated[bool, "Print a KubeRay RayJob of this sweep and run nothing."] = False
-    at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HH:MM",
-            help="With --manifest: print a CronJob that runs every night at this time (UTC).",
-        ),
-    ] = None
     results_asked: str | None = None
     """Where `sweep query` and `sweep report` look in the folder that this was typed in."""
     program: str = field(default_factory=program)

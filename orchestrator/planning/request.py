@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cudnn_sweep.analysis.answering.contrast import MIN_EFFECT
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.launch_file import LaunchFile
-from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
-from cudnn_sweep.orchestrator.planning.session import Code
+from cudnn_sweep.orchestrator.planning.session import Code, Job
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 

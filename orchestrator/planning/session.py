@@ -1,17 +1,44 @@
-"""Session: what every slot of one launch needs to know, as one value."""
+"""Session: what every slot of one launch needs to know, as one value. Job: what the user is going to run."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from cudnn_sweep.analysis.answering.contrast import MIN_EFFECT, Contrast
-from cudnn_sweep.orchestrator.errors import OrchestratorError
+from cudnn_sweep.analysis.answering.contrast import Contrast
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.asking.queries import Value
+from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
-from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.planning.plan import Plan, Shard
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
+
+DEFAULT_STEPS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """The parameters of `advice` that say what the user is going to run."""
+
+    steps: int = DEFAULT_STEPS
+    """Steps in one process."""
+    hours: float | None = None
+    """Instead: as many steps as the baseline makes in so many hours."""
+    state: str = "container"
+    """container or warm: whether CUDA's compute cache is empty when a process starts."""
+    memory_limit_gib: float | None = None
+    """What needs more does not fit."""
+    runs: int = 1
+    """The interval holds the mean of so many runs each way."""
+
+    @property
+    def blocks_owed(self) -> int:
+        """Fewest blocks of an advice: for a warm start the first one fills the compute cache."""
+        return 2 if self.state == "warm" else 1
+
+    def values(self) -> dict[str, Value]:
+        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,11 +115,17 @@ def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:
 
 
 def modules_to_preload(suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
-    """The suite's modules that are installed, then the user's own."""
-    return tuple(dict.fromkeys([*filter(is_installed, suite.preload), *own]))
+    """What the fork server imports once: of the suite's modules those that are installed, as its cells may have been
+    narrowed to those that do without; and the user's own. Raises SpecError where one of these is not installed.
+    """
+    named = tuple(own)
+    for module in named:
+        if not _is_installed(module):
+            raise SpecError(f"metadata.sweep.preload: {module} is not installed")
+    return tuple(dict.fromkeys([*filter(_is_installed, suite.preload), *named]))
 
 
-def is_installed(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module.partition(".")[0]) is not None
     except ValueError:  # no name of a module, or __main__

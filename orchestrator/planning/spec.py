@@ -8,10 +8,17 @@ from datetime import date
 from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Literal
 
-from pydantic import BaseModel, Field, PositiveFloat, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    field_validator,
+    model_validator,
+)
 
-from cudnn_sweep.cluster.keys import KubernetesKeys, NightlyKeys
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.cluster.strict_yaml import check_part, dotted, read_document, read_strict
 from cudnn_sweep.orchestrator.errors import SpecError
@@ -35,7 +42,59 @@ DEFAULT_SUITE = "quick"
 DEFAULT_RESULTS = "results"
 INLINE = "inline"
 LAUNCH_FILE = Path("cluster.yaml")  # in the current folder, where no file is named
+USER = re.compile(r"(\w+:)?/*[^/]*@")  # before the host of a URL
 UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class WebhookKeys(BaseModel, frozen=True, extra="forbid"):
+    """The URL is a secret, since anyone who has it can post. So the file says only where to find
+    it: in `url_env` or in `url_file`.
+    """
+
+    url_env: str | None = None
+    """A variable of the environment that holds the URL."""
+    url_file: str | None = None
+    """A file whose one line is the URL."""
+    form: Literal["json", "slack", "apprise"] = "json"
+    """What is posted: the whole outcome as JSON, a message for Slack, or a message through apprise."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "WebhookKeys":
+        # Of the whole, not of a key: an error shows what stands at its key, which may be the URL.
+        if (self.url_env is None) == (self.url_file is None):
+            raise ValueError("give `url_env` or `url_file`, one of them")
+        if self.url_env is not None and not self.url_env.isidentifier():
+            raise ValueError("`url_env` takes the name of a variable that holds the URL")
+        if self.url_file is not None and "://" in self.url_file:
+            raise ValueError("`url_file` takes the path of a file that holds the URL")
+        return self
+
+
+class NightlyKeys(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
+    """What a night measures, and what it compares with."""
+
+    suite: str = "nightly"
+    """The suite that a night runs: bundled, or a .yaml file."""
+    budget_minutes: PositiveFloat = 60.0
+    """No new block starts after this long."""
+    wait_minutes: NonNegativeFloat = 30.0
+    """How long a GPU of this machine that others work on is waited for, before the budget begins."""
+    last_good: str | None = None
+    """The Python of a virtual environment whose software counts as good."""
+    name: str | None = None
+    """Name of the nights, needed if launch files share results. Default: the `cluster_name`, or the
+    file's name."""
+    webhook: WebhookKeys | None = None
+    """Where the outcome of a night is posted."""
+    report_url: str | None = None
+    """Where the folder of its reports is served, for the message: it links DATE/night.html below it."""
+
+    @model_validator(mode="after")
+    def _link_without_key(self) -> "NightlyKeys":
+        # Of the whole, as above: the link stands in a message that many read.
+        if self.report_url and USER.match(self.report_url):
+            raise ValueError("`report_url` takes a URL without user and password")
+        return self
 
 
 class SweepSpec(BaseModel):
@@ -71,8 +130,6 @@ class SweepSpec(BaseModel):
     """Time limit of a launch; `sweep launch --minutes` overrides it."""
     nightly: NightlyKeys = NightlyKeys()
     """What `sweep nightly` runs, and where it reports."""
-    kubernetes: KubernetesKeys | None = None
-    """Settings for `sweep launch --manifest`."""
 
     @field_validator("suite", "nightly")
     @classmethod
@@ -196,7 +253,7 @@ def asked_file(typed: Path | None, suite: str | None, results: str | None) -> As
     if typed is not None and typed.suffix == ".py":
         raise SpecError(
             f"{typed} is Python; allowed: a launch file or a suite, both YAML. For a network in it: "
-            f"sweep try {typed}:NAME --input SIZES"
+            f"sweep advise {typed}:NAME --input SIZES"
         )
     if typed is not None and not _is_suite(typed):
         return AskedFile(file=typed, suite=suite, note=None)

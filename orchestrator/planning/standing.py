@@ -16,9 +16,8 @@ from cudnn_sweep.analysis.answering.verdicts import (
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.asking.settings import texts_of
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.orchestrator.planning.job import Job
 from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.planning.session import Job, Session
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 
 OPEN, HOPELESS = "open", "hopeless"

@@ -1,10 +1,9 @@
 """Which sweep a launch runs: a new one, or an earlier one that is not finished."""
 
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeAlias
 
 from cudnn_sweep.analysis.storing.progress import StoredTrial, SweepState, planned
 from cudnn_sweep.analysis.storing.store import Store
@@ -13,8 +12,6 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, Shard
 from cudnn_sweep.orchestrator.planning.standing import contrasts_in, is_over
 from cudnn_sweep.workloads.hardware.environment import Environment
-
-Here: TypeAlias = Mapping[str, Environment]  # by software; the launch's own is the empty one
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,16 +78,13 @@ def choose_sweep(
     chosen: Plan,
     environment: Environment,
     options: LaunchOptions,
-    others: Mapping[str, Environment] | None = None,
 ) -> SweepChoice:
-    """`whole` is the launch file's plan, `chosen` what --only left of it. `others`: by their names the
-    environments of a session's further pythons.
+    """`whole` is the launch file's plan, `chosen` what --only left of it.
 
     Raises SpecError for a sweep that cannot be resumed.
     """
-    here = {"": environment, **(others or {})}
     if options.resume or options.sweep_id:
-        return _named(store, whole, chosen, here, options)
+        return _named(store, whole, chosen, environment, options)
     earlier = [state for state in store.sweeps() if state.plan_hash == chosen.plan_hash]
     unfinished = [
         state for state in earlier if options.retry_failed or _lacks(store, state, chosen)
@@ -101,7 +95,7 @@ def choose_sweep(
         last = f"{earlier[0].sweep_id} is complete" if earlier else "no earlier sweep of this plan"
         return _new(chosen, options, f"a new sweep: {last}")
     state = unfinished[0]
-    difference = _difference(state, here)
+    difference = _difference(state, environment)
     if not difference and state.shards:
         difference = f"runs in shards: --sweep-id {state.sweep_id} resumes it"
     if difference:
@@ -112,7 +106,7 @@ def choose_sweep(
 
 
 def _named(
-    store: Store, whole: Plan, chosen: Plan, here: Here, options: LaunchOptions
+    store: Store, whole: Plan, chosen: Plan, environment: Environment, options: LaunchOptions
 ) -> SweepChoice:
     """The sweep of --resume, or of --sweep-id, which whichever shard comes first opens."""
     named = "--resume" if options.resume else "--sweep-id"
@@ -139,7 +133,7 @@ def _named(
     if options.own_shard is not None and state.shards - {options.own_shard.of}:
         others = " and ".join(map(str, sorted(state.shards)))
         raise SpecError(f"--shard {options.shard}: {sweep_id} is split into {others} shards")
-    if difference := _difference(state, here):
+    if difference := _difference(state, environment):
         rather = "--new starts another sweep" if options.resume else "choose another id"
         raise SpecError(f"{named} {sweep_id}: {difference}; {rather}")
     return _resumed(store, state, chosen, options)
@@ -198,13 +192,10 @@ def _counts(trial: StoredTrial, options: LaunchOptions) -> bool:
     return trial.status == "ok" or not options.retry_failed
 
 
-def _difference(state: SweepState, here: Here) -> str | None:
-    if here[""].env_hash not in state.env_hashes:
+def _difference(state: SweepState, here: Environment) -> str | None:
+    if here.env_hash not in state.env_hashes:
         return "it ran on other hardware"
-    for name, environment in here.items():
-        hashes = {software_hash for each, software_hash in state.softwares if each == name}
-        # where it interleaves two softwares, one of them may not have had its turn
-        if hashes and environment.software_hash not in hashes:
-            role = f" as {name}" if name else ""
-            return f"it ran with other software{role}"
+    own = {software_hash for software, software_hash in state.softwares if not software}
+    if own and here.software_hash not in own:
+        return "it ran with other software"
     return None

@@ -77,7 +77,7 @@ class PipeBaton:
 
 class Forked:
     def __init__(self, request: Request, others: Iterable["Forked"], gap_s: float | None) -> None:
-        """Fork it; it has the baton. `others`: those that live, whose pipes are none of its."""
+        """Fork a process that has the baton. `others`: living processes, whose pipes it closes."""
 
         self._request = request
         self._gap_s = gap_s
@@ -208,7 +208,7 @@ class Forked:
         return self._understood(REPLY, line.removeprefix(SO_FAR)) if end else None
 
     def _understood(self, kind: TypeAdapter[Heard], line: bytes) -> Heard | None:
-        """None where the user's code wrote to our pipe too: nothing that follows is of use."""
+        """None if the user's code wrote to our pipe too: nothing that follows can be used."""
         try:
             return kind.validate_json(line)
         except ValidationError:

@@ -1,5 +1,7 @@
 """Makes the one flat row of a trial from what was planned, what was measured and where."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -8,13 +10,15 @@ from cudnn_sweep.analysis.storing.schema import (
     ColdShape,
     ComputedTensor,
     Kernel,
+    ListedShape,
     LoggedChoice,
     RunRecord,
+    columns_of,
 )
-from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.protocol import Outcome
+from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.measurement import LogPass, Measurement
 from cudnn_sweep.workloads.hardware.environment import Environment
 
@@ -129,3 +133,24 @@ def _values(part: Any, without: tuple[str, ...] = ()) -> dict[str, Any]:
         for name, value in values.items()
         if name not in without
     }
+
+
+def cell_columns(cell: Cell) -> Mapping[str, Any]:
+    """Each is called as the field of the cell, or of its problem or model, that it shows."""
+    problem, model = cell.problem, cell.model
+    inputs = model and model.inputs
+    listed = [ListedShape(shape=list(each.shape), count=each.count) for each in cell.listed_shapes]
+    known = {
+        **(asdict(problem) if problem else {}),
+        **(asdict(model) if model and cell.direction == "training" else {}),
+        **vars(cell),
+        "problem": problem and problem.name,
+        "model_arguments": model and {name: json.dumps(x) for name, x in model.arguments.items()},
+        "model_inputs": None if inputs is None else json.dumps(inputs, sort_keys=True),
+        "listed_shapes": listed or None,
+    }
+    columns = {name: known.get(name) for name in (*columns_of("cell"), "occurrences")}
+    listed_sizes = {
+        name: list(value) for name, value in columns.items() if isinstance(value, tuple)
+    }
+    return {"cell_id": cell.cell_id, **columns, **listed_sizes}

@@ -7,8 +7,8 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from cudnn_sweep.analysis.asking.settings import config_name, texts_of
@@ -24,6 +24,7 @@ TIMES = 2  # of each config: once may be a matter of the shapes that were drawn
 RAISED = re.compile(
     r"(?P<type>\w+(?:\.\w+)*): .*\((?P<place>\S+:\d+ in [^)]+)\)(?:;.*)?", re.DOTALL
 )
+SLOTS_UP_S = 180.0  # a slot that does not come up must not hold the others for ever
 MAX_LOST = 3  # a trial that takes its worker along so often again is left for the next launch
 
 
@@ -34,19 +35,12 @@ class Failure:
     message: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SlotState:
-    """What one slot is doing: the trial it began last."""
-
-    trial_id: str
-    began_at: datetime
-
-
 @dataclass(kw_only=True, slots=True)
 class Progress:
     statuses: dict[str, int] = field(default_factory=dict)
     """Trials recorded in this launch, by status."""
-    slots: dict[str, SlotState] = field(default_factory=dict)
+    slots: dict[str, str] = field(default_factory=dict)
+    """The trial that each began last."""
     failures: list[Failure] = field(default_factory=list)
     warnings: list[WarningName] = field(default_factory=list)
     """What is wrong with what is timed, each once."""
@@ -141,10 +135,10 @@ class Recorder:
     """
 
     def __init__(
-        self, location: str, *, followed: bool = False, configs: int | None = None
+        self, location: str, *, followed: bool = False, configs: int | None = None, slots: int = 0
     ) -> None:
         """`followed`: somebody takes copies of the records as they come. `configs`: so many of a cell must
-        raise the same before it is given up.
+        raise the same before it is given up. `slots`: how many come up.
         """
         self._collector = Collector(open_store(location))
         self._fresh: list[RunRecord] | None = [] if followed else None
@@ -157,6 +151,8 @@ class Recorder:
         self._waiting: dict[str, RunRecord] = {}
         self._writing = asyncio.Lock()  # whoever waits longest is next
         self._compacting = asyncio.Lock()
+        self._slots_missing = slots
+        self._all_slots = asyncio.Event()
 
     def wanted(self, trial_ids: list[str]) -> set[str]:
         """Which of these trials are neither recorded in this launch nor given up."""
@@ -176,7 +172,7 @@ class Recorder:
             return None
         attempt = self._attempts.get(trial_id, 0) + 1
         self._attempts[trial_id] = attempt
-        self._progress.slots[slot] = SlotState(trial_id=trial_id, began_at=datetime.now(UTC))
+        self._progress.slots[slot] = trial_id
         return attempt
 
     async def record(self, record: RunRecord) -> bool:
@@ -200,6 +196,15 @@ class Recorder:
         """The records that became durable since the last call."""
         taken, self._fresh = self._fresh or [], []
         return taken
+
+    async def wait_for_all_slots(self) -> None:
+        """A slot is up. No first block is to be timed while other slots beside it import torch."""
+        self._slots_missing -= 1
+        if self._slots_missing <= 0:
+            self._all_slots.set()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._all_slots.wait(), SLOTS_UP_S)
+        self._all_slots.set()
 
     def slot_failed(self, reason: str) -> bool:
         """A slot did not come up. The second time for one reason no further trial starts: True."""
@@ -262,7 +267,7 @@ class Recorder:
         return True
 
     def _write(self, *records: RunRecord) -> str | None:
-        """Why they could not be made durable; changes nothing that other calls look at."""
+        """The error that kept records from being durable, or None. Other calls may run meanwhile."""
         try:
             self._collector.add(*records)
         except Exception as error:  # noqa: BLE001  # whatever it is, no record must be lost

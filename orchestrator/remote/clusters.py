@@ -53,9 +53,11 @@ from cudnn_sweep.orchestrator.remote.job import (
     HEAD_FOLDER,
     JobRequest,
     NightJob,
+    driver_here,
+    stage,
+    take_own_code,
     write_request,
 )
-from cudnn_sweep.orchestrator.remote.staging import driver_here, stage, take_own_code
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, planned_on
 from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import say
@@ -71,7 +73,7 @@ Keep: TypeAlias = Callable[[str, str], None]
 
 
 class Cluster:
-    """A Destination. What a driver there is asked: a launch, what its nodes are, or a whole night."""
+    """A destination: a driver on the cluster runs a launch or a night over its nodes."""
 
     where = "the cluster that this machine is a node of"
 
@@ -79,7 +81,7 @@ class Cluster:
         self.file = file
 
     def launch(self, request: SweepRequest, console: Console) -> int:
-        """Returns the exit code of the sweep, or 0 where it goes on without us."""
+        """Returns the exit code of the sweep, or 0 if it continues without this process."""
         if request.options.json:
             raise SpecError(
                 "--json: the launch file names a cluster, whose driver says the end in words; allowed are `sweep "
@@ -89,10 +91,7 @@ class Cluster:
 
     def show(self, request: SweepRequest, console: Console) -> int:
         self._show_start(console)
-        if request.options.ask:
-            self._do(self._job(request), console)
-        else:
-            _show_plans(request, self.where, console)
+        _show_plans(request, self.where, console)
         return DONE
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
@@ -106,19 +105,19 @@ class Cluster:
         return self._do(self._job(request), console).exit_code
 
     def _show_start(self, console: Console) -> None:
-        """How it would be brought up."""
+        """Print how the cluster would be brought up."""
 
     def _job(self, request: SweepRequest) -> JobRequest:
         open_to_all = self.file.sweep.allow_unauthenticated
         return JobRequest(sweep=request, allow_unauthenticated=open_to_all)
 
     def _do(self, request: JobRequest, console: Console) -> JobReport:
-        """Until the driver ends. Raises UnfinishedError where that is early, SpecError where nothing was started."""
+        """Run the driver to its end. Raises UnfinishedError if it ends early, SpecError if nothing was started."""
         raise NotImplementedError
 
 
 class Inside(Cluster):
-    """The driver is a process here, and followed."""
+    """The cluster that this machine is a node of: the driver is a process here."""
 
     def _job(self, request: SweepRequest) -> JobRequest:
         where = Location(request.results)
@@ -145,6 +144,9 @@ class Inside(Cluster):
 class RunningCluster(Cluster):
     """The cluster whose dashboard the launch file names: the driver is a job there, which goes on without us."""
 
+    comes_up = False
+    """Whether launches bring it up."""
+
     def __init__(self, file: LaunchFile[SweepSpec]) -> None:
         super().__init__(file)
         self.known = KnownCluster(name=self._name())
@@ -152,11 +154,6 @@ class RunningCluster(Cluster):
 
     def _name(self) -> str:
         return str(self.file.sweep.address)
-
-    @property
-    def comes_up(self) -> bool:
-        """Whether launches bring it up."""
-        return False
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
         tonight = night.name.sweep_id
@@ -184,8 +181,8 @@ class RunningCluster(Cluster):
     def _fetch_nights(
         self, jobs: Jobs, night: NightJob, keep: Keep
     ) -> tuple[SentJob | None, set[str]]:
-        """What nobody followed to its end. Returns this night's job where it is running, and which nights have
-        an outcome.
+        """Fetch nights that nobody followed to their end. Returns this night's job if it is running, and the nights
+        that have an outcome.
         """
         sent = [job for job in self.known.jobs() if is_of(job.sweep_id, night.name.launch)]
         there, running, ended = jobs.ids(), None, set()
@@ -223,14 +220,14 @@ class RunningCluster(Cluster):
 
     @contextmanager
     def jobs(self) -> Iterator[Jobs]:
-        """Raises ClusterError where it is not reached."""
+        """The cluster's jobs. Raises ClusterError if the cluster is not reached."""
         address, token = str(self.file.sweep.address), self._token()
         if token is None and not self.file.sweep.allow_unauthenticated:
             refuse_open_cluster(address)
         yield Jobs(address, token)
 
     def make_ready(self, console: Console) -> None:
-        """It is up already, or `jobs` says that it is not."""
+        """Nothing is brought up: `jobs` raises if the cluster is not there."""
 
     def _do(self, request: JobRequest, console: Console) -> JobReport:
         with self.jobs() as jobs:
@@ -238,7 +235,7 @@ class RunningCluster(Cluster):
         return self.follow(job, console)
 
     def follow(self, job: SentJob, console: Console, reopen: int = REOPENED) -> JobReport:
-        """Until the job ends. The way there is opened anew where it was lost, as while a laptop sleeps."""
+        """Follow a job to its end. The connection is opened again if it was lost, as while a laptop sleeps."""
         try:
             with self.jobs() as jobs:
                 return follow(jobs, job.job_id, job.results, console)
@@ -259,9 +256,7 @@ class RunningCluster(Cluster):
 class BroughtUpCluster(RunningCluster):
     """The cluster that Ray's launcher brings up by this file."""
 
-    @property
-    def comes_up(self) -> bool:
-        return True
+    comes_up = True
 
     def _name(self) -> str:
         return str(self.file.ray_part["cluster_name"])
@@ -279,7 +274,7 @@ class BroughtUpCluster(RunningCluster):
         return replace(super()._job(request), workers=workers_at_first(self.file.ray_part))
 
     def make_ready(self, console: Console) -> None:
-        """Not where it is up as the file has it: `ray up` would end what runs there."""
+        """Bring the cluster up, unless it runs with this very file: `ray up` would end its jobs."""
         make_token(self.known.token)
         text = self._secured().text()
         path = self.known.launch_file
@@ -296,7 +291,7 @@ class BroughtUpCluster(RunningCluster):
         say(console, self._secured().difference)
 
     def _end_where_open(self, console: Console) -> None:
-        """Whatever its start commands hold: one that needs no token does not stay. Raises ClusterError."""
+        """Take down a cluster that needs no token, whatever its start commands hold. Raises ClusterError."""
         path = self.known.launch_file
         with tunnel(path) as here:
             Jobs(here, self.known.token)  # it is up, or this says why not
@@ -335,15 +330,15 @@ def send(jobs: Jobs, request: JobRequest, console: Console) -> SentJob:
 
 
 def _show_plans(request: SweepRequest, where: str, console: Console) -> None:
-    """For each model that the suite names; what a cluster has is not asked."""
+    """Print a plan for each GPU model that the suite names; the nodes are not looked at."""
     models = request.suite.gpus.models
     names = [ANY_MODEL] if models == ALL_MODELS else each(models)
     with ForkServer(survey_only=True) as server:
         machine = survey(server, workload_names(request.suite))
     say(
         console,
-        f"On {where}, into {request.results}. Its nodes say which GPUs there are, and each GPU model has a "
-        "plan of its own; `--dry-run --ask` asks them.",
+        f"On {where}, into {request.results}. Its nodes say at the launch which GPUs there are, and each "
+        "GPU model has a plan of its own.",
     )
     for name in names:
         environment = replace(machine.environment, device="cuda", gpu=f"GPU {name}")

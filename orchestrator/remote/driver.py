@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -34,11 +34,11 @@ from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
 from cudnn_sweep.orchestrator.doctor.checks import Check, check_storage
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.gpus.choice import models_asked, models_missing, share_of
-from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload
+from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.job import (
     RECORDS,
+    VARIABLES,
     Ended,
     Event,
     JobRequest,
@@ -54,16 +54,12 @@ from cudnn_sweep.orchestrator.remote.nodes import (
     look_at_nodes,
     wait_for_nodes,
 )
-from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.orchestrator.running.run_sweep import (
-    DONE,
     RunSession,
     plan_sweep,
-    planned_on,
     run_sweep,
 )
 from cudnn_sweep.orchestrator.showing.display import now_and_then
-from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import PLAIN_WIDTH, say
 from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
 from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots, alive_nodes
@@ -79,7 +75,7 @@ EVERY_S = 1.0
 
 
 class TheseNodes:
-    """A Place. It says how its sessions go to whoever follows the job, whether anybody does or not."""
+    """The nodes of a cluster as a place. It prints events for whoever follows the job."""
 
     def __init__(self, nodes: list[Node], choice: GpuChoice, sweeps: int) -> None:
         """`sweeps`: how many the job runs, this one among them."""
@@ -93,9 +89,6 @@ class TheseNodes:
     def look(self, suite: SuiteSpec) -> Survey:
         """The survey of one node: they are alike."""
         return self._nodes[0].machine
-
-    def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
-        return modules_to_preload(suite, own)
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         self._planned[session.launch_id] += len(session.plan.trials)
@@ -169,10 +162,6 @@ def main(of_one_model: Path | None, sweeps: int) -> int:
             if of_one_model
             else nodes_by_model(request, console)
         )
-        if request.sweep.options.dry_run:
-            for alike in by_model:
-                _show_plan(request.sweep, alike, console)
-            return DONE
         if len(by_model) > 1:
             leave(a_process_each(__spec__.name, by_model))  # each of them tells its end
         return _sweep(request, by_model[0], sweeps, console)
@@ -200,7 +189,7 @@ def leave(code: int) -> NoReturn:
 
 
 def _join(request: JobRequest) -> None:
-    """A job's workers have its folder from Ray; where there is no such job, from here."""
+    """Join the cluster. Ray gives a job's workers its folder; without a job this process does."""
     environment = (
         {"working_dir": str(Path.cwd()), "env_vars": VARIABLES} if request.inside else None
     )
@@ -215,7 +204,7 @@ def _join(request: JobRequest) -> None:
 
 
 def results_of(request: JobRequest) -> str:
-    """Where its results lie here, with what the sender had of them."""
+    """Location of the results on the head, into which the sender's records are copied."""
     location = request.location()
     if not Location(location).is_url and Path(RECORDS).is_dir():
         shutil.copytree(RECORDS, location, dirs_exist_ok=True)
@@ -232,16 +221,8 @@ def _sweep(request: JobRequest, nodes: list[Node], sweeps: int, console: Console
     return ran.exit_code
 
 
-def _show_plan(request: SweepRequest, nodes: list[Node], console: Console) -> None:
-    for node in nodes:
-        say(console, f"{node.address}: {node.accelerators} × {node.model}")
-    gpus = share_of(request.suite.gpus, sum(node.accelerators for node in nodes))
-    planned = planned_on(nodes[0].machine, request)
-    print_part(console, planned.chosen, request.options, gpus, gpu=True)
-
-
 def nodes_by_model(request: JobRequest, console: Console) -> list[list[Node]]:
-    """Those that can take part and whose GPU model is asked for. Raises SpecError where none is."""
+    """The nodes that can take part, by GPU model. Raises SpecError if there is none."""
     tell = partial(say, console)
     wait_for_nodes(request.workers, tell)
     nodes, unfit = look_at_nodes(
@@ -260,7 +241,7 @@ def nodes_by_model(request: JobRequest, console: Console) -> list[list[Node]]:
 
 
 def models_of(request: JobRequest, there: list[str], tell: Callable[[str], None]) -> list[str]:
-    """Those of `there` that are asked for. Raises SpecError where that is none, or one too many."""
+    """The GPU models of `there` that the suite selects. Raises SpecError for none, or for several with --sweep-id."""
     models = models_asked(request.sweep.suite.gpus, there)
     for name in models_missing(request.sweep.suite.gpus, there):
         tell(f"gpus.models: no node has a GPU called {name}")
@@ -306,7 +287,7 @@ def emit(event: Event) -> None:
 
 
 def left_of(nodes: list[Node], alive: set[str]) -> list[Node]:
-    """A slot of a node that was lost in an earlier round would keep the others waiting until it is up."""
+    """The nodes that are alive: a slot of a lost node would keep the others waiting until it is up."""
     return [node for node in nodes if node.node_id in alive] or nodes
 
 

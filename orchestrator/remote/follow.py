@@ -47,7 +47,7 @@ class JobReport:
 
 
 class Follower:
-    """Takes what the job says, as often as it is said again."""
+    """Handles a job's events: the display, copies of records, the end. A repeated event changes nothing."""
 
     def __init__(self, results: str, console: Console, *, copies: bool) -> None:
         """`copies`: that folder here gets them; else the records are in `results`."""
@@ -59,7 +59,7 @@ class Follower:
         self._display = ExitStack()
         self._ended = 0
         self.is_over = False
-        """All that the job has to say is said: Ray takes seconds more to end it."""
+        """Every event of the job has come: Ray takes seconds more to end it."""
         self._exit_code: int | None = None
         self._reason: str | None = None
         self._outcome = ""
@@ -133,8 +133,8 @@ class Follower:
 
 
 def follow(jobs: Jobs, job_id: str, results: str, console: Console) -> JobReport:
-    """Until the job ends. Raises UnfinishedError where the cluster is not reached any more, or the job
-    ended early; SpecError where nothing was started.
+    """Follow a job to its end. Raises UnfinishedError if the cluster is not reached any more, or the job
+    ended early; SpecError if nothing was started.
     """
     follower = Follower(results, console, copies=not Location(results).is_url)
     try:
@@ -151,7 +151,7 @@ def follow(jobs: Jobs, job_id: str, results: str, console: Console) -> JobReport
 def _read_all(
     open_stream: Callable[[], AsyncIterator[str]], has_ended: Callable[[], bool], follower: Follower
 ) -> None:
-    """The stream begins anew after each break: lines that came before are passed over."""
+    """Read the stream, which begins again after each break: lines that came before are skipped."""
     taken = tries = 0
     while True:
         try:
@@ -196,7 +196,7 @@ class MergedSweeps:
         self._progress: dict[str, Progress] = {}
 
     def start(self, event: Started) -> None:
-        """A sweep, or what of one that has run runs again."""
+        """A sweep starts, or blocks of it that run again."""
         self._started[event.sweep_id] = event
         self._progress[event.sweep_id] = Progress()
 
@@ -267,7 +267,7 @@ def status_of(jobs: Jobs, job: SentJob) -> JobStatus:
 
 
 def status_here(location: str) -> JobStatus:
-    """Of the sweep on this machine that recorded something last."""
+    """Status of the sweep on this machine that has the newest record."""
     store, holder = open_store(location), holder_of(location)
     states = sorted(store.sweeps(), key=lambda state: state.last_ended_at)[-1:]
     told = [f"By {holder}"] if holder else []
@@ -294,7 +294,7 @@ def status_here(location: str) -> JobStatus:
 
 
 def pull_records(jobs: Jobs, sent: Iterable[SentJob]) -> int:
-    """How many were new here. Where results are a URL there is nothing to copy."""
+    """Copy new records into the results here, and count them. Results at a URL need no copy."""
     found = 0
     for job in _still_known(jobs, sent):
         collector = Collector(open_store(job.results))
@@ -309,7 +309,7 @@ def missing_here(jobs: Jobs, sent: Iterable[SentJob]) -> int:
 
 
 def _still_known(jobs: Jobs, sent: Iterable[SentJob]) -> list[SentJob]:
-    """Those that a head before this one had are lost with what they recorded since they were followed."""
+    """Jobs that the head knows. Those of an earlier head are lost, with records that were not copied."""
     known = jobs.ids()
     return [job for job in sent if job.job_id in known]
 
@@ -331,13 +331,13 @@ def _new_records(jobs: Jobs, job: SentJob) -> list[RunRecord]:
 
 
 def outcome_of(jobs: Jobs, job: SentJob) -> str | None:
-    """As a night's job told it; None where it ended before."""
+    """Outcome of a night's job; None if it ended before it had one."""
     events = list(_events(jobs.last_lines(job.job_id, LAST_LINES)))
     return next((event.outcome for event in events[::-1] if isinstance(event, Compared)), None)
 
 
 def _all_here(told: list[Progressed], store: Store) -> bool:
-    """By their numbers, which spares reading a job's whole output."""
+    """Whether every record is here, by their number: this spares reading a job's whole output."""
     return bool(told) and all(_here(last, store) == last.recorded for last in told)
 
 
@@ -347,7 +347,7 @@ def _here(last: Progressed, store: Store) -> int:
 
 
 def _last_told(jobs: Jobs, job: SentJob) -> list[Progressed]:
-    """Each sweep's last Progressed, from the end of the output where that has one of every sweep."""
+    """Last Progressed of each sweep, from the end of the output if that has one of every sweep."""
     found = _last_of_each(_events(jobs.last_lines(job.job_id, LAST_LINES)))
     if found and len(found) == found[0].sweeps:
         return found

@@ -24,7 +24,7 @@ MOST_SKEW_S = 5.0  # times in records are each node's own
 
 
 def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
-    """Until so many are there besides the head; after a while those that came must do."""
+    """Wait for so many nodes besides the head, at most NODES_S; then continue with those that came."""
     ends = monotonic() + NODES_S
     told = None
     while (there := sum(node["Alive"] for node in ray.nodes())) <= workers:
@@ -40,7 +40,7 @@ def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
 
 
 def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node], list[Unfit]]:
-    """All that have accelerators. Raises SpecError where there is none."""
+    """Survey all nodes with accelerators: fit ones, and unfit ones with a reason. Raises SpecError if there is none."""
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
     if not alive:
         raise SpecError(
@@ -82,7 +82,7 @@ def _ask(node_id: str, question: Callable[..., object], asked: object) -> Any:
 
 
 def _as_they_come(asked: list[Any]) -> Iterator[tuple[Any, float]]:
-    """Each answer within ANSWER_S, and when it came: a clock that it tells is compared with that."""
+    """Each answer within ANSWER_S, with the time when it came, to compare a node's clock with."""
     ends_s = time() + ANSWER_S
     while asked:
         came, asked = ray.wait(asked, timeout=max(0.0, ends_s - time()))
@@ -101,7 +101,7 @@ def _report(workloads: list[str]) -> NodeReport:
 
 
 def remove_old_caches(folder: Path) -> None:
-    """Each night leaves compute caches on each node: what ends it is on another machine."""
+    """Remove compute caches of old sweeps: a sweep's end removes those of its own machine only."""
     for caches in folder.glob("*/compute-cache"):
         if time() - caches.stat().st_mtime > OLD_S:
             shutil.rmtree(caches.parent, ignore_errors=True)

@@ -5,7 +5,7 @@ lacks, end. A place is where they run: the GPUs of this machine, nodes of a clus
 import math
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,7 +32,7 @@ from cudnn_sweep.orchestrator.planning.plan import (
     with_alternate_caches,
 )
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload
 from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, cells_named
 from cudnn_sweep.orchestrator.planning.standing import contrasts_in, contrasts_of, stopped_cells
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, choose_sweep
@@ -54,9 +54,6 @@ class Place(Protocol):
 
     def look(self, suite: SuiteSpec) -> Survey:
         """What is there. Raises SpecError where the suite cannot run."""
-
-    def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
-        """Which of the suite's and of the user's own the fork server imports once. Raises SpecError."""
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         """Say what runs next, and why: each session is announced before it runs."""
@@ -97,7 +94,7 @@ class Ran:
 
 def plan_sweep(request: SweepRequest, place: Place) -> Planned:
     """Raises SpecError for a suite that cannot run there, or a mistake in what its cells mean."""
-    preload = place.modules(request.suite, request.preload)
+    preload = modules_to_preload(request.suite, request.preload)
     return planned_on(place.look(request.suite), request, preload)
 
 
@@ -169,7 +166,7 @@ def run_sweep(
 
 @contextmanager
 def _results_needed() -> Iterator[None]:
-    """What was begun is unfinished where its results cannot be read any more."""
+    """Raises UnfinishedError if the results cannot be read any more."""
     try:
         yield
     except AnalysisError as error:
@@ -178,7 +175,7 @@ def _results_needed() -> Iterator[None]:
 
 
 def _limited(session: Session, request: SweepRequest, gpus: int, console: Console) -> Session:
-    """Its blocks are asked for in the order that suits a launch's time limit."""
+    """The session, cell by cell if its time limit does not suffice for a first look at every cell."""
     left_s, first = _seconds(request), session.plan.first_look()
     cells = len(first.cell_ids())
     if request.launched_at is None or left_s is None or not cells:
@@ -191,7 +188,7 @@ def _limited(session: Session, request: SweepRequest, gpus: int, console: Consol
 
 
 def _seconds(request: SweepRequest) -> float | None:
-    """For blocks. A launch's limit is kept with what comes before and after them."""
+    """Seconds left for blocks: a launch's time limit includes what comes before and after them."""
     if request.budget_minutes is None:
         return None
     spent_s = END_S + monotonic() - request.launched_at if request.launched_at else 0.0
@@ -278,9 +275,7 @@ def run_rounds(
 
 
 def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
-    """Before anything is read of the results: why no further trial was started, and where records are that these
-    did not take.
-    """
+    """Print why no further trial was started, and where records are that the results did not take. Reads nothing."""
     if not progress.stopped:
         return
     say(console, f"\nStopped: {progress.stopped}", "bold red")

@@ -1,7 +1,7 @@
 """This machine: one trial at a time on each GPU or on the CPU, through a Ray of its own."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.doctor.checks import Check, others_on
 from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
-from cudnn_sweep.orchestrator.planning.session import Session, is_installed, modules_to_preload
+from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import verdicts_of
 from cudnn_sweep.orchestrator.process.client import (
     SURVEY_TIMEOUT_S,
@@ -71,16 +71,6 @@ class ThisMachine:
 
     def last_good(self, python: Path) -> Environment:
         return survey_of(python, []).environment
-
-    def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
-        """What the user names must be there; what the suite names may be missing, as its cells may have
-        been narrowed to those that do without.
-        """
-        named = tuple(own)
-        for module in named:
-            if not is_installed(module):
-                raise SpecError(f"metadata.sweep.preload: {module} is not installed")
-        return modules_to_preload(suite, named)
 
     def checks(self, results: str) -> Iterator[Check]:
         from cudnn_sweep.orchestrator.doctor.examine import examine

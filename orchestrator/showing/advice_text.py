@@ -16,6 +16,7 @@ from cudnn_sweep.analysis.answering.advice import (
     UNDECIDED,
     Advice,
     Alternative,
+    Freeze,
     KernelChange,
     RankPrediction,
 )
@@ -25,8 +26,17 @@ from cudnn_sweep.analysis.answering.advice_words import (
     minutes_needed,
 )
 from cudnn_sweep.analysis.asking.formats import escaped
-from cudnn_sweep.analysis.words import counted, interval, milliseconds, percent, ratio
-from cudnn_sweep.orchestrator.showing.kept_text import Kept, aligned, kept_facts, three_ways
+from cudnn_sweep.analysis.words import (
+    clock,
+    counted,
+    interval,
+    milliseconds,
+    number,
+    percent,
+    ratio,
+    size,
+    some,
+)
 
 WIDTH = 80
 LABEL = 12
@@ -35,14 +45,45 @@ WITH_LIMIT = "on with a limit"
 FROZEN = "frozen"
 NO_MEMORY = ("out of memory", "allocate memory", "not enough memory", "bad_alloc", "sigkill")
 CHANNELS = re.compile(r"to have (\d+) channels")  # as a convolution says what it takes
+WAYS = ("off", "on", "frozen")
+LEAST = 0.005  # of the time of a step: less is not worth a file
+NAMED = 4  # operations
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """A kept choice beside off and on."""
+
+    file: str
+    advice: Advice
+    """Of off with the file's errata against off alone, for the start that was asked for."""
+    measured: Freeze
+    cannot: Sequence[str] = ()
+    """Operations that cannot have their fastest plan."""
+    operations: int | None = None
+    """How many there are; None where no search was made now."""
+
+    @property
+    def is_no_faster(self) -> bool:
+        """Than off, as far as is decided, or nearly so."""
+        row = self.advice
+        decided = row.advice != UNDECIDED and not row.is_for_candidate
+        return decided or row.step_ratio is None or row.step_ratio > 1 - LEAST
+
+    @property
+    def lines(self) -> list[str]:
+        """What to paste: into a shell, and into the program."""
+        return [
+            f"export CUDNN_ERRATA_JSON_FILE={shlex.quote(os.path.abspath(self.file))}",
+            "torch.backends.cudnn.benchmark = False",
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answered:
     """What a store says of a job, and what to call it."""
 
-    sweep_id: str | None = None
-    """None: the store has no sweep of it, and there is no GPU to measure it on."""
+    sweep_id: str
     workload: str
     advice: Advice | None = None
     """For the start that was asked for; None without a GPU's trials, or where none is complete."""
@@ -69,7 +110,7 @@ class Answered:
 
     @property
     def fails(self) -> bool:
-        return self.sweep_id is not None and not self.times_ms
+        return not self.times_ms
 
     @property
     def said(self) -> str:
@@ -105,9 +146,9 @@ class Answered:
         return "off" if self.advice is None else self.advice.setting
 
     @property
-    def again(self) -> str | None:
+    def again(self) -> str:
         """What to type to ask once more without measuring."""
-        return None if self.sweep_id is None else f"{self.command} --from-store"
+        return f"{self.command} --from-store"
 
     @property
     def lines(self) -> list[str]:
@@ -189,10 +230,10 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
         yield "Try", _remedy(told[0][0] if told else "", answered.input)
         return
     if advice is None or advice.no_effect_reason == "no_cuda":
-        if times := answered.times_ms:
-            ends = f"{milliseconds(min(times))} to {milliseconds(max(times))}"
-            here = f"on this CPU ({len(times)} processes, {ends})"
-            yield "A step", f"{milliseconds(median(times))} {here}"
+        times = answered.times_ms
+        ends = f"{milliseconds(min(times))} to {milliseconds(max(times))}"
+        here = f"on this CPU ({len(times)} processes, {ends})"
+        yield "A step", f"{milliseconds(median(times))} {here}"
         yield "Then", ON_THE_GPU
         return
     if answered.kept is not None:
@@ -232,14 +273,14 @@ def _ranks(row: RankPrediction) -> str:
 def _next_lines(answered: Answered) -> Iterator[str]:
     query = [answered.program, "query", "failures", *answered.where]
     if answered.fails:
-        yield f"Next: {shlex.join([*query, '--sweep-id', answered.sweep_id or ''])}"
+        yield f"Next: {shlex.join([*query, '--sweep-id', answered.sweep_id])}"
         return
     if answered.kernels and answered.input and ":" in answered.workload:
         trace = [answered.program, "trace", answered.workload, "--input", answered.input]
         yield f"Which layers: {shlex.join(trace)}"
     if answered.advice is None:
         yield f"On a machine with a GPU: {answered.command}"
-    elif answered.again:
+    else:
         yield f"Without measuring again: {answered.again}"
 
 
@@ -270,3 +311,60 @@ def _with_size(sizes: str | None, place: int, change: Callable[[int], int]) -> s
         return ""
     parts[place] = str(change(int(parts[place])))
     return f", such as --input {'x'.join(parts)}"
+
+
+def three_ways(kept: Kept) -> list[list[str]]:
+    """A table with its head."""
+    rows = [
+        ("a step", "ms", milliseconds),
+        ("first calls, new container", "first_ms", _seconds),
+        ("first calls, warm", "first_warm_ms", _seconds),
+        ("most memory", "peak_bytes", lambda count: "" if count is None else size(count)),
+        ("different results", "results", number),
+        ("different kernels", "choices", number),
+        ("error (float64)", "l2_error", number),
+    ]
+    told = [
+        [name, *map(text, values)]
+        for name, column, text in rows
+        if any(values := [getattr(kept.measured, f"{way}_{column}") for way in WAYS])
+    ]
+    return [["", *WAYS], *told]
+
+
+def _seconds(ms: float | None) -> str:
+    return "" if ms is None else clock(ms / 1000)
+
+
+def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
+    measured, row = kept.measured, kept.advice
+    ends = interval(row.step_ratio_low, row.step_ratio_high)
+    rules = counted(measured.rules, "rule")
+    text = f"{rules}, by {counted(row.blocks, 'block')}: a step takes {ratio(row.step_ratio)} of the time with off{ends}"
+    if measured.kept is not None:
+        text += f", which is {percent(measured.kept)} of what on gains"
+    yield "Frozen", text
+    if kept.cannot:
+        lost = (
+            f"{some(list(kept.cannot), NAMED)} ({len(kept.cannot)} of {kept.operations} operations"
+        )
+        why = "in the order of their first calls): another operation needs what it must not take"
+        yield "Not kept", f"the fastest plan of {lost}, {why}"
+    file = os.path.basename(kept.file)
+    yield "Elsewhere", f"Dockerfile: COPY {file} / and ENV CUDNN_ERRATA_JSON_FILE=/{file}"
+    yield "", "torchrun and srun pass the variable on; it must be set before the first convolution"
+    yield (
+        "Holds for",
+        f"{row.gpu}, and this version of cuDNN alone: under another one it does nothing",
+    )
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            text.ljust(width) if place == 0 else text.rjust(width)
+            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,40 +1,32 @@
-"""What a person sees while a sweep runs: a live picture at a terminal, plain lines elsewhere."""
+"""What a person sees while a sweep runs: a bar and a line at a terminal, plain lines elsewhere."""
 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from functools import partial
 from threading import Event, Thread
 from time import monotonic
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn
-from rich.progress import Progress as Bar
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from cudnn_sweep.analysis.answering.verdicts import Verdict
-from cudnn_sweep.analysis.asking.settings import shortened
 from cudnn_sweep.analysis.errors import AnalysisError
+from cudnn_sweep.analysis.words import printable
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.recording.recorder import Progress, cause
-from cudnn_sweep.orchestrator.showing.plan_text import cell_labels, trial_label
+from cudnn_sweep.orchestrator.showing.plan_text import cell_labels
 from cudnn_sweep.orchestrator.showing.say import say, warn
-from cudnn_sweep.orchestrator.showing.verdict_table import (
-    VERDICT_STYLES,
-    ratio_text,
-    verdict_label,
-)
 from cudnn_sweep.workloads.warnings import ADVICE
 
 POLL_S = 0.25
 LINE_S = 10.0  # between plain lines, but for failures; later a tenth of the time gone
 VERDICTS_S = 10.0  # a look at the results takes 0.1 s of a core, which on a CPU disturbs a trial
-VERDICTS_SHOWN = 8
 
 
 @contextmanager
@@ -49,7 +41,7 @@ def watch(
     verdicts: list[Verdict] = []
     asked_at = monotonic()
 
-    def follow(display: "LiveDisplay | PlainDisplay") -> None:
+    def follow(display: "Display") -> None:
         nonlocal verdicts, asked_at
         if monotonic() - asked_at > VERDICTS_S:
             verdicts, asked_at = _quietly(ask_verdicts, verdicts), monotonic()
@@ -72,85 +64,22 @@ def _quietly(ask: Callable[[], list[Verdict]], otherwise: list[Verdict]) -> list
 
 
 @contextmanager
-def _display(
-    console: Console, plan: Plan, limit_s: float | None
-) -> "Iterator[LiveDisplay | PlainDisplay]":
+def _display(console: Console, plan: Plan, limit_s: float | None) -> "Iterator[Display]":
+    display = Display(console, plan, limit_s)
     if not console.is_terminal:
-        yield PlainDisplay(console, plan, limit_s)
+        yield display
         return
-    live_display = LiveDisplay(plan, limit_s)
-    with Live(live_display.render(), console=console, refresh_per_second=4) as live:
-        live_display.live = live
-        yield live_display
+    with Live(console=console, refresh_per_second=4) as display.live:
+        yield display
 
 
-class LiveDisplay:
-    def __init__(self, plan: Plan, limit_s: float | None = None) -> None:
-        self.live: Live | None = None
-        self._trials = {trial.trial_id: trial for trial in plan.trials}
-        self._cells = cell_labels(trial.cell for trial in plan.trials)
-        self._clock = Clock(plan, limit_s)
-        self._bar = Bar(
-            TextColumn("trials"),
-            BarColumn(bar_width=40),
-            MofNCompleteColumn(),
-            TaskProgressColumn(),
-        )
-        self._task = self._bar.add_task("trials", total=len(plan.trials))
+class Display:
+    """Failures and warnings as they come, and how far the plan is: a bar and a line at a terminal, elsewhere a line
+    now and then.
+    """
 
-    def update(self, progress: Progress, verdicts: list[Verdict]) -> None:
-        assert self.live is not None
-        self._bar.update(self._task, completed=progress.recorded)
-        self.live.update(self.render(progress, verdicts))
-
-    def render(
-        self, progress: Progress | None = None, verdicts: list[Verdict] | None = None
-    ) -> RenderableType:
-        progress = progress or Progress()
-        parts: list[RenderableType] = [self._bar, self._times(progress), self._slots(progress)]
-        if verdicts:
-            parts.append(_latest(verdicts, self._cells))
-        return Group(*parts)
-
-    def _times(self, progress: Progress) -> Text:
-        text = Text(self._clock.read(progress))
-        if progress.standings:
-            text.append(f"   {progress.standings}", style="bold")
-        for status, count in sorted(progress.statuses.items()):
-            text.append(f"   {status} {count}", style="green" if status == "ok" else "bold red")
-        for name in progress.warnings:
-            text.append(f"\n{name}: {ADVICE[name]}", style="yellow")
-        if progress.stopped:
-            text.append(f"\nNo new trial starts: {progress.stopped}", style="bold red")
-        return text
-
-    def _slots(self, progress: Progress) -> Table:
-        table = Table.grid(padding=(0, 2))
-        for slot, state in sorted(progress.slots.items()):
-            seconds = (datetime.now(UTC) - state.began_at).total_seconds()
-            doing = trial_label(self._trials[state.trial_id], self._cells)
-            table.add_row(Text(slot, style="cyan"), doing, f"{seconds:.0f} s")
-        if not progress.slots:
-            waiting = "the first process" if not progress.recorded else "the last records"
-            table.add_row(Text(f"waiting for {waiting}", style="dim"))
-        return table
-
-
-def _latest(verdicts: list[Verdict], cells: Mapping[str, str]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_row(Text("verdicts so far", style="bold"))
-    for verdict in verdicts[:VERDICTS_SHOWN]:
-        style = VERDICT_STYLES.get(verdict.wall_verdict, "")
-        shown = Text(verdict.wall_in_words, style=style)
-        label = verdict_label(verdict, cells)
-        table.add_row(label, shortened(verdict.contrast), ratio_text(verdict), shown)
-    if len(verdicts) > VERDICTS_SHOWN:
-        table.add_row(Text(f"and {len(verdicts) - VERDICTS_SHOWN} more", style="dim"))
-    return table
-
-
-class PlainDisplay:
     def __init__(self, console: Console, plan: Plan, limit_s: float | None = None) -> None:
+        self.live: Live | None = None
         self._console = console
         cells = cell_labels(trial.cell for trial in plan.trials)
         self._cells = {trial.trial_id: cells[trial.cell.cell_id] for trial in plan.trials}
@@ -171,22 +100,31 @@ class PlainDisplay:
             warn(self._console, f"{name}: {ADVICE[name]}")
         self._warnings = len(progress.warnings)
         if progress.slots:
-            cells = dict.fromkeys(self._cells[state.trial_id] for state in progress.slots.values())
+            cells = dict.fromkeys(map(self._cells.__getitem__, progress.slots.values()))
             self._now = f"now {', '.join(cells)}"
+        if self.live is not None:
+            bar = ProgressBar(total=len(self._cells), completed=progress.recorded, width=40)
+            both = Table.grid()
+            both.add_row(bar)
+            both.add_row(Text(printable(self._line(progress, verdicts))))
+            self.live.update(both)
+            return
         now = monotonic()
         apart_s = max(LINE_S, (now - self._clock.began) / 10)
-        if progress.recorded == self._shown or now - self._last < apart_s:
-            return
-        self._last, self._shown = now, progress.recorded
-        done = f"{progress.recorded}/{len(self._cells)} trials ({_counts(progress.statuses)})"
+        if progress.recorded != self._shown and now - self._last >= apart_s:
+            self._last, self._shown = now, progress.recorded
+            say(self._console, self._line(progress, verdicts))
+
+    def _line(self, progress: Progress, verdicts: list[Verdict]) -> str:
+        statuses = f" ({_counts(progress.statuses)})" if progress.statuses else ""
         found = _counts(Counter(each.wall_in_words.partition(" (")[0] for each in verdicts))
         told = [
-            f"{done}, {self._clock.read(progress)}",
+            f"{progress.recorded}/{len(self._cells)} trials{statuses}, {self._clock.read(progress)}",
             progress.standings,
             f"verdicts: {found}" if found else None,
             self._now,
         ]
-        say(self._console, "; ".join(filter(None, told)))
+        return "; ".join(filter(None, told))
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -6,16 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.console import Console
 
 from cudnn_sweep.analysis.answering.cell_names import CellRow, cell_words, names_apart
-from cudnn_sweep.analysis.asking.settings import config_name, shortened
 from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import counted, two_digits
-from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
-from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
-from cudnn_sweep.orchestrator.planning.standing import contrasts_in, settings_of
+from cudnn_sweep.orchestrator.planning.plan import Plan
+from cudnn_sweep.orchestrator.planning.standing import contrasts_in
+from cudnn_sweep.orchestrator.recording.record import cell_columns
 from cudnn_sweep.orchestrator.showing.say import plain_table, say
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.problem import sizes_text
 
 PLAN_COLUMNS = {
@@ -36,16 +34,6 @@ def cell_labels(cells: Iterable[Cell]) -> dict[str, str]:
 def as_row(cell: Cell) -> CellRow:
     sizes = sizes_text(cell.input_shape)
     return {**cell_columns(cell), "input_shape": sizes, "gpu": cell.gpu}
-
-
-def config_label(config: CudnnConfig) -> str:
-    return shortened(config_name(settings_of(config)))
-
-
-def trial_label(trial: Trial, cells: Mapping[str, str]) -> str:
-    """`cells`: what the plan's cells are called, by cell_id."""
-    twin = " (A/A twin)" if trial.twin else ""
-    return f"{cells[trial.cell.cell_id]} · {config_label(trial.config)}{twin}"
 
 
 def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:

@@ -1,34 +1,43 @@
-"""What a launch says at its end: first gathered as a value, then printed."""
+"""What a launch says at its end: first gathered as a value, then printed. Its verdicts are a table."""
 
-import json
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import Self
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from cudnn_sweep.analysis.answering.cell_names import stored_names
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.answering.short_texts import short_names
 from cudnn_sweep.analysis.answering.verdicts import (
     BreakEven,
-    TimeShare,
     Verdict,
     blocks_left_out,
     gpu_speeds,
     headline,
     more_blocks,
     third_blocks,
-    time_shares,
     told_lines,
 )
-from cudnn_sweep.analysis.asking.formats import json_value
+from cudnn_sweep.analysis.asking.settings import shortened, unusual_in
 from cudnn_sweep.analysis.storing.progress import StoredTrial, blocks_of, planned
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.analysis.words import counted, given, percent
+from cudnn_sweep.analysis.words import (
+    counted,
+    given,
+    interval,
+    number,
+    percent,
+    ratio,
+    two_digits,
+)
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import (
@@ -40,7 +49,6 @@ from cudnn_sweep.orchestrator.planning.standing import (
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice
 from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress, cause
 from cudnn_sweep.orchestrator.showing.say import say, warn
-from cudnn_sweep.orchestrator.showing.verdict_table import verdict_label, verdict_table
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
 
 CAUSES_SHOWN = 5
@@ -48,11 +56,21 @@ LAUNCH_BOUND_NOTE = (
     "* The loop waits for the CPU: what the setting does shows in device time, not in wall time."
 )
 CELLS_NAMED = 3  # of a cause
-LEAST_SHARE = 0.005  # of the time: less shows as 0%
 GPU_ADVICE = (
     "check its clocks, power limit, temperature and memory errors (nvidia-smi -q -i UUID); until it is "
     "repaired, exclude it with CUDA_VISIBLE_DEVICES, or exclude its node from the cluster"
 )
+WIDE = 125
+GAP = 2
+LEAST_NAME = 36  # where there is less room it takes two lines
+WIDEST = 100.0  # times its low end: an interval beyond it says no more than that
+SHORT_VERDICTS = {"equivalent": "=", "inconclusive": "?", "undecided": "?", "no_effect": ""}
+VERDICT_STYLES = {
+    "helps": "bold green",
+    "hurts": "bold red",
+    "fails": "bold red",
+    "equivalent": "cyan",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,7 +98,6 @@ class Summary:
     """The cells' names by cell_id."""
     brief: Mapping[str, str]
     """Shorter ones."""
-    time_shares: Sequence[TimeShare]
     warnings: Mapping[WarningName, int]
     """Trials with each warning, the most frequent first."""
     trials: int
@@ -120,16 +137,11 @@ class Summary:
             break_evens=break_evens_of(store, sweep_id, session.contrasts),
             cells=cells,
             brief=brief,
-            time_shares=time_shares(store, sweep_id),
             warnings=dict(Counter(name for names in lists for name in names or ()).most_common()),
             trials=len(lists),
             slow_gpus=list(slow_gpu_lines(store, sweep_id)),
             progress=progress,
         )
-
-    def told(self) -> Iterator[str]:
-        """What the table has no room for."""
-        return told_lines(self.verdicts, lambda each: verdict_label(each, self.cells))
 
     def undecided(self) -> Iterator[str]:
         """How many cells are decided, and what more blocks would tell."""
@@ -148,39 +160,12 @@ class Summary:
             yield f"{counted(self.out_of_reach, 'cell')} out of reach: no blocks left would decide more."
         yield from self.completeness
         yield from blocks_left_out(self.verdicts)
-        yield from self._where_the_time_went()
-
-    def _where_the_time_went(self) -> Iterator[str]:
-        shares = [share for share in self.time_shares if share.share >= LEAST_SHARE]
-        measuring = [share for share in shares if share.measuring]
-        others = [share for share in shares if not share.measuring]
-        if measuring:
-            total = sum(share.share for share in measuring)
-            yield (
-                f"Where the time went: {percent(total)} measuring ({_listed(measuring)}); {_listed(others)}."
-                f"{_side_by_side(self.time_shares)}"
-            )
 
     def warned(self) -> Iterator[str]:
         """What makes times doubtful, and what to do about it."""
         for name, count in self.warnings.items():
             yield f"{count} of {self.trials} trials: {name}: {ADVICE[name]}"
         yield from self.slow_gpus
-
-
-def _side_by_side(shares: Sequence[TimeShare]) -> str:
-    """How much of the one-time costs took a slot no time of its own."""
-    overlapped_s = sum(share.overlapped_s for share in shares)
-    paid_s = sum(share.total_s for share in shares if share.part == "one_time") + overlapped_s
-    return (
-        f" Of one-time costs {percent(overlapped_s / paid_s)} ran side by side."
-        if overlapped_s
-        else ""
-    )
-
-
-def _listed(shares: Sequence[TimeShare]) -> str:
-    return ", ".join(f"{share.part} {percent(share.share)}" for share in shares)
 
 
 def print_summary(
@@ -193,11 +178,8 @@ def print_summary(
         console.print(verdict_table(*shown, console.width))
     if any(verdict.launch_bound for verdict in summary.verdicts):
         say(console, LAUNCH_BOUND_NOTE)
-    for line in summary.told():
-        say(console, line)
-    for line in summary.undecided():
-        say(console, line)
-    for line in summary.counted():
+    beside = told_lines(summary.verdicts, lambda each: verdict_label(each, summary.cells))
+    for line in (*beside, *summary.undecided(), *summary.counted()):
         say(console, line)
     for line in summary.warned():
         warn(console, line)
@@ -317,27 +299,102 @@ def split_lines(stored: Collection[StoredTrial]) -> Iterator[str]:
     )
 
 
-def to_json(summary: Summary, results: str, exit_code: int) -> str:
-    """One object. Verdicts and break-evens have the columns of `helps_or_hurts` and `break_even`, and their cell's
-    name. `results` is the location as it was typed.
+def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
+    """The cell as `cells` calls it by cell_id, and the settings that both configs share where they are
+    not PyTorch's defaults.
     """
+    return " ".join([cells[verdict.cell_id], *unusual_in(verdict.other_settings)])
 
-    def named(row: Verdict | BreakEven) -> dict[str, object]:
-        return {"cell": summary.cells[row.cell_id], **vars(row)}
 
-    found = {
-        "sweep_id": summary.sweep_id,
-        "results": results,
-        "exit_code": exit_code,
-        "is_complete": summary.is_complete,
-        "trials_planned": summary.plan_trials,
-        "trials_recorded": sum(summary.statuses.values()),
-        "trials_not_run": summary.not_run,
-        "statuses": dict(summary.statuses),
-        "warnings": dict(summary.warnings),
-        "slow_gpus": list(summary.slow_gpus),
-        "failures": [asdict(each) for each in summary.progress.failures],
-        "verdicts": [named(each) for each in summary.verdicts],
-        "break_evens": [named(each) for each in summary.break_evens],
-    }
-    return json.dumps(json_value(found), indent=1, ensure_ascii=False)
+def device_text(verdict: Verdict) -> str:
+    """The ratio of device times and its verdict in short; a star where the loop waits for the CPU."""
+    if verdict.device_ratio is None or verdict.device_verdict is None:
+        return ""
+    short = SHORT_VERDICTS.get(verdict.device_verdict, verdict.device_verdict)
+    return f"{ratio(verdict.device_ratio)} {short}{' *' if verdict.launch_bound else ''}"
+
+
+def ratio_text(verdict: Verdict) -> str:
+    """Candidate time / baseline time and its 95% interval."""
+    if verdict.ratio_low is None or verdict.ratio_high is None:
+        return ratio(verdict.ratio)
+    if verdict.ratio_high > WIDEST * verdict.ratio_low:
+        return f"{ratio(verdict.ratio)} (too few blocks)"
+    return f"{ratio(verdict.ratio)}{interval(verdict.ratio_low, verdict.ratio_high, to='–')}"
+
+
+def verdict_table(
+    verdicts: list[Verdict],
+    break_evens: list[BreakEven],
+    cells: Mapping[str, str],
+    brief: Mapping[str, str],
+    width: int,
+) -> Table:
+    """A row a cell and contrast. Times are geometric means over blocks, wall time per iteration. `cells` are
+    the cells' names by cell_id, `brief` those where there is no room for them.
+
+    A terminal of less than WIDE columns has no room for the intervals.
+    """
+    wide = width >= WIDE
+    contrasts = {shortened(verdict.contrast) for verdict in verdicts}
+    both = len({verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}) > 1
+    paid = {(row.identity, row.compute_cache): row for row in break_evens}
+    columns: dict[str, list[str | Text]] = {}
+    if len(contrasts) > 1:
+        columns["contrast"] = [shortened(each.contrast) for each in verdicts]
+    columns["baseline"] = [number(each.baseline_ms) for each in verdicts]
+    columns["candidate"] = [number(each.candidate_ms) for each in verdicts]
+    if wide:
+        columns["ratio (95%)"] = [ratio_text(each) for each in verdicts]
+    else:
+        columns["ratio"] = [ratio(each.ratio) for each in verdicts]
+    columns["verdict"] = [_in_words(each, wide=wide) for each in verdicts]
+    if any(each.device_ratio is not None for each in verdicts):
+        columns["device"] = [device_text(each) for each in verdicts]
+    for state in sorted({row.compute_cache for row in break_evens if row.outcome != "no_effect"}):
+        rows = (paid.get((each.identity, state)) for each in verdicts)
+        head = f"break-even,\n{state}{' cache' if wide else ''}"
+        columns[head] = [payback_text(row, wide=wide) for row in rows]
+    table = Table(box=None, padding=(0, GAP, 0, 0), header_style="bold", title_justify="left")
+    gpus = ", ".join(sorted({verdict.gpu for verdict in verdicts}))
+    table.title = f"{gpus}, {', '.join(sorted(contrasts))}; milliseconds an iteration"
+    table.add_column("cell", min_width=20)
+    for head in columns:
+        is_right = head in ("baseline", "candidate") or "\n" in head
+        may_wrap = head == "contrast" or "\n" in head
+        table.add_column(head, justify="right" if is_right else "left", no_wrap=not may_wrap)
+    taken = sum(max(map(_wide, [head, *texts])) + GAP for head, texts in columns.items())
+    room = max(LEAST_NAME, width - taken - GAP)
+    for called in (cells, brief):
+        names = [
+            verdict_label(verdict, called) + (" in turns" if both and verdict.in_turns else "")
+            for verdict in verdicts
+        ]
+        if max(map(cell_len, names)) <= room:
+            break
+    for row in zip(short_names(names, room), *columns.values(), strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _in_words(verdict: Verdict, *, wide: bool) -> Text:
+    words = verdict.wall_in_words if wide else verdict.wall_in_words.replace(" (", "\n(")
+    return Text(words, style=VERDICT_STYLES.get(verdict.wall_verdict, ""))
+
+
+def _wide(cell: str | Text) -> int:
+    return max(map(cell_len, str(cell).splitlines()), default=0)
+
+
+def payback_text(row: BreakEven | None, *, wide: bool) -> str:
+    """After how many iterations, in two digits; where there is room, with the interval if it has one."""
+    if row is None or row.outcome in ("no_effect", "open loop"):
+        return ""
+    if row.outcome == "inconclusive":
+        return "?"
+    if row.break_even_iterations is None or row.outcome in ("never", "at once"):
+        return row.outcome
+    until = "until " if row.outcome == "until" else ""
+    ends = interval(row.break_even_low, row.break_even_high, two_digits, "–")
+    iterations = two_digits(row.break_even_iterations)
+    return f"{until}{iterations}{ends if wide else ''}" if ends else f"{until}about {iterations}"

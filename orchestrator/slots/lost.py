@@ -49,7 +49,7 @@ class NodeLossWatch:
 
 
 class ActorGone:
-    """Asks an actor what it answers at once while it lives, whatever it does meanwhile."""
+    """Whether an actor is gone: it answers `ask` at once while it lives."""
 
     def __init__(self, name: str, ask: Callable[[], Any]) -> None:
         self._name = name

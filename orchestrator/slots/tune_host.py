@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event, Lock
 from time import monotonic
 from typing import Any
 
@@ -51,7 +50,6 @@ QUIET = {
 
 ANSWER_S = 10.0  # the recorder answers at once while it lives
 OWN_GONE_S = 10.0  # on one machine no cable brings a node back
-SLOTS_UP_S = 180.0  # a slot that does not come up must not hold the others for ever
 AGAIN = ", and with it what was not recorded yet: launch again to resume"
 
 SlotMaker = Callable[[Session, str], Slot]
@@ -87,14 +85,13 @@ class BlockRunner(tune.Trainable):
         session: Session,
         make_slot: SlotMaker,
         recorder: Any,
-        gate: Any,
     ) -> None:
         accelerator = "-".join(str(index) for index in ray.get_gpu_ids()) or "cpu"
         self._blocks = dict(session.plan.blocks())
         self._records: Iterator[RunRecord] | None = None
         self._left = 0
         self._recorder = recorder
-        self._gate: Any | None = gate
+        self._is_new = True
         self._slot = self._make(lambda: make_slot(session, accelerator))
 
     def _make(self, make: Callable[[], Slot]) -> Slot | None:
@@ -113,9 +110,9 @@ class BlockRunner(tune.Trainable):
     def step(self) -> dict[str, Any]:
         if self._slot is None:
             return {"done": True, "stopped": True}
-        if self._gate is not None:
-            ray.get(self._gate.enter.remote())
-            self._gate = None
+        if self._is_new:
+            ray.get(self._recorder.wait_for_all_slots.remote())
+            self._is_new = False
         if self._records is None:
             trials = self._wanted(self._blocks[self.config["block"]])
             self._began = monotonic()
@@ -241,11 +238,9 @@ class Host:
         self.recorder: Any = (
             ray.remote(Recorder)
             .options(**options)
-            .remote(results, followed=followed, configs=configs_to_fail(session))
+            .remote(results, followed=followed, configs=configs_to_fail(session), slots=busy)
         )
-        gate = ray.remote(SlotGate).options(**options, max_concurrency=busy + 1)
-        self.gate: Any = gate.remote(busy)
-        """Like the recorder an actor, which stays as long as its Ray unless it is killed."""
+        """An actor, which stays as long as its Ray unless it is killed."""
 
     def progress(self) -> Progress:
         """How far it is; may be asked from another thread while `run` runs."""
@@ -278,13 +273,9 @@ class Host:
             session=self._session,
             make_slot=make_slot,
             recorder=self.recorder,
-            gate=self.gate,
         )
-        lost = UntilLost(
-            ActorGone("the recorder", lambda: self.recorder.wanted.remote([])),
-            ActorGone("what starts all slots at once", self.gate.is_there.remote),
-            self._nodes_gone(),
-        )
+        recorder_gone = ActorGone("the recorder", lambda: self.recorder.wanted.remote([]))
+        lost = UntilLost(recorder_gone, self._nodes_gone())
         queue = queue_of(self._session, self._look)
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
@@ -336,25 +327,3 @@ class Host:
 def _own_node() -> str:
     node: str = ray.get_runtime_context().get_node_id()
     return node
-
-
-class SlotGate:
-    """Lets the first blocks begin once every slot is up: none is to be timed while others beside it
-    import torch.
-    """
-
-    def __init__(self, slots: int) -> None:
-        self._missing = slots
-        self._lock = Lock()
-        self._open = Event()
-
-    def enter(self) -> None:
-        with self._lock:
-            self._missing -= 1
-            if self._missing <= 0:
-                self._open.set()
-        self._open.wait(SLOTS_UP_S)
-        self._open.set()
-
-    def is_there(self) -> None:
-        """Whoever waits for it in vain is told by this."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from cudnn_sweep.orchestrator.auditing.audited_process import AuditRequest, audit_script
+from cudnn_sweep.orchestrator.auditing.audit import AuditRequest, audit_script
 
 Attempts = Callable[[int, int], int]
 SIGNALLED = 128  # an exit code, and the signal's number

@@ -185,9 +185,7 @@ def test_no_option_ends_in_a_traceback(
     (tmp_path / "shapes.csv").write_text("batch,height,width,count\n1,8,8,-1\n")
     monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", _exits)
     monkeypatch.setattr("cudnn_sweep.orchestrator.process.client.ForkServer", _no_machine)
-    monkeypatch.setattr(
-        "cudnn_sweep.orchestrator.auditing.audited_process.audit_script", _no_machine
-    )
+    monkeypatch.setattr("cudnn_sweep.orchestrator.auditing.audit.audit_script", _no_machine)
     monkeypatch.setattr(
         "cudnn_sweep.orchestrator.running.this_machine.ThisMachine._survey", _no_machine
     )  # what it is about ends before

@@ -61,7 +61,6 @@ ROLES = {
     "recorder": "ray::Recorder",
     "raylet": "raylet/raylet",
     "GCS": "gcs_server",
-    "gate": "ray::SlotGate",
     "agent": "ray::DashboardAgent",
     "runtime agent": "ray::RuntimeEnvAgent",
     "janitor": "janitor.py",

@@ -254,8 +254,7 @@ class Goldens:
         fake machine.
         """
         parts = []
-        launch_file = (ROOT / "cluster/examples/kubernetes.yaml").read_text()
-        for name, text in {**self._typed["files"], "kubernetes.yaml": launch_file}.items():
+        for name, text in self._typed["files"].items():
             (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self._folder / name).write_text(text)
         for store in ("one", "torn"):

@@ -1,15 +1,14 @@
 """One chart of a report: what it is of, how it is read, and its Vega-Lite specs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-import altair as alt
-
-from cudnn_sweep.analysis.report.figures.palette import Palette
+from cudnn_sweep.analysis.report.figures.palette import colour
 
 Layout = Literal["wide", "narrow", "dense"]
-Drawing: TypeAlias = alt.Chart | alt.LayerChart | alt.FacetChart
+Spec: TypeAlias = dict[str, Any]
+"""Vega-Lite's JSON, or a part of it."""
 
 LABEL_PX = 430  # of a cell's name beside a row
 HEIGHT_PX = 300  # of a drawing
@@ -17,7 +16,6 @@ LABELLED_ROWS = 60  # more rows than these go without names, and close together
 COARSE = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100]
 FINE = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1, 1.03, 1.05, 1.1, 1.2, 1.3, 1.5, 1.7, 2]
 WIDE_RATIO = 3  # between the ends of an axis of ratios that has the coarse ticks
-TICKS = [round(digit * 10.0**exponent, 9) for exponent in range(-6, 7) for digit in (1, 2, 5)]
 RING = "M-1,0A1,1,0,1,1,1,0A1,1,0,1,1,-1,0M-.5,0A.5,.5,0,1,0,.5,0A.5,.5,0,1,0,-.5,0"
 VERDICT_LOOKS = {
     "fails": ("fails", "diamond"),
@@ -31,53 +29,86 @@ VERDICT_LOOKS = {
     "no_effect": ("no_effect", "cross"),
 }
 """Each verdict's colour in the palette, and its shape."""
-ROWS = alt.NamedData(name="rows")  # the page fills it: what the filters leave of the figure's table
+ROWS: Spec = {"name": "rows"}  # the page fills it: what the filters leave of the figure's table
+TITLE = {"titleColor": colour("quiet"), "titleFontSize": 12, "titleFontWeight": "normal"}
+TEXT = TITLE | {"labelColor": colour("ink"), "labelFontSize": 12}
+LINES = {name: colour("line") for name in ("gridColor", "domainColor", "tickColor")}
+STYLE = {
+    "font": "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
+    "background": "transparent",
+    "axis": TEXT | LINES | {"gridOpacity": 0.6, "titlePadding": 8},
+    "legend": TEXT | {"symbolSize": 80, "orient": "top", "labelLimit": 400},
+    "view": {"stroke": None},
+}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Figure:
-    """A chart in one or more layouts; the page takes what fits its width and the number of rows."""
+    """A chart in one or more layouts; the page takes what fits its width and the number of rows.
 
+    Reports show all that the files of this folder declare.
+    """
+
+    place: int
+    """Charts are shown from the lowest place to the highest."""
     name: str
     title: str
     about: str
     """How to read it."""
     table: str
     """The page's table that it draws."""
-    needs: tuple[str, ...]
+    needs: Sequence[str]
     """Fields without which a row cannot be drawn."""
     only: Mapping[str, str] = field(default_factory=dict)
     """Fields that must have these values."""
     compares: str | None = None
     """The field that must have two values, or else there is nothing to compare and no chart."""
-    columns: tuple[str, ...]
+    columns: Sequence[str]
     """Fields that a tooltip and the table beside it show."""
     rows: str | None = None
     """The field of which each value has a line of its own, where the height follows them."""
     half: bool = False
     """Whether two of them stand side by side on a wide screen."""
-    drawings: Mapping[Layout, Drawing]
+    drawings: Mapping[Layout, Spec]
 
 
-Make: TypeAlias = Callable[[Palette, float], Figure]
+def drawing(*layers: Spec, height: int | Spec = HEIGHT_PX) -> Spec:
+    """The layers over each other, with the look that all charts share. Their expressions know `min_effect`."""
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "width": "container",
+        "height": height,
+        "config": STYLE,
+        "layer": list(layers),
+    }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chart:
-    """A figure of every report: `make` gets the page's colours and the minimum effect."""
-
-    place: int
-    """Charts are shown from the lowest place to the highest."""
-    make: Make
+def marks(mark: Spec, transform: Sequence[Spec] = (), data: Spec = ROWS, **encoding: Any) -> Spec:
+    """A layer: a mark for each row of the transformed data."""
+    return {"data": data, "transform": list(transform), "mark": mark, "encoding": encoding}
 
 
-def chart(*, place: int) -> Callable[[Make], Chart]:
-    """Declare a chart by the function below; reports take all that the files in this folder declare."""
+def nominal(name: str, **more: Any) -> Spec:
+    return {"field": name, "type": "nominal", **more}
 
-    def declare(make: Make) -> Chart:
-        return Chart(place=place, make=make)
 
-    return declare
+def quantity(name: str, **more: Any) -> Spec:
+    return {"field": name, "type": "quantitative", **more}
+
+
+def calculate(**expressions: str) -> list[Spec]:
+    return [{"calculate": text, "as": name} for name, text in expressions.items()]
+
+
+TOOLTIP: Spec = {"tooltip": nominal("label")}
+LABEL: Spec = TOOLTIP | {"description": nominal("label")}
+
+
+def dashed(**encoding: Any) -> Spec:
+    """A quiet line where the encoding says, whatever the rows are."""
+    line = {"type": "rule", "color": colour("quiet"), "strokeDash": [3, 3]}
+    return marks(line, data={"values": [{}]}, **encoding)
 
 
 def middle_cut(most: int) -> str:
@@ -87,87 +118,36 @@ def middle_cut(most: int) -> str:
     return f"length({name}) > {most} ? {cut} : {name}"
 
 
-def named_axis(label_px: int) -> alt.Axis:
-    return alt.Axis(ticks=False, labelLimit=0, labelExpr=middle_cut(label_px // 7))
+def named_axis(label_px: int) -> Spec:
+    return {"ticks": False, "labelLimit": 0, "labelExpr": middle_cut(label_px // 7)}
 
 
-def ratios(channel: Literal["x", "y"], field: str, title: str, **axis: Any) -> Any:
-    """A field of ratios on a log scale, as an `alt.X` or `alt.Y`."""
+def ratios(channel: Literal["x", "y"], name: str, title: str, **axis: Any) -> Spec:
+    """A field of ratios on a log scale."""
     span = f"domain('{channel}')[1] / domain('{channel}')[0]"
-    ticks = alt.ExprRef(f"{span} > {WIDE_RATIO} ? {COARSE} : {FINE}")
-    return {"x": alt.X, "y": alt.Y}[channel](
-        f"{field}:Q",
-        scale=alt.Scale(type="log", nice=False, padding=14),
-        axis=alt.Axis(format="~g", values=ticks, labelOverlap="greedy", **axis),
+    ticks = {"expr": f"{span} > {WIDE_RATIO} ? {COARSE} : {FINE}"}
+    return quantity(
+        name,
         title=title,
+        scale={"type": "log", "nice": False, "padding": 14},
+        axis={"format": "~g", "values": ticks, "labelOverlap": "greedy", **axis},
     )
 
 
-def verdict_marks(palette: Palette, size: int) -> alt.Chart:
-    """A mark a verdict, in its colour and shape, which leads to its cell's trials."""
-    marks: alt.Chart = (
-        alt.Chart(ROWS)
-        .mark_point(filled=True, size=size, opacity=1, cursor="pointer")
-        .encode(
-            color=verdict_colour(palette),
-            shape=_verdict_shape(),
-            tooltip="label:N",
-            description="label:N",
-        )
-    )
-    return marks
+def verdict_marks(size: int, **encoding: Any) -> Spec:
+    """A mark a verdict, in its colour and shape, so that none rests on colour alone; it leads to its cell's trials."""
+    mark = {"type": "point", "filled": True, "size": size, "opacity": 1, "cursor": "pointer"}
+    shape = _by_verdict([shape for _, shape in VERDICT_LOOKS.values()])
+    return marks(mark, color=verdict_colour(), shape=shape, **LABEL, **encoding)
 
 
-def verdict_colour(palette: Palette) -> alt.Color:
-    colours = [getattr(palette, colour) for colour, _ in VERDICT_LOOKS.values()]
-    return alt.Color("verdict:N", **_verdicts(colours))
+def verdict_colour() -> Spec:
+    return _by_verdict([colour(name) for name, _ in VERDICT_LOOKS.values()])
 
 
-def _verdict_shape() -> alt.Shape:
-    """A shape a verdict, so that none rests on colour alone."""
-    return alt.Shape("verdict:N", **_verdicts([shape for _, shape in VERDICT_LOOKS.values()]))
-
-
-def _verdicts(looks: list[str]) -> dict[str, Any]:
+def _by_verdict(looks: list[str]) -> Spec:
     there = "indexof(pluck(data('rows'), 'verdict'), '{0}') < 0 ? '' : '{0} '"
     drawn = " + ".join(f"({there.format(name)})" for name in VERDICT_LOOKS)
-    shown, plain = alt.ExprRef(f"split(trim({drawn}), ' ')"), "replace(datum.label, /_/g, ' ')"
-    legend = alt.Legend(title=None, values=shown, labelExpr=plain)
-    return {"scale": alt.Scale(domain=list(VERDICT_LOOKS), range=looks), "legend": legend}
-
-
-def styled(drawing: Drawing, palette: Palette) -> Drawing:
-    """Colours, sizes and grid that all charts share; the usual width and height where it has none."""
-    font = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
-    axis = alt.AxisConfig(
-        labelColor=palette.ink,
-        titleColor=palette.quiet,
-        gridColor=palette.line,
-        gridOpacity=0.6,
-        domainColor=palette.line,
-        tickColor=palette.line,
-        labelFontSize=12,
-        titleFontSize=12,
-        titleFontWeight="normal",
-        titlePadding=8,
-    )
-    legend = alt.LegendConfig(
-        labelColor=palette.ink,
-        titleColor=palette.quiet,
-        labelFontSize=12,
-        titleFontSize=12,
-        titleFontWeight="normal",
-        symbolSize=80,
-        orient="top",
-        labelLimit=400,
-    )
-    size = {
-        name: usual
-        for name, usual in {"width": "container", "height": HEIGHT_PX}.items()
-        if getattr(drawing, name, None) is alt.Undefined
-    }
-    fit = {"type": "fit-x", "contains": "padding"}
-    made: Drawing = drawing.properties(autosize=fit, **size).configure(
-        font=font, background="transparent", axis=axis, legend=legend, view={"stroke": None}
-    )
-    return made
+    shown, plain = {"expr": f"split(trim({drawn}), ' ')"}, "replace(datum.label, /_/g, ' ')"
+    legend = {"title": None, "values": shown, "labelExpr": plain}
+    return nominal("verdict", scale={"domain": list(VERDICT_LOOKS), "range": looks}, legend=legend)

@@ -1,91 +1,59 @@
-"""Colours by role. In a page they are CSS variables, so that charts follow its light or dark theme
-and its print style by themselves; in an exported picture they are the light theme's.
+"""Colours by role. Charts name them as CSS variables, so that in a page they follow its light or dark theme
+and its print style; in an exported picture they are the light theme's.
 """
 
-from dataclasses import dataclass, fields
+import re
+from collections.abc import Mapping
+from typing import TypeAlias
+
+Palette: TypeAlias = Mapping[str, str]
+
+COLOURS = {
+    "ink": ("#1b1f24", "#e6e9ed"),
+    "quiet": ("#5b6470", "#a2abb6"),
+    "line": ("#d7dce2", "#3a424c"),
+    "paper": ("#ffffff", "#14181d"),
+    "band": ("#eef1f4", "#20262d"),
+    "helps": ("#0b62b5", "#6db3f5"),
+    "hurts": ("#c2410c", "#ff9a62"),
+    "fails": ("#a3123f", "#ff7fa3"),
+    "equivalent": ("#4d7c5f", "#86c49c"),
+    "inconclusive": ("#8a6d1a", "#dcb95a"),
+    "no_effect": ("#8b929b", "#8b949f"),
+    "less_3": ("#5b9fdc", "#2f7fc4"),
+    "less_2": ("#94c3ec", "#235d90"),
+    "less_1": ("#cbe2f7", "#1d4263"),
+    "same": ("#eceff2", "#2a3038"),
+    "more_1": ("#fbdcc6", "#5a3620"),
+    "more_2": ("#f5b48c", "#8a4a22"),
+    "more_3": ("#ea8654", "#c2622a"),
+    "c1": ("#0b62b5", "#6db3f5"),
+    "c2": ("#c2410c", "#ff9a62"),
+    "c3": ("#1f7a4d", "#6fcf97"),
+    "c4": ("#7a3fb0", "#c39bf0"),
+    "c5": ("#a3730a", "#e3bd57"),
+    "c6": ("#b8286b", "#f28ab8"),
+    "c7": ("#117a8b", "#5fd0e0"),
+    "c8": ("#5b6470", "#a2abb6"),
+}
+"""Light and dark. Verdicts have hues that colour-blind people tell apart; `less_3` to `more_3` go from fast to slow."""
+LIGHT: Palette = {name: light for name, (light, _) in COLOURS.items()}
+DARK: Palette = {name: dark for name, (_, dark) in COLOURS.items()}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Palette:
-    """Verdicts in hues that colour-blind people tell apart; `less_3` to `more_3` from fast to slow."""
-
-    ink: str = "#1b1f24"
-    quiet: str = "#5b6470"
-    line: str = "#d7dce2"
-    paper: str = "#ffffff"
-    band: str = "#eef1f4"
-    helps: str = "#0b62b5"
-    hurts: str = "#c2410c"
-    fails: str = "#a3123f"
-    equivalent: str = "#4d7c5f"
-    inconclusive: str = "#8a6d1a"
-    no_effect: str = "#8b929b"
-    less_3: str = "#5b9fdc"
-    less_2: str = "#94c3ec"
-    less_1: str = "#cbe2f7"
-    same: str = "#eceff2"
-    more_1: str = "#fbdcc6"
-    more_2: str = "#f5b48c"
-    more_3: str = "#ea8654"
-    c1: str = "#0b62b5"
-    c2: str = "#c2410c"
-    c3: str = "#1f7a4d"
-    c4: str = "#7a3fb0"
-    c5: str = "#a3730a"
-    c6: str = "#b8286b"
-    c7: str = "#117a8b"
-    c8: str = "#5b6470"
-
-    @property
-    def steps(self) -> list[str]:
-        """From much less time to much more."""
-        less = [self.less_3, self.less_2, self.less_1]
-        return [*less, self.same, self.more_1, self.more_2, self.more_3]
-
-    @property
-    def categories(self) -> list[str]:
-        return [self.c1, self.c2, self.c3, self.c4, self.c5, self.c6, self.c7, self.c8]
+def colour(name: str) -> str:
+    """As charts and style sheets name it."""
+    return f"var(--{name.replace('_', '-')})"
 
 
-LIGHT = Palette()
-DARK = Palette(
-    ink="#e6e9ed",
-    quiet="#a2abb6",
-    line="#3a424c",
-    paper="#14181d",
-    band="#20262d",
-    helps="#6db3f5",
-    hurts="#ff9a62",
-    fails="#ff7fa3",
-    equivalent="#86c49c",
-    inconclusive="#dcb95a",
-    no_effect="#8b949f",
-    less_3="#2f7fc4",
-    less_2="#235d90",
-    less_1="#1d4263",
-    same="#2a3038",
-    more_1="#5a3620",
-    more_2="#8a4a22",
-    more_3="#c2622a",
-    c1="#6db3f5",
-    c2="#ff9a62",
-    c3="#6fcf97",
-    c4="#c39bf0",
-    c5="#e3bd57",
-    c6="#f28ab8",
-    c7="#5fd0e0",
-    c8="#a2abb6",
-)
-NAMES = tuple(field.name for field in fields(Palette))
-
-
-def css_name(name: str) -> str:
-    return "--" + name.replace("_", "-")
+STEPS = [colour(f"less_{n}") for n in (3, 2, 1)]
+STEPS += [colour(name) for name in ("same", "more_1", "more_2", "more_3")]
+CATEGORIES = [colour(f"c{n}") for n in range(1, 9)]
 
 
 def css(palette: Palette) -> str:
     """The palette as declarations of CSS variables."""
-    return " ".join(f"{css_name(name)}: {getattr(palette, name)};" for name in NAMES)
+    return " ".join(f"{colour(name)[4:-1]}: {value};" for name, value in palette.items())
 
 
 def css_of_both() -> str:
@@ -94,4 +62,7 @@ def css_of_both() -> str:
     return f":root {{ {css(LIGHT)} }}\n{dark}\n"
 
 
-PAGE = Palette(**{name: f"var({css_name(name)})" for name in NAMES})
+def in_colours(text: str, palette: Palette) -> str:
+    """The text with the palette's own values instead of variables."""
+    values = {colour(name): value for name, value in palette.items()}
+    return re.sub("|".join(map(re.escape, values)), lambda variable: values[variable[0]], text)

@@ -1,69 +1,59 @@
 """Whether processes agree on what they run."""
 
-import altair as alt
-
 from cudnn_sweep.analysis.report.figures.figure import (
+    LABEL,
     LABEL_PX,
-    ROWS,
-    Drawing,
     Figure,
-    chart,
+    Spec,
+    drawing,
+    marks,
     named_axis,
-    styled,
+    nominal,
+    quantity,
 )
-from cudnn_sweep.analysis.report.figures.palette import Palette
+from cudnn_sweep.analysis.report.figures.palette import CATEGORIES, colour
 
 
-@chart(place=70)
-def stability(palette: Palette, min_effect: float) -> Figure:
-    return Figure(
-        name="stability",
-        title="Choice stability",
-        about="The share of processes that ran the config's most common kernels. At 100% every "
-        "process chose alike; below it, which kernels a run gets is a draw.",
-        table="choices",
-        needs=("choice_share",),
-        columns=(
-            "label",
-            "config",
-            "choice_share",
-            "entropy_bits",
-            "distinct_choices",
-            "processes",
-        ),
-        rows="short_label",
-        drawings={
-            "wide": styled(_dots(palette, named_axis(LABEL_PX), 20), palette),
-            "narrow": styled(_dots(palette, named_axis(150), 20), palette),
-            "dense": styled(_dots(palette, None, 4), palette),
-        },
-    )
-
-
-def _dots(palette: Palette, axis: alt.Axis | None, step: float) -> Drawing:
-    y = alt.Y(
-        "short_label:N",
-        title=None,
-        axis=axis,
-        sort=alt.EncodingSortField("choice_share", op="min", order="ascending"),
-    )
-    x = alt.X(
-        "choice_share:Q",
-        scale=alt.Scale(domain=[0, 1]),
-        axis=alt.Axis(format="%", orient="top", tickCount=5),
+def _dots(axis: Spec | None, step: float) -> Spec:
+    sort = {"field": "choice_share", "op": "min", "order": "ascending"}
+    y = nominal("short_label", title=None, axis=axis, sort=sort)
+    x = quantity(
+        "choice_share",
+        scale={"domain": [0, 1]},
+        axis={"format": "%", "orient": "top", "tickCount": 5},
         title="processes that ran the most common choice",
     )
-    base = alt.Chart(ROWS).encode(y=y)
-    spans = base.mark_rule(color=palette.line, strokeWidth=step / 10).encode(
-        x=alt.X("min(choice_share):Q", title=None), x2="max(choice_share):Q"
+    spans = marks(
+        {"type": "rule", "color": colour("line"), "strokeWidth": step / 10},
+        y=y,
+        x=quantity("choice_share", aggregate="min", title=None),
+        x2={"field": "choice_share", "aggregate": "max"},
     )
-    dots = base.mark_point(
-        size=max(22, 3.5 * step), strokeWidth=max(1, step / 10), cursor="pointer"
-    ).encode(
+    width = max(1, step / 10)
+    dots = marks(
+        {"type": "point", "size": max(22, 3.5 * step), "strokeWidth": width, "cursor": "pointer"},
+        y=y,
         x=x,
-        color=alt.Color("config:N", scale=alt.Scale(range=palette.categories), title=None),
-        shape=alt.Shape("config:N", title=None),
-        tooltip="label:N",
-        description="label:N",
+        color=nominal("config", scale={"range": CATEGORIES}, title=None),
+        shape=nominal("config", title=None),
+        **LABEL,
     )
-    return alt.layer(spans, dots).properties(width="container", height=alt.Step(step))
+    return drawing(spans, dots, height={"step": step})
+
+
+STABILITY = Figure(
+    place=70,
+    name="stability",
+    title="Choice stability",
+    about="The share of processes that ran the config's most common kernels. At 100% every "
+    "process chose alike; below it, which kernels a run gets is a draw.",
+    table="choices",
+    needs=["choice_share"],
+    columns=["label", "config", "choice_share", "entropy_bits", "distinct_choices", "processes"],
+    rows="short_label",
+    drawings={
+        "wide": _dots(named_axis(LABEL_PX), 20),
+        "narrow": _dots(named_axis(150), 20),
+        "dense": _dots(None, 4),
+    },
+)

@@ -28,7 +28,7 @@ VERDICTS = {
 QUESTIONS = tuple(name for name in part_names() if name.startswith("claims/"))
 
 
-def named(database: Database, rows: Rows, sweep_id: str | None) -> Rows:
+def named(database: Database, rows: Rows) -> Rows:
     """Each row with the name of its cell; a figure over several cells is named by what these share."""
     cells = {row["cell_id"]: row for row in database.query(CELLS).to_pylist()}
 
@@ -105,21 +105,23 @@ def _stands_beside(row: Row) -> bool:
 
 def _range(rows: Sequence[Row]) -> str:
     """Of one measure: its figure, or the ends and the middle of several; where the ends are, if the measure decides."""
-    known = sorted((row for row in rows if row["value"] is not None), key=lambda row: row["value"])
-    if not known:
+    measured = sorted(
+        (row for row in rows if row["value"] is not None), key=lambda row: row["value"]
+    )
+    if not measured:
         return ""
-    least, most = known[0], known[-1]
+    least, most = measured[0], measured[-1]
     what = _named(least)
-    if len(known) == 1:
+    if len(measured) == 1:
         return f"{what} {_with_interval(least)}"
     if least["value"] == most["value"]:
         return f"{what} {_value(least)} each"
-    middle = {**least, "value": median(row["value"] for row in known)}
+    middle = {**least, "value": median(row["value"] for row in measured)}
     text = f"{what} {_value(least)} to {_value(most)}, median {_value(middle)}"
-    if all(map(_stands_beside, known)) and least["holds_here"]:
+    if all(map(_stands_beside, measured)) and least["holds_here"]:
         return text
     for end, row in (("least", least), ("most", most)):
-        if [other["value"] for other in known].count(row["value"]) == 1:
+        if [other["value"] for other in measured].count(row["value"]) == 1:
             text += f", {end} in {row['cell']}"
     return text
 

@@ -11,7 +11,6 @@ from cudnn_sweep.analysis.asking.formats import escaped_line
 from cudnn_sweep.analysis.report.figures.palette import css_of_both
 from cudnn_sweep.analysis.report.pages.page import Entry, Shown, Table
 
-ANALYSIS = files("cudnn_sweep.analysis")
 URL = ":/?#=&%+,;@"  # what an address may hold as it is
 
 
@@ -30,12 +29,12 @@ def as_html(shown: Shown) -> str:
 
 def document(**parts: str) -> str:
     """One file that needs no network and runs no script; `parts` are markup."""
-    looks = "\n".join(_file(name) for name in ("report/report.css", "report/pages/page.css"))
-    return Template(_file("report/pages/page.html")).substitute(parts, style=css_of_both() + looks)
+    looks = "\n".join(map(_file, ("report.css", "pages/page.css")))
+    return Template(_file("pages/page.html")).substitute(parts, style=css_of_both() + looks)
 
 
 def _file(name: str) -> str:
-    return ANALYSIS.joinpath(name).read_text(encoding="utf-8")
+    return files("cudnn_sweep.analysis.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _anchor(group: str) -> str:

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.declared import declared
-from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.stored import Stored
@@ -56,8 +55,10 @@ class Page:
     groups: tuple[tuple[str, str], ...]
     """Headings in their order, each with the role of its colour in the palette."""
     entries: Callable[[Sequence[Row]], list[Entry]]
-    gather: Callable[[Database, Rows, str | None], Rows] = lambda _, rows, sweep_id: rows
-    """Makes of the questions' rows those that `entries` takes, with what else it asks of this sweep or all."""
+    gather: Callable[[Database, Rows], Rows] = lambda _, rows: rows
+    """Makes of the questions' rows those that `entries` takes, with what else it asks."""
+    nothing: str = "No trial is stored here."
+    """Said where there is no paragraph."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,7 +81,7 @@ class Shown:
     def headline(self) -> str:
         told = ", ".join(f"{count} {group}" for group, count in self.counts().items() if count)
         total = counted(len(self.entries), self.page.noun)
-        return f"{total}: {told}." if told else "No trial is stored here."
+        return f"{total}: {told}." if told else self.page.nothing
 
 
 def pages() -> dict[str, Page]:
@@ -90,28 +91,21 @@ def pages() -> dict[str, Page]:
 
 
 def find_page(name: str) -> Page:
-    found = pages()
-    if name not in found:
-        raise ReportError(f"there is no page {name!r}; the pages: {', '.join(sorted(found))}")
-    return found[name]
+    by_name = pages()
+    if name not in by_name:
+        raise ReportError(f"there is no page {name!r}; the pages: {', '.join(sorted(by_name))}")
+    return by_name[name]
 
 
-def show(
-    page: Page,
-    store: Stored,
-    locations: Sequence[str],
-    sweep_id: str | None,
-    given: Mapping[str, Value] | None = None,
-) -> Shown:
-    """Ask the page's questions, `given` values for their parameters. Raises QueryError for ones that they have not."""
+def show(page: Page, store: Stored, locations: Sequence[str], sweep_id: str | None) -> Shown:
     rows: Rows = []
     with open_database(store) as database:
         for question in page.questions:
-            rows += database.ask(question, sweep_id=sweep_id, **(given or {})).to_pylist()
-        rows = page.gather(database, rows, sweep_id)
+            rows += database.ask(question, sweep_id=sweep_id).to_pylist()
+        rows = page.gather(database, rows)
         torn = database.torn_files
     measured = {
-        f"{row['gpu']}, torch {row['torch']}, cuDNN {_cudnn(row)}, driver {row['driver']}"
+        f"{row['gpu']}, torch {row['torch']}, cuDNN {cudnn_version(row['cudnn'])}, driver {row['driver']}"
         for row in rows
         if row["gpu"] is not None and row["driver"] is not None
     }
@@ -136,9 +130,3 @@ def _asking(entry: Entry, locations: Sequence[str], sweep_id: str | None) -> Ent
     if sweep_id is not None:
         options += ["--sweep-id", quote(sweep_id)]
     return replace(entry, command=f"{entry.command} {' '.join(options)}")
-
-
-def _cudnn(row: Row) -> str:
-    """A page that makes rows of several versions has them in words."""
-    found = row["cudnn"]
-    return found if isinstance(found, str) else cudnn_version(found)

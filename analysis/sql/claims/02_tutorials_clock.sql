@@ -7,9 +7,9 @@
 -- The way: 100 forward calls by `time.time()`, without waiting for the GPU, with benchmark on and
 -- then off in one process. It holds if its clock gives the verdict that fresh processes give, which
 -- is the wall time of the convolution beside it. A ratio of clocks is on / off, with a t interval
--- over processes; the samples are those of each process. The clock is read while the GPU still
--- works: that of the first loop has the search in it, that of the second launches alone, of plans
--- that the first loop chose. The other order and a script that waits for the GPU stand beside.
+-- over processes. The clock is read while the GPU still works. In the first loop it includes the
+-- search; in the second it times launches alone, of plans that the first loop chose. The other
+-- order and a script that waits for the GPU stand beside.
 with scripts as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
     select
         concat_ws('|', cell_id, env_hash, software_hash) as cell,
@@ -21,9 +21,7 @@ with scripts as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,AL
         count(log_ratio(on_ms, off_ms)) - 1 as df,
         median(off_ms) as off_ms,
         median(on_ms) as on_ms,
-        count(*) as processes,
-        list(off_ms order by started_at) as off_samples,
-        list(on_ms order by started_at) as on_samples
+        count(*) as processes
     from ( -- noqa: AL10
         select
             *,
@@ -77,7 +75,7 @@ figures as (
         end as outcome,
         unnest(figure_of(
             'clock of 100 calls, ms', timed.verdict, off_ms, on_ms, ratio, ratio_low, ratio_high,
-            processes, off_samples, on_samples
+            processes
         ))
     from scripts
     inner join cell_labels() as labels using (cell_id)

@@ -28,7 +28,7 @@ with figures as ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,
         'crossing where it pays, compute cache ' || compute_cache as condition,
         unnest(figure_of(
             'iterations per distinct shape', outcome, tuning_ms, gain_ms, break_even_iterations,
-            break_even_low, break_even_high, 2 * tuning_blocks, null, null
+            break_even_low, break_even_high, 2 * tuning_blocks
         ))
     from break_even(per := 'shape', of_sweep_id := $sweep_id) as payback
     inner join software_labels() as software using (software_hash)

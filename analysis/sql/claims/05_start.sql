@@ -16,11 +16,11 @@ with found as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02
         unnest([
             figure_of(
                 'extra time of first calls, ms', cold_verdict, baseline_cold_ms, candidate_cold_ms,
-                extra_ms, extra_ms_low, extra_ms_high, 2 * blocks, null, null
+                extra_ms, extra_ms_low, extra_ms_high, 2 * blocks
             ),
             figure_of(
                 'extra time of each further shape, ms', null, null, null, extra_later_shape_ms,
-                null, null, 2 * blocks, null, null
+                null, null, 2 * blocks
             )
         ]) as figure
     from cold_cost(min_effect := $min_effect, of_sweep_id := $sweep_id) as costs

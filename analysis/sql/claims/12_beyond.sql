@@ -4,13 +4,11 @@
 -- terminal: verdict, cell, condition, measure, baseline_value, candidate_value,
 --     value[value_low value_high], outcome
 --
--- Every cell under PyTorch's other settings, by what it shows:
---     memory      the peak of reserved memory is larger by $min_effect or more
---     launches    the loop waits for the CPU, and what changes on the GPU does not reach it
---     choices     processes with benchmark on run different kernels
---     precision   another precision of the same step has another verdict
---     layout      another layout of the same step has another verdict
---     limit       timing all plans (benchmark_limit=0) finds faster ones than ten
+-- Every cell under PyTorch's other settings. It holds where a cell shows one of these. Memory: the
+-- peak of reserved memory is larger by $min_effect or more. Launches: the loop waits for the CPU,
+-- and what changes on the GPU does not reach it. Choices: processes with benchmark on run different
+-- kernels. Precision, layout: another one of the same step has another verdict. Limit: timing all
+-- plans (benchmark_limit=0) finds faster ones than ten.
 with benchmarked as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
     select * from contrast_figures('benchmark', 'false', 'true', $min_effect, $sweep_id)
     where beside = '' and state = 'plain'
@@ -38,9 +36,7 @@ figures as (
     union all by name
     select
         * replace (
-            'device ' || device_verdict || ', wall ' || wall_verdict as verdict_of_it,
-            null as baseline_samples,
-            null as candidate_samples
+            'device ' || device_verdict || ', wall ' || wall_verdict as verdict_of_it
         ),
         'launches' as condition,
         claim_outcome(measure, wall_verdict, wall_verdict <> device_verdict) as outcome
@@ -55,7 +51,7 @@ figures as (
         unnest(figure_of(
             'different choices of kernels',
             format('the slowest takes {:.3f} times as long as the fastest', slowest_choice_ratio),
-            null, null, distinct_choices, null, null, processes, null, null
+            null, null, distinct_choices, null, null, processes
         ))
     from choice_stability(of_sweep_id := $sweep_id) as chosen
     inner join software_labels() as software using (software_hash)

@@ -5,7 +5,7 @@ It runs whole plans in seconds through the same records and the same store, to t
 
 import asyncio
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -272,9 +272,6 @@ class FakeMachine:
     def last_good(self, python: Path) -> Environment:
         parts = self.script.last_good.model_dump(exclude={"first"}, exclude_none=True)
         return _with(self.environment(), parts)
-
-    def modules(self, suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
-        return ()
 
     def checks(self, results: str) -> Iterator[Check]:
         yield from check_storage(results)

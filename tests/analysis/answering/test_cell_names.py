@@ -133,7 +133,7 @@ def test_a_whole_name_depends_on_no_other_cell_but_one_of_the_same_name_and_gpu(
 
 
 def test_a_stored_cell_is_called_as_the_planned_one(store: Store) -> None:
-    from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
+    from cudnn_sweep.orchestrator.recording.record import cell_columns
 
     cells = [CELL, MODEL, replace(CELL, regime_parameters={"sizes": 2.0, "step": 0.5})]
     for number, cell in enumerate(cells):

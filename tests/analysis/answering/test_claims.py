@@ -9,9 +9,9 @@ import pytest
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import load_query, part_names
-from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.storing.schema import Kernel, RunRecord
 from cudnn_sweep.analysis.storing.store import Store
-from tests.analysis.conftest import COLD, Ask, make_record
+from tests.analysis.conftest import COLD, CONVOLUTION, Ask, make_record
 
 BLOCKS = 5
 CLAIMS = [name for name in part_names() if name.startswith("claims/")]
@@ -21,13 +21,16 @@ Columns = dict[str, Any]
 Claim = Callable[[int, list[RunRecord]], list[Columns]]
 
 
-def test_there_are_twelve_claims_each_with_a_question_and_the_usual_parameters() -> None:
-    assert sorted(NAMES) == list(range(1, 13))
+def test_there_are_fourteen_claims_each_with_a_question_and_the_usual_parameters() -> None:
+    assert sorted(NAMES) == list(range(1, 15))
     for name in CLAIMS:
         question = load_query(name)
         assert question.question.endswith("?") and question.notes and question.terminal, name
         defaults = {each.name: each.default for each in question.parameters}
-        assert defaults == {"min_effect": MIN_EFFECT, "sweep_id": None}, name
+        assert {"min_effect": MIN_EFFECT} | defaults == {
+            "min_effect": MIN_EFFECT,
+            "sweep_id": None,
+        }, name
 
 
 @pytest.mark.slow
@@ -119,6 +122,8 @@ RGB256 = {
 }
 RESNET = {"workload": "torchvision.models:resnet50", "problem": None, "direction": "training"}
 ACROSS = "across processes, forward_backward"
+TOGGLED = {"state": "benchmark_toggled", "bitwise_repeatable": True}
+OTHER_BITS = {"ms": 7, "bitwise_repeatable": False}
 FRESH = {"regime": "fresh", "loop_kind": "open", "steady_iterations": 8}
 
 
@@ -149,6 +154,11 @@ MEETINGS: list[tuple[int, str, Columns, Columns, Columns, str]] = [
     (10, "enabled", {"workload": "batch_norm"}, {"ms": 10}, {"ms": 20}, "holds"),
     (10, "enabled", {"workload": "batch_norm"}, {"ms": 10}, {"ms": 10}, "does not hold"),
     (10, "enabled", {}, {"ms": 10}, {"ms": 20}, "not measured"),
+    (13, "benchmark", TOGGLED, {"ms": 10}, {"ms": 7}, "does not hold"),
+    (13, "benchmark", TOGGLED, {"ms": 10}, {"ms": 7, "fingerprints": "ab"}, "does not hold"),
+    (13, "benchmark", TOGGLED, {"ms": 10}, {"ms": 400}, "holds only when"),
+    (13, "benchmark", TOGGLED, {"ms": 10}, OTHER_BITS, "holds only when"),
+    (13, "benchmark", {}, {"ms": 10}, {"ms": 400}, "not measured"),
 ]
 
 
@@ -193,3 +203,42 @@ def test_process_that_does_not_repeat_its_bits_is_seen(claim: Claim) -> None:
     rows = claim(6, contrast("cell", "benchmark", before, after))
     within = next(row for row in rows if row["condition"] == "within a process")
     assert within["outcome"] == "holds"
+
+
+IEEE = [replace(CONVOLUTION, name="sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw")]
+TF32 = [replace(CONVOLUTION, name="_ZN7cutlass7Kernel2I50cutlass_80_tensorop_s1688gemm_64x64")]
+COPIED = [replace(TF32[0], kind="other"), *IEEE]
+
+
+@pytest.mark.parametrize(
+    ("asked", "off", "on", "outcomes"),
+    [
+        ("tf32", TF32, TF32, {"off": "holds", "on": "holds"}),
+        ("tf32", TF32, COPIED, {"off": "holds", "on": "does not hold"}),
+        ("fp32", IEEE, IEEE, {"off": "holds", "on": "holds"}),
+        ("fp32", TF32, IEEE, {"off": "does not hold", "on": "holds"}),
+        ("bf16", TF32, IEEE, {}),
+    ],
+)
+def test_precision_is_told_by_the_kernels_that_ran(
+    claim: Claim, asked: str, off: list[Kernel], on: list[Kernel], outcomes: dict[str, str]
+) -> None:
+    before, after = {"kernels": off}, {"kernels": on}
+    told = claim(14, contrast("cell", "benchmark", before, after, workload="conv", precision=asked))
+    judged = [row for row in told if row["outcome"]]
+    assert {row["condition"].split()[-1]: row["outcome"] for row in judged} == outcomes
+    assert all(row["trials"] == BLOCKS for row in judged)
+    beside = [row["measure"] for row in told if row["gpu"] and not row["outcome"]]
+    assert beside == ["relative error against float64"] * len(outcomes)
+
+
+def test_search_that_draws_a_precision_holds_in_none_of_its_cells(claim: Claim) -> None:
+    records = contrast(
+        "cell", "benchmark", {"kernels": TF32}, {}, workload="conv", precision="tf32"
+    )
+    drawn = [
+        replace(each, kernels=TF32 if each.block else IEEE) if each.benchmark else each
+        for each in records
+    ]
+    (on,) = (row for row in claim(14, drawn) if row["outcome"] == "does not hold")
+    assert (on["condition"], on["value"]) == ("TF32 allowed, benchmark on", 0.8)

@@ -128,15 +128,6 @@ def test_two_blocks_in_turns_borrow_what_others_scatter_by_or_what_their_rounds_
         assert np.log(row["ratio_high"]) == pytest.approx(high, rel=1e-6)
 
 
-def test_the_net_verdict_weighs_gain_against_cold_cost(judge: Judge) -> None:
-    blocks = [make_pair(block, 10.0, 5.0 + block / 100) for block in range(4)]
-    few = judge(blocks, iterations=10)
-    many = judge(blocks, iterations=10_000)
-    assert (few.wall_verdict, few.net_verdict) == ("helps", "hurts")
-    assert many.net_verdict == "helps"
-    assert few.net_ratio == pytest.approx((500 + 10 * 5.015) / (30 + 10 * 10), rel=0.01)
-
-
 def _write(store: Store, pair: list[RunRecord], cell_id: str = "cell-a") -> None:
     store.write(*(in_cell(record, cell_id) for record in pair))
 
@@ -246,7 +237,7 @@ def test_before_the_first_look_a_cell_says_what_it_looks_like(
     (state,) = ask("decided", [])
     if lacking:
         assert (row["blocks_needed"], state["state"]) == (lacking, "open")
-        assert "inconclusive" not in (row["device_verdict"], row["net_verdict"])
+        assert row["device_verdict"] != "inconclusive"
 
 
 def test_a_setting_that_cannot_matter_is_decided_whatever_its_blocks_met(ask: Ask) -> None:

@@ -12,7 +12,7 @@ from scipy import stats
 from cudnn_sweep.analysis.answering.verdicts import Verdict, told_lines, verdicts
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import open_store
-from tests.analysis.conftest import COLD, in_cell, make_pair
+from tests.analysis.conftest import in_cell, make_pair
 
 Blocks = list[list[RunRecord]]
 
@@ -66,10 +66,8 @@ CRASH: dict[str, Any] = {"status": "crash"}
 LOST: dict[str, Any] = {"status": "out_of_memory", "steady_wall_ms": None}
 THROTTLED: dict[str, Any] = {"warnings": ["throttled"]}
 FAILED: dict[str, Any] = {"status": "error", "steady_wall_ms": None}
-EMPTY: dict[str, Any] = {"compute_cache": "empty", "cold": [replace(COLD, first_ms=1e6)]}
 OPEN: dict[str, Any] = {"loop_kind": "open", "steady_device_ms": None}
 ROUNDS: dict[str, Any] = {"steady_device_rounds": [0, 1]}
-NET_RATIO = (500 + 5000) / (30 + 10_000)  # of 1,000 iterations with warm caches
 PLANTED = np.random.default_rng(1).normal(1, 0.02, (8, 2))
 RATIOS = np.array([0.80, 0.84, 0.79, 0.83])
 # one process in ten takes ten times as long: the mean's interval holds anything
@@ -143,7 +141,6 @@ CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
             "candidate_ms": 1.5,
             "loop_kind": "open",
             "wall_verdict": "equivalent",
-            "net_verdict": None,
             "device_verdict": None,
         },
     ),
@@ -157,7 +154,6 @@ CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
             "no_effect_reason": "no_cuda",
             "wall_verdict": "no_effect",
             "device_verdict": "no_effect",
-            "net_verdict": "no_effect",
             "wall_statistical_verdict": "hurts",
             "device_statistical_verdict": "hurts",
         },
@@ -247,15 +243,14 @@ CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
                 "baseline_failed": 0,
                 "candidate_failed": failing,
                 "wall_in_words": said,
-                "net_verdict": net,
                 "wall_statistical_verdict": statistical,
             },
         )
         # by Fisher's exact test of processes: p is 0.22, 0.024 and 0.004
-        for failing, statistical, said, net in (
-            (2, "equivalent", "equivalent (failed 2 of 5)", "hurts"),
-            (4, "inconclusive", "fails (4 of 5)", "fails"),
-            (5, "inconclusive", "fails (5 of 5)", "fails"),
+        for failing, statistical, said in (
+            (2, "equivalent", "equivalent (failed 2 of 5)"),
+            (4, "inconclusive", "fails (4 of 5)"),
+            (5, "inconclusive", "fails (5 of 5)"),
         )
     },
     "a small difference has a direction": (
@@ -273,14 +268,6 @@ CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
     "both sides fail alike": (
         blocks(6, 10.0, at={(0, 0): CRASH, (1, 1): CRASH}),
         {"baseline_failed": 1, "candidate_failed": 1, "wall_verdict": "equivalent"},
-    ),
-    "cold costs are those of the state that is asked for": (
-        blocks(4, 5.0, at={(0, 0): EMPTY, (0, 1): EMPTY, (1, 0): EMPTY}),
-        {"net_ratio": NET_RATIO, "blocks": 4},
-    ),
-    "a disabled compute cache has one state": (
-        blocks(3, 5.0, compute_cache="disabled", compute_cache_disabled=True),
-        {"net_ratio": NET_RATIO},
     ),
     # the host slows down between rounds; a process's own median says nothing of the other's
     "turns are paired round by round": (
@@ -335,7 +322,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
     store = open_store(str(tmp_path_factory.mktemp("cases")))
     trials = [in_cell(each, case) for case, (made, _) in CASES.items() for each in chain(*made)]
     store.write_part("night-1", to_table(trials))
-    found = verdicts(store, iterations=1000)
+    found = verdicts(store)
     assert len(found) == len(CASES), "one each"
     return {verdict.cell_id: verdict for verdict in found}
 

@@ -20,7 +20,7 @@ from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.sheets import sheets
 from cudnn_sweep.analysis.storing.schema import arrow_schema, axes, to_table
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.orchestrator.planning.cell_columns import cell_columns
+from cudnn_sweep.orchestrator.recording.record import cell_columns
 from cudnn_sweep.orchestrator.showing.plan_text import cell_labels
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells

@@ -22,7 +22,6 @@ from cudnn_sweep.analysis.asking.queries import load_query, query_names
 from cudnn_sweep.analysis.asking.settings import (
     as_text,
     config_name,
-    shortened,
     texts_in,
     texts_of,
     usual_texts,
@@ -41,7 +40,6 @@ from cudnn_sweep.analysis.storing.schema import (
 )
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of, settings_of
-from cudnn_sweep.orchestrator.showing.plan_text import config_label
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.hardware import environment
 from tests.analysis.conftest import make_pair
@@ -110,7 +108,6 @@ def test_a_field_alone_makes_a_contrast_and_another_name(field: str) -> None:
     config = replace(default, **{field: another(field)})  # type: ignore[arg-type]
     contrast = Contrast(field=field, baseline=usual_texts()[field], candidate=text)
     assert contrasts_of([config, default]) == (contrast,)
-    assert shortened(f"{field}={text}") in config_label(config)
     assert f"{field}={text}" in config_name(settings_of(config))
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cudnn_sweep.analysis.asking.queries import part_names, query_names
-from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.report.pages.formats import as_html, as_json, as_markdown
 from cudnn_sweep.analysis.report.pages.page import Entry, Shown, find_page, pages, show
 from cudnn_sweep.analysis.storing.location import REFERENCE
@@ -146,17 +145,26 @@ def test_claims_page_reads_on_a_phone(
     assert browser.requests == [file.as_uri()]
 
 
-def _advised(store: Store, **values: int | str) -> Shown:
-    for block in range(6):
-        for record in make_pair(block, 10.0, 5.0 + 0.01 * block, compute_cache=CACHES[block % 2]):
-            store.write(replace(record, in_turns=True))
-    return show(find_page("advice"), open_stored([store.location]), ["results"], None, values)
+@pytest.mark.parametrize("between", ["gpu", "driver"])
+def test_transfers_page_counts_what_carries_over_and_names_what_turns(
+    store: Store, between: str
+) -> None:
+    for problem, ratios in {"same": (0.8, 0.8), "turns": (0.8, 1.3)}.items():
+        for place, ratio in zip("AB", ratios, strict=True):
+            where = {between: place, "env_hash": place, "software_hash": place, "problem": problem}
+            for block in range(4):
+                ms = 10 + block / 1000
+                pair = make_pair(block, ms, ratio * ms + block / 2000, **where)
+                store.write(*(in_cell(each, f"{problem}-{place}") for each in pair))
+    shown = show(find_page("transfers"), open_stored([store.location]), ["results"], None)
+    said = {entry.name: entry.said for entry in shown.entries}
+    assert said["verdict"] == "1 of 2 cells, 50% (1% to 99%)"
+    (turned,) = shown.of("turned verdicts")
+    assert "turns" in turned.name and turned.said == "helps (0.800) → hurts (1.300)"
+    assert {entry.facts["between"] for entry in shown.entries} == {"A → B"}
 
 
-def test_the_advice_page_is_asked_about_another_job(store: Store) -> None:
-    shown = _advised(store, steps=20, state="warm")
-    (entry,) = shown.entries
-    assert entry.facts["Your job"].startswith("20 steps on a warm machine")
-    assert entry.group != "on", "the start is longer than 20 steps gain"
-    with pytest.raises(QueryError, match="field_cases has no parameter 'steps'"):
-        show(FIELD_CASES, open_stored([store.location]), ["results"], None, {"steps": 3})
+def test_transfers_page_says_that_nothing_compares(store: Store) -> None:
+    store.write(*make_pair(0, 10.0, 10.0))
+    shown = show(find_page("transfers"), open_stored([store.location]), ["results"], None)
+    assert shown.headline() == "No cell was measured on two GPU models or versions."

@@ -7,17 +7,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import altair as alt
 import pytest
 from typer.testing import Result
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import as_html, as_markdown
-from cudnn_sweep.analysis.report.figures.palette import LIGHT
 from cudnn_sweep.analysis.report.payload import Payload, payload
-from cudnn_sweep.analysis.report.pictures import drawn_rows, export, figures
+from cudnn_sweep.analysis.report.pictures import drawn_rows, escaped_json, export, figures
 from cudnn_sweep.analysis.report.sheets import Sheet, plain
-from cudnn_sweep.analysis.report.single_file import escaped_json
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from tests.analysis.conftest import in_cell, make_pair
 from tests.orchestrator.typed import invoke
@@ -81,7 +80,7 @@ def test_sizes_and_batches_of_one_workload_are_drawn_together(
         add_cell(cell, 1.0, problem=None, workload="net", input_shape=shape)
     add_cell("alone", 1.0)
     found = _payload(store)
-    (batch_map,) = (each for each in figures(LIGHT, 0.03) if each.name == "batch_map")
+    (batch_map,) = (each for each in figures() if each.name == "batch_map")
     rows = [
         (row["cell_id"], row["family"], row["size"], row["batch"], row["ratio"] is not None)
         for row in drawn_rows(found, batch_map)
@@ -186,18 +185,23 @@ def test_trials_beyond_the_cap_are_left_to_a_query(
 def test_charts_are_exported(kept: Store, tmp_path: Path) -> None:
     folder = tmp_path / "charts"
     _report(kept, "--format", "json", "--charts", str(folder))
-    assert {"effect.svg", "effect.png", "heat_map.svg", "time.png"} <= {
+    assert {"effect.svg", "effect.png", "heat_map.svg", "stability.png"} <= {
         file.name for file in folder.iterdir()
     }
     assert (folder / "effect.png").read_bytes().startswith(b"\x89PNG")
     assert "var(--" not in (folder / "effect.svg").read_text()
 
 
+def test_every_drawing_is_valid_vega_lite() -> None:
+    for figure in figures():
+        for drawing in figure.drawings.values():
+            alt.Chart.from_dict(drawing)
+
+
 def test_without_the_extra_the_command_names_it(
     kept: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("page", "single_file", "pictures"):
-        monkeypatch.delitem(sys.modules, f"cudnn_sweep.analysis.report.{name}", raising=False)
+    monkeypatch.delitem(sys.modules, "cudnn_sweep.analysis.report.pictures", raising=False)
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     found = _report(kept)
     assert found.exit_code == 2

@@ -3,7 +3,7 @@
 import textwrap
 from pathlib import Path
 
-from cudnn_sweep.orchestrator.auditing.audited_process import Audited, AuditRequest, audit_script
+from cudnn_sweep.orchestrator.auditing.audit import Audited, AuditRequest, audit_script
 from cudnn_sweep.workloads.auditing.findings import Findings
 
 

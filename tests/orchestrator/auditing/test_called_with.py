@@ -3,7 +3,7 @@
 import pytest
 from torch import Tensor, nn
 
-from cudnn_sweep.orchestrator.auditing.input_shapes import called_with
+from cudnn_sweep.orchestrator.auditing.audit import called_with
 from cudnn_sweep.workloads.auditing.findings import Sizes
 from cudnn_sweep.workloads.auditing.models import ModelCalls
 from cudnn_sweep.workloads.models.inputs import INPUTS, as_json

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.orchestrator.auditing.input_shapes import (
+from cudnn_sweep.orchestrator.auditing.audit import (
     Inputs,
     check_may_write,
     model_inputs,

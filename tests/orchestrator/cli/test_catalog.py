@@ -42,7 +42,7 @@ def test_everything_that_a_cell_may_name_is_listed() -> None:
         ("sweep query helps", "helps_or_hurts"),
         ("sweep query failures --format ma", "markdown"),
         ("sweep schema sui", "suite"),
-        ("sweep schedule rem", "remove"),
+        ("sweep cluster pu", "pull"),
     ],
 )
 def test_tab_completes(typed: str, completed: str) -> None:

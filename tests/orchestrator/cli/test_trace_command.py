@@ -9,10 +9,9 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from rich.console import Console
 
+from cudnn_sweep.orchestrator.auditing.traced_suite import suite_text, trace_table
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.spec import load_suite
-from cudnn_sweep.orchestrator.planning.traced_suite import suite_text
-from cudnn_sweep.orchestrator.showing.trace_table import trace_table
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
 from tests.orchestrator.typed import invoke, sweep

@@ -24,14 +24,12 @@ ARGUMENTS |= {
     "gate": (".", ".", "noop"),
     "audit": ("one.py",),
     "repro": ("0123",),
-    "try": ("noop",),
 }
 NO_PATHS = {("audit", "model")}  # the name of a class
 OPTIONS = {
     # What a command is given besides, so that the path is all that is wrong and the answer is quick.
     "doctor": "--quick --telemetry off",
     "nightly": "--fake fake.yaml",
-    "schedule install": "--at 03:00 --dry-run",
     "trace": "--input 1x3x8x8 --argument in_channels=3 --argument out_channels=3 --argument kernel_size=3",
 }
 SUFFIXES = {"question": ".sql", "model": ".py:net"}
@@ -128,6 +126,5 @@ def test_a_path_that_is_none_is_a_mistake_in_one_line(
     done = invoke([*others, *given])
     assert isinstance(done.exception, SystemExit) or done.exception is None, done.exception
     assert "Usage:" not in done.output, "the path is all that is wrong"
-    if command not in ("schedule show", "schedule remove"):  # of what is gone meanwhile
-        assert done.exit_code in (PROBLEM, USAGE, COULD_NOT_TELL), done.output
-        assert path.partition(":")[0] in done.output
+    assert done.exit_code in (PROBLEM, USAGE, COULD_NOT_TELL), done.output
+    assert path.partition(":")[0] in done.output

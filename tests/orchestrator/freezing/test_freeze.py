@@ -15,9 +15,7 @@ import pytest
 from rich.console import Console
 
 from cudnn_sweep.analysis.answering.advice import UNDECIDED
-from cudnn_sweep.analysis.report.pages.page import find_page, show
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.analysis.storing.stored import open_stored
 from cudnn_sweep.orchestrator.freezing.freeze import freeze
 from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed
 from cudnn_sweep.orchestrator.launching.advising import advise, answered_of, suite_to_compare
@@ -117,8 +115,6 @@ def test_advice_compares_a_kept_choice_and_the_store_says_it_again() -> None:
     assert told["setting"] == told["advice"] == "frozen"
     assert told["frozen"]["measured"]["errata"] == RULES
     assert told["frozen"]["measured"]["frozen_ratio"] == pytest.approx(0.5, rel=0.05)
-    (entry,) = show(find_page("advice"), open_stored(["results"]), ["results"], None).entries
-    assert re.match(r"1 rule: .* ms a step, .* off, .* on; keeps \d+% of", entry.facts["Frozen"])
 
 
 @pytest.mark.usefixtures("kept")

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,11 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Shard
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.recording.recorder import Progress, SlotState
+from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.driver import a_process_each, models_of
 from cudnn_sweep.orchestrator.remote.follow import Follower, MergedSweeps
 from cudnn_sweep.orchestrator.remote.job import (
+    VARIABLES,
     Ended,
     JobRequest,
     Recorded,
@@ -37,7 +37,6 @@ from cudnn_sweep.orchestrator.remote.job import (
     to_line,
     write_request,
 )
-from cudnn_sweep.orchestrator.remote.staging import VARIABLES
 from cudnn_sweep.workloads.cells.suite import CellAxes, GpuChoice, SuiteSpec
 from tests.makers import Look, MakePlan
 from tests.orchestrator.typed import python
@@ -142,13 +141,13 @@ def test_sweeps_side_by_side_are_shown_as_one(plan_of: MakePlan) -> None:
     sweeps = MergedSweeps()
     for gpu, sweep_id in enumerate(("one", "other")):
         sweeps.start(Started(sweep_id=sweep_id, reason="new", plan=plan, contrasts=()))
-        state = SlotState(trial_id=f"of {sweep_id}", began_at=datetime.now(UTC))
+        state = f"of {sweep_id}"
         progress = Progress(statuses={"ok": 2}, slots={f"GPU-{gpu}": state})
         sweeps.note(sweep_id, progress)
     assert len(sweeps.plan().trials) == 2 * len(plan.trials)
     found = sweeps.progress()
     assert found.statuses == {"ok": 4}
-    running = {slot: state.trial_id for slot, state in found.slots.items()}
+    running = {slot: state for slot, state in found.slots.items()}
     assert running == {"GPU-0": "of one", "GPU-1": "of other"}
     sweeps.start(Started(sweep_id="one", reason="repeats", plan=plan, contrasts=()))
     assert sweeps.progress().statuses == {"ok": 2}

@@ -1,4 +1,4 @@
-"""`sweep advise` and `sweep try` on a made-up GPU: when they stop, what they say, and that the store says it again."""
+"""`sweep advise` on a made-up GPU: when they stop, what they say, and that the store says it again."""
 
 import io
 import json
@@ -18,9 +18,9 @@ from rich.console import Console
 from cudnn_sweep.analysis.answering.advice import advices
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.launching.advising import advise, try_step
+from cudnn_sweep.orchestrator.launching.advising import advise
 from cudnn_sweep.orchestrator.launching.one_step import plan_step, suite_of
-from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, StepOptions
+from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.nightly.fake.machine import (
     FakeEffect,
     FakeMachine,
@@ -56,18 +56,10 @@ def _options(**changes: Any) -> AdviseOptions:
     return AdviseOptions(**usual | changes)
 
 
-def _said(
-    options: AdviseOptions, machine: FakeMachine, do: Any = advise, width: int = 80
-) -> tuple[int, str]:
+def _said(options: AdviseOptions, machine: FakeMachine, width: int = 80) -> tuple[int, str]:
     out = io.StringIO()
     shown = Console(file=out, width=width, markup=False)
-    return do(options, Console(file=io.StringIO()), machine, shown), out.getvalue()
-
-
-def _tried(machine: FakeMachine, results: Path, *, json: bool = False) -> tuple[int, str]:
-    step = StepOptions(workload="batch_norm", results=str(results))
-    options = AdviseOptions.to_try(step, "json" if json else "text")
-    return _said(options, machine, try_step, width=300)
+    return advise(options, Console(file=io.StringIO()), machine, shown), out.getvalue()
 
 
 @pytest.mark.parametrize(("state", "blocks"), [("container", 1), ("warm", 2)])
@@ -293,37 +285,26 @@ class NothingRuns(NoGpu):
         raise AssertionError("nothing is measured")
 
 
-def test_without_a_gpu_and_a_stored_measurement_it_says_how_to_measure(tmp_path: Path) -> None:
-    machine = NothingRuns(script=FakeScript(), night=TODAY)
-    code, text = _said(_options(steps=10**6), machine)
-    assert code == UNDECIDED
-    assert text.strip().startswith("Undecided: this step was not measured on a GPU.")
-    assert text.endswith("\nOn a machine with a GPU: sweep advise batch_norm --steps 1000000\n")
-    assert not (tmp_path / "results").exists()
-    told = json.loads(_said(_options(format="json"), machine)[1])
-    assert (told["advice"], told["sweep_id"], told["again"]) == ("undecided", None, None)
-    assert (told["setting"], told["lines"], told["asked"]) == ("off", [], None)
-
-
 @pytest.mark.slow
 def test_without_a_gpu_the_newest_measurement_of_the_step_on_a_gpu_answers(tmp_path: Path) -> None:
     long = _options(steps=10**6)
     measured = _said(long, _machine(_faster(0.3)))
     no_gpu = NothingRuns(script=FakeScript(), night=TODAY)
-    silent = Console(file=io.StringIO())
-    assert try_step(_options(), silent, NoGpu(script=FakeScript(), night=TODAY), silent) == DECIDED
-    assert len(open_store(str(tmp_path / "results")).sweep_ids()) == 2
     for machine, options in ((no_gpu, long), (no_gpu, replace(long, from_store=True))):
         assert _said(options, machine) == measured
 
 
-def test_a_step_that_was_tried_on_a_cpu_alone_is_undecided_with_its_time(tmp_path: Path) -> None:
+def test_a_step_on_a_cpu_is_undecided_with_its_time(tmp_path: Path) -> None:
     machine = NoGpu(script=FakeScript(), night=TODAY)
-    silent = Console(file=io.StringIO())
-    try_step(_options(), silent, machine, silent)
-    code, text = _said(_options(), machine)
+    code, text = _said(_options(steps=10**6), machine)
     assert code == UNDECIDED
+    assert text.strip().startswith("Undecided: this step was not measured on a GPU.")
     assert "A step " in text and "on this CPU (2 processes" in text
+    assert text.endswith("\nOn a machine with a GPU: sweep advise batch_norm --steps 1000000\n")
+    assert _said(_options(steps=10**6), NothingRuns(script=FakeScript(), night=TODAY)) == (
+        code,
+        text,
+    )
     told = json.loads(_said(_options(format="json", from_store=True), machine)[1])
     assert (told["advice"], len(told["step_times_ms"])) == ("undecided", 2)
 
@@ -350,24 +331,12 @@ def test_limits_count_from_the_commands_start(
         assert planned.request.budget_minutes == pytest.approx(budget_s / 60, abs=0.2)
 
 
-def test_try_decides_by_five_blocks_and_its_answer_can_be_asked_again(tmp_path: Path) -> None:
-    code, text = _tried(_machine(_faster(0.3)), tmp_path, json=True)
-    told = json.loads(text)
-    assert (code, told["advice"]) == (DECIDED, "on")
-    assert len(told["step_times_ms"]) == 11, "five blocks and a twin"
-    assert shlex.split(told["again"])[:2] == ["sweep", "advise"]
-
-
-def test_what_a_failed_try_or_advice_names_next_shows_the_failures(tmp_path: Path) -> None:
+def test_what_a_failed_advice_names_next_shows_the_failures(tmp_path: Path) -> None:
     machine = _machine(FakeEffect(status="crash"))
-    asked = _options(results=str(tmp_path / "others"))
-    for exit_code, text in (
-        _tried(machine, tmp_path / "my results"),
-        _said(asked, machine, width=300),
-    ):
-        assert exit_code == FAILED
-        assert "does not run here" in text
-        (command,) = re.findall(r"^Next: sweep (.*)$", text, re.MULTILINE)
-        ran = invoke(shlex.split(command))
-        assert ran.exit_code == 0, ran.output
-        assert "crash" in ran.stdout
+    code, text = _said(_options(results=str(tmp_path / "my others")), machine, width=300)
+    assert code == FAILED
+    assert "does not run here" in text
+    (command,) = re.findall(r"^Next: sweep (.*)$", text, re.MULTILINE)
+    ran = invoke(shlex.split(command))
+    assert ran.exit_code == 0, ran.output
+    assert "crash" in ran.stdout

@@ -154,7 +154,7 @@ def test_an_accepted_change_is_no_alert_any_more_and_every_report_says_why(
     reports = [file for file in folder.rglob("*") if file.is_file()]
     assert {".html", ".md", ".json", ".xml"} <= {file.suffix for file in reports}
     for file in reports:
-        assert "as the other" in file.read_text(), file
+        assert "as the other" in file.read_text() or file.suffix == ".prom", "numbers alone"
 
 
 @pytest.mark.usefixtures("crashed")

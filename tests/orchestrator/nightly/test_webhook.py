@@ -3,6 +3,7 @@
 import json
 import logging
 import socket
+import sys
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -12,11 +13,11 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 from threading import Thread
+from types import ModuleType
 from typing import Any, Literal
 
 import pytest
 
-from cudnn_sweep.cluster.keys import WebhookKeys
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
 from cudnn_sweep.orchestrator.nightly.news import (
     News,
@@ -26,6 +27,7 @@ from cudnn_sweep.orchestrator.nightly.news import (
     slack_body,
     tell,
 )
+from cudnn_sweep.orchestrator.planning.spec import WebhookKeys
 
 SECRET = "T0001/B0002/c0ffee"
 NEWS = News(
@@ -210,3 +212,41 @@ def test_missing_variable_and_file_are_named(tmp_path: Path) -> None:
         find_webhook(WebhookKeys(url_env="HOOK"), {})
     with pytest.raises(SpecError, match="gone cannot be read: FileNotFoundError"):
         find_webhook(WebhookKeys(url_file=str(tmp_path / "gone")), {})
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
+    """What an apprise that knows `mailto:` alone was given: URL, title, body."""
+    found: list[tuple[str, str, str]] = []
+
+    class Apprise(list[str]):
+        def add(self, url: str) -> None:
+            self.extend([url] if url.startswith("mailto:") else [])
+
+        def notify(self, *, title: str, body: str) -> bool:
+            found.append((*self, title, body))
+            return "refused" not in self[0]
+
+    module = ModuleType("apprise")
+    module.Apprise = Apprise  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "apprise", module)
+    return found
+
+
+def test_apprise_gets_a_message_and_no_part_of_its_url_is_shown(
+    sent: list[tuple[str, str, str]], tmp_path: Path
+) -> None:
+    keys = WebhookKeys(url_env="HOOK", form="apprise")
+    url = f"mailto://me:{SECRET}@lab.example"
+    tell(find_webhook(keys, {"HOOK": url}), NEWS)
+    assert sent == [(url, NEWS.headline, NEWS.findings[0])]
+    with pytest.raises(WebhookError, match="^mailto://: apprise could not send it$"):
+        tell(find_webhook(keys, {"HOOK": f"{url}/refused"}), NEWS)
+    with pytest.raises(SpecError, match="HOOK holds no URL that apprise knows$"):
+        find_webhook(keys, {"HOOK": f"telegraph://{SECRET}"})
+
+
+def test_apprise_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "apprise", None)
+    with pytest.raises(SpecError, match="form: apprise needs `pip install apprise`"):
+        find_webhook(WebhookKeys(url_env="HOOK", form="apprise"), {"HOOK": SECRET})

@@ -57,7 +57,7 @@ def test_words_that_are_typed_again_mean_the_same(
 
 
 def test_what_is_as_usual_is_left_out() -> None:
-    assert words_of(LaunchOptions(results="results", at=None)) == ["--results", "results"]
+    assert words_of(LaunchOptions(results="results", shard=None)) == ["--results", "results"]
     assert words_of(AdviseOptions(workload="conv", precision="tf32", steps=7)) == [
         *("conv", "--steps", "7")
     ]

@@ -237,11 +237,6 @@ def is_whole(records: list[dict[str, Any]]) -> bool:
     return len({record["trial_id"] for record in records}) == len(records) == TRIALS
 
 
-def test_a_cluster_that_was_never_up_is_not_asked(hosts: Hosts) -> None:
-    refused = hosts.refused("launch --dry-run --ask")
-    assert "cluster hosts is not up: nothing was brought up from here" in refused
-
-
 def test_trials_of_a_cut_worker_run_elsewhere_and_none_is_doubled_when_it_is_mended(
     hosts: Hosts,
 ) -> None:
@@ -267,18 +262,6 @@ def test_trials_of_a_cut_worker_run_elsewhere_and_none_is_doubled_when_it_is_men
         mended=mended_at,
         ended=time.time(),
     )
-
-
-def test_dry_run_asks_the_nodes_of_a_running_cluster_and_writes_nothing(hosts: Hosts) -> None:
-    def files() -> set[Path]:
-        return set(hosts.user.rglob("*"))
-
-    before = files()
-    said = hosts.sweep("launch --new --dry-run --ask")
-    for host, address in ADDRESSES.items():
-        assert f"{host} ({address}): 1 × " in said
-    assert f"{TRIALS} trials" in said
-    assert files() == before
 
 
 def test_a_night_goes_on_while_the_laptop_sleeps_and_its_report_is_fetched(hosts: Hosts) -> None:

@@ -3,41 +3,38 @@
 import re
 import threading
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from rich.console import Console
+from rich.live import Live
 
 from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress, SlotState
+from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress
 from cudnn_sweep.orchestrator.showing import display
-from cudnn_sweep.orchestrator.showing.display import LiveDisplay, PlainDisplay, now_and_then
+from cudnn_sweep.orchestrator.showing.display import Display, now_and_then
 from tests.makers import MakePlan
 
 
-def test_live_display_shows_slots_outcomes_and_why_it_stopped(plan: Plan) -> None:
-    console = Console(record=True, width=120)
-    progress = Progress(
-        statuses={"ok": 2, "timeout": 1},
-        slots={"GPU-1": SlotState(trial_id=plan.trials[4].trial_id, began_at=datetime.now(UTC))},
-        stopped="No space left on device",
-    )
-    live = LiveDisplay(plan)
-    console.print(live.render(replace(progress, statuses={}), []))
-    assert "to go" not in console.export_text(), "nobody knows the pace yet"
-    console.print(live.render(progress, []))
-    shown = console.export_text()
-    assert "ok 2" in shown and "timeout 1" in shown
-    assert "GPU-1" in shown and "noop forward 1x1 fixed tf32 · benchmark=" in shown
-    assert "to go" in shown
-    assert "No new trial starts: No space left on device" in shown
+def test_terminal_shows_what_runs_and_how_far_it_is(plan: Plan) -> None:
+    console = Console(record=True, width=120, force_terminal=True)
+    progress = Progress(slots={"GPU-1": plan.trials[4].trial_id})
+    shown = Display(console, plan)
+    with Live(console=console) as shown.live:
+        shown.update(progress, [])
+        console.print(shown.live.renderable)
+        assert "to go" not in console.export_text(), "nobody knows the pace yet"
+        shown.update(replace(progress, statuses={"ok": 2, "timeout": 1}), [])
+        console.print(shown.live.renderable)
+        text = console.export_text()
+    assert "3/7 trials (2 ok, 1 timeout), 0:0" in text and "to go" in text
+    assert "now noop forward 1x1 fixed tf32" in text
 
 
 def test_plain_display_prints_failures_at_once_and_progress_in_lines(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     console = Console(record=True, width=120)
-    plain = PlainDisplay(console, plan)
+    plain = Display(console, plan)
     failure = Failure(trial_id="abc", status="crash", message="SIGSEGV [0]")
     plain.update(Progress(statuses={"crash": 1}, failures=[failure]), [])
     assert console.export_text() == "abc crash: SIGSEGV [0]\n"
@@ -78,7 +75,7 @@ def test_time_to_go_has_a_lower_bound_and_ends_with_the_limit(
     clock, fixed = Seconds(monkeypatch), plan_of("noop", replicates=10)
     trials = tuple(trial for trial in fixed.trials if not trial.twin)
     read = display.Clock(replace(fixed, trials=trials, looks=(3, 10)), limit_s).read
-    read(Progress(slots={"GPU-1": SlotState(trial_id="t", began_at=datetime.now(UTC))}))
+    read(Progress(slots={"GPU-1": "t"}))
     clock.gone = float(recorded)
     said = read(Progress(statuses={"ok": recorded}))
     assert said == f"0:{recorded:02} elapsed" + (f", {to_go}" if to_go else "")

@@ -22,8 +22,13 @@ from cudnn_sweep.orchestrator.planning.sweep_selection import (
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.recorder import Hopeless, Progress, cause, configs_to_fail
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, UNFINISHED, end_of
-from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary, slow_gpu_lines
-from cudnn_sweep.orchestrator.showing.verdict_table import ratio_text, verdict_table
+from cudnn_sweep.orchestrator.showing.summary import (
+    Summary,
+    print_summary,
+    ratio_text,
+    slow_gpu_lines,
+    verdict_table,
+)
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
 from tests.analysis.conftest import changed

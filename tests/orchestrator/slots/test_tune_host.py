@@ -109,8 +109,7 @@ def run(
     host = Host(session, results=str(results), slots=free)
     host.run(tune_folder, budget_s, make_slot)
     progress = host.finish([results / "refuge"])
-    for actor in (host.recorder, host.gate):  # idle, they would stay as long as the Ray
-        ray.kill(actor)
+    ray.kill(host.recorder)  # idle, it would stay as long as the Ray
     rows = (
         open_store(str(results))
         .snapshot(session.sweep_id)

@@ -31,8 +31,25 @@ def test_flag_set_later_is_off_in_the_first_steps_alone(calls: int) -> None:
     assert [step.run(None) for _ in range(6)] == [False] * calls + [True] * (6 - calls)
 
 
-def test_flag_that_the_config_has_off_stays_off_later() -> None:
-    step = surrounded("benchmark_later", lambda _: cudnn.benchmark)
+@pytest.mark.usefixtures("benchmark_on")
+def test_toggled_flag_is_off_in_every_second_step_examined_ones_among_them() -> None:
+    step = TimedStep(
+        prepare=torch.ones,
+        run=lambda _: cudnn.benchmark,
+        examine=lambda _: {"on": torch.tensor(cudnn.benchmark)},
+    )
+    toggled = make_state("benchmark_toggled", {}).surround(step, setting_of("plain"))
+    assert toggled.examine is not None
+    for _ in range(2):
+        assert toggled.run(None)
+        assert not toggled.examine(None)["on"]
+    assert [toggled.run(None) for _ in range(3)] == [True, False, True]
+    assert cudnn.benchmark
+
+
+@pytest.mark.parametrize("state", ["benchmark_later", "benchmark_toggled"])
+def test_flag_that_the_config_has_off_stays_off(state: str) -> None:
+    step = surrounded(state, lambda _: cudnn.benchmark)
     assert [step.run(None) for _ in range(3)] == [False] * 3
 
 
@@ -80,7 +97,9 @@ def test_flag_around_the_forward_pass_does_not_reach_the_backward_pass(
 
 
 @pytest.mark.usefixtures("benchmark_on")
-@pytest.mark.parametrize("state", ["benchmark_later", "benchmark_around_forward"])
+@pytest.mark.parametrize(
+    "state", ["benchmark_later", "benchmark_around_forward", "benchmark_toggled"]
+)
 def test_flag_is_back_after_a_step_that_failed(state: str) -> None:
     entries = torch.autograd.backward, torch.autograd.grad
     step = surrounded(state, lambda numbers: torch.autograd.grad(numbers, [numbers]))

@@ -16,6 +16,7 @@ from cudnn_sweep.analysis.nightly.reports import as_json, markdown
 from cudnn_sweep.analysis.nightly.reports.as_json import as_row, from_json, to_json
 from cudnn_sweep.analysis.nightly.reports.junit import to_junit
 from cudnn_sweep.analysis.nightly.reports.markdown import to_markdown
+from cudnn_sweep.analysis.nightly.reports.openmetrics import to_openmetrics
 from cudnn_sweep.analysis.nightly.reports.report import NightReport, night_reports, write_reports
 from tests.made_up_night import Night, nights_like_it
 
@@ -52,6 +53,29 @@ def test_junit_is_as_its_schema_asks() -> None:
     schema = xmlschema.XMLSchema(str(SCHEMA))
     for each in nights_like_it().values():
         schema.validate(to_junit(*each))
+
+
+@pytest.mark.parametrize(
+    "reader", ["prometheus_client.openmetrics.parser", "prometheus_client.parser"]
+)
+def test_prometheus_reads_a_night_and_its_older_text_format_does(reader: str) -> None:
+    read = pytest.importorskip(reader).text_string_to_metric_families
+    for outcome, series in nights_like_it().values():
+        families = {each.name: each.samples for each in read(to_openmetrics(outcome, series))}
+        (code,) = families["cudnn_sweep_night_exit_code"]
+        assert (code.labels, code.value) == ({"nightly": "lab"}, outcome.exit_code)
+        alerts = {each.labels["series"] for each in families["cudnn_sweep_night_alert"]}
+        assert alerts == {each.key.series_id for each in outcome.alerts}
+        walls = families["cudnn_sweep_night_steady_wall_seconds"]
+        tonight = {
+            (one.key.cell, one.key.settings): one.numbers[-1]
+            for one in series
+            if one.key.metric == "steady_wall" and one.points[-1].date == outcome.date
+        }
+        assert {
+            (each.labels["cell"], each.labels["settings"]): pytest.approx(1e3 * each.value)
+            for each in walls
+        } == {key: value for key, value in tonight.items() if value is not None}
 
 
 def test_no_name_becomes_markup_in_markdown(night: Night) -> None:

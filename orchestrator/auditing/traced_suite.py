@@ -1,4 +1,4 @@
-"""A trace as a suite's file: its convolutions as problems, and cells that time each alone."""
+"""A trace as a suite's file: its convolutions as problems, and cells that time each alone. And as a table."""
 
 import json
 import shlex
@@ -7,11 +7,14 @@ from collections import defaultdict
 from collections.abc import Mapping
 from io import StringIO
 
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-from cudnn_sweep.analysis.words import given
+from cudnn_sweep.analysis.words import given, percent
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.showing.say import plain_table
 from cudnn_sweep.workloads.cells.suite import ProblemSpec
 from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
 from cudnn_sweep.workloads.problem import Shape, sizes_text
@@ -30,6 +33,9 @@ WITHOUT_GPU = {
     },
 }
 FLOP_UNITS = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"))
+NUMBERS = ("stride", "padding", "dilation", "groups", "times", "FLOPs")
+ALWAYS_SHOWN = ("name", "input → channels", "kernel", "times", "FLOPs")
+WIDE = 120
 
 
 def suite_text(trace: Trace) -> str:
@@ -61,14 +67,14 @@ def left_out(trace: Trace) -> list[str]:
     ]
 
 
-def counts_text(trace: Trace) -> str:
+def _counts_text(trace: Trace) -> str:
     return (
         f"{trace.count} convolutions, {len(trace.convolutions)} distinct, "
         f"{_flops_text(trace.flops)} in a forward pass"
     )
 
 
-def short_sizes(sizes: Shape) -> str:
+def _short_sizes(sizes: Shape) -> str:
     """One number where all are equal, as torch.nn.Conv2d takes it."""
     return sizes_text(sizes[:1] if len(set(sizes)) == 1 else sizes)
 
@@ -83,7 +89,7 @@ def _flops_text(flops: int) -> str:
 def _head(trace: Trace) -> list[str]:
     told = (
         f"The convolutions of {trace.request.model} at input {sizes_text(trace.request.input)}, each timed alone: "
-        f"{counts_text(trace)}. Seen by torch {trace.torch} on {trace.device}, and written by"
+        f"{_counts_text(trace)}. Seen by torch {trace.torch} on {trace.device}, and written by"
     )
     return [
         *(f"# {line}" for line in textwrap.wrap(told, WIDTH - 2, break_on_hyphens=False)),
@@ -108,14 +114,14 @@ def _problem(convolution: TracedConvolution) -> CommentedMap:
         {
             "input": sizes_text(convolution.input_shape),
             "out_channels": convolution.out_channels,
-            "kernel": short_sizes(convolution.kernel_size),
-            "stride": short_sizes(convolution.stride),
-            "padding": short_sizes(convolution.padding),
-            "dilation": short_sizes(convolution.dilation),
+            "kernel": _short_sizes(convolution.kernel_size),
+            "stride": _short_sizes(convolution.stride),
+            "padding": _short_sizes(convolution.padding),
+            "dilation": _short_sizes(convolution.dilation),
             "groups": convolution.groups,
             "bias": convolution.bias,
             "transposed": convolution.transposed,
-            "output_padding": short_sizes(convolution.output_padding),
+            "output_padding": _short_sizes(convolution.output_padding),
             "occurrences": convolution.times,
         }
     )
@@ -156,3 +162,37 @@ def yaml_text(part: Mapping[str, object], width: int = WIDTH) -> str:
     yaml.dump(part, text)
     # Where a list goes on in the next line, ruamel leaves a space behind.
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
+
+
+def trace_table(trace: Trace, console: Console) -> RenderableType:
+    """Where there is less room the kernel is left to the name, and columns stand closer together."""
+    rows = [_row(trace, name, each) for name, each in trace.named().items()]
+    same = {
+        column: value
+        for column, value in rows[0].items()
+        if column not in ALWAYS_SHOWN and all(row[column] == value for row in rows)
+    }
+    is_wide = console.width >= WIDE
+    columns = [name for name in rows[0] if name not in same and (is_wide or name != "kernel")]
+    cells = [[row[column] for column in columns] for row in rows]
+    told = ", ".join(f"{column} {value}" for column, value in same.items())
+    counts = f"{_counts_text(trace)}; torch {trace.torch}, {trace.device}"
+    table = plain_table(columns, cells, NUMBERS, 2 if is_wide else 1)
+    return Group(table, *([Text(f"All of them: {told}")] if same else []), Text(counts))
+
+
+def _row(trace: Trace, name: str, convolution: TracedConvolution) -> dict[str, str]:
+    return {
+        "name": name,
+        "input → channels": f"{sizes_text(convolution.input_shape)} → {convolution.out_channels}",
+        "kernel": sizes_text(convolution.kernel_size),
+        "stride": _short_sizes(convolution.stride),
+        "padding": _short_sizes(convolution.padding),
+        "dilation": _short_sizes(convolution.dilation),
+        "groups": str(convolution.groups),
+        "layout": convolution.layout,
+        "precision": convolution.precision or convolution.dtype,
+        "times": str(convolution.times),
+        "FLOPs": percent(trace.share(convolution), 1),
+        "route": convolution.route,
+    }

@@ -1,0 +1,39 @@
+"""What carries over from one GPU model to another; where one model alone is stored, between versions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cudnn_sweep.analysis.report.pages.claims import named
+from cudnn_sweep.analysis.report.pages.page import Entry, Page
+from cudnn_sweep.analysis.words import percent
+
+ABOUT = (
+    "A verdict carries over where both sides decided alike: helps, hurts or equivalent. A direction (faster or slower) "
+    "is told where the interval excludes 1. Choices are the most common kernels of a config's processes. Shares have "
+    "95% intervals, for cells like these: they are not drawn at random. A turned verdict is of one cell."
+)
+SHARES, TURNED = "shares", "turned verdicts"
+
+
+def entry(row: Mapping[str, Any]) -> Entry:
+    between = {"between": f"{row['of_a']} → {row['of_b']}"}
+    if row["cell_id"] is not None:
+        said = f"{row['a']} → {row['b']}"
+        facts = between | {"because of": row["why"]}
+        return Entry(name=row["cell"], address=None, said=said, group=TURNED, facts=facts)
+    ends = f"{percent(row['share_low'])} to {percent(row['share_high'])}"
+    said = f"{row['carried']} of {row['cells']} cells, {percent(row['share'])} ({ends})"
+    return Entry(name=row["what"], address=None, said=said, group=SHARES, facts=between)
+
+
+TRANSFERS = Page(
+    name="transfers",
+    title="What carries over?",
+    about=ABOUT,
+    questions=("transfers",),
+    noun="finding",
+    nothing="No cell was measured on two GPU models or versions.",
+    groups=((SHARES, "equivalent"), (TURNED, "inconclusive")),
+    entries=lambda rows: [entry(row) for row in rows],
+    gather=lambda database, rows: [{"gpu": None, **row} for row in named(database, rows)],
+)

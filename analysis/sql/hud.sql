@@ -1,0 +1,94 @@
+-- Which records does PyTorch's benchmark database take, for its dashboard (HUD)?
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
+-- none: no process ended well
+--
+-- A row a sweep, cell, config and metric; `--format json` makes them the file that is uploaded. The
+-- fields are those of that database's table oss_ci_benchmark_v3, and the action that uploads adds
+-- the run and the commit. Values are those of single processes; `night_series` has their medians.
+--
+-- benchmark: name, mode, dtype; extra_info has the config, the cell's other axes, and the sweep
+-- model: the workload or the convolution
+-- runners: where it ran; the type is the GPU model
+-- dependencies: versions, by name
+-- metric: its name and values, a process each; extra_info has the unit
+with by_metric as ( -- noqa: disable=LT01,RF04
+    unpivot (
+        select *
+        from night_processes(null, null)
+        where software is null and ($sweep_id is null or sweep_id glob $sweep_id)
+    )
+    on steady_wall, steady_device, cold_empty, cold_warm, peak_memory, error
+    into name metric value found
+),
+
+grouped as (
+    select
+        night,
+        cell_id,
+        env_hash,
+        software_hash,
+        workload_hash,
+        settings,
+        metric,
+        mode(host order by host) as host,
+        mode(cpu_model order by cpu_model) as cpu_model,
+        list(found order by block, found) as found
+    from by_metric
+    where isfinite(found)
+    group by night, cell_id, env_hash, software_hash, workload_hash, settings, metric
+)
+
+select
+    {
+        'name': 'cudnn-sweep',
+        'mode': if(labels.direction in ('forward', 'inference'), 'inference', 'training'),
+        'dtype': labels.precision,
+        'extra_info': {
+            'settings': grouped.settings,
+            'direction': labels.direction,
+            'input_shape': labels.input_shape,
+            'regime': labels.regime,
+            'state': labels.state,
+            'layout': labels.layout,
+            'sweep_id': grouped.night,
+            'cell_id': grouped.cell_id
+        }
+    } as benchmark,
+    {
+        'name': coalesce(labels.problem, labels.workload),
+        'type': if(labels.problem is null, 'workload', 'convolution'),
+        'backend': 'cudnn',
+        'origins': ['cudnn-sweep']
+    } as model,
+    [
+        {
+            'name': if(software.driver is null, 'cpu', 'cuda'),
+            'type': labels.gpu,
+            'cpu_info': coalesce(grouped.cpu_model, ''),
+            'gpu_info': labels.gpu,
+            'gpu_count': 1,
+            'extra_info': {'hostname': grouped.host}
+        }
+    ] as runners,
+    {
+        'pytorch': {'repo': 'pytorch/pytorch', 'version': software.torch},
+        'cudnn': {'version': coalesce(software.cudnn::text, '')},
+        'driver': {'version': coalesce(software.driver, '')}
+    } as dependencies,
+    {
+        'name': grouped.metric,
+        'benchmark_values': grouped.found,
+        'extra_info': {
+            'unit': case grouped.metric
+                when 'peak_memory' then 'bytes'
+                when 'error' then 'share'
+                else 'ms'
+            end
+        }
+    } as metric
+from grouped
+inner join cell_labels() as labels on grouped.cell_id = labels.cell_id
+inner join software_labels() as software on grouped.software_hash = software.software_hash
+order by
+    grouped.night, labels.cell_order, grouped.settings, grouped.metric, grouped.software_hash,
+    grouped.env_hash, grouped.cell_id, grouped.workload_hash
