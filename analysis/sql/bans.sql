@@ -22,7 +22,7 @@
 -- reproducibility: what the ban changes of it, as `sweep query helps_or_hurts` says
 with found as (
     select *
-    from contrast_verdicts('ban', 'no', 'yes', $min_effect, 1000, 'warm', $sweep_id, 0)
+    from contrast_verdicts('ban', 'no', 'yes', $min_effect, $sweep_id, 0)
 ),
 
 sides as (
