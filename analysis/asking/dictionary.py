@@ -40,8 +40,8 @@ SHARED = {
     "disabled, or none without CUDA",
     "baseline_cell_id": "cell_id of the baseline",
 }
-SIDES = {"candidate": "baseline", "on": "off", "frozen": "off"}
-"""Whose columns mean the same as those of the other side, but for its name."""
+SIDES = {"candidate": ("baseline", None), "on": ("off", "with on"), "frozen": ("off", "frozen")}
+"""Whose columns mean what the other side's do, but for its name, or for these words."""
 ENDS = {"low": "lower", "high": "upper"}
 
 
@@ -52,10 +52,11 @@ def meaning(question: NamedQuery, column: str) -> str | None:
             return known[column]
     side, _, what = column.partition("_")
     if side in SIDES:
-        text = meaning(question, f"{SIDES[side]}_{what}")
-        return text and re.sub(rf"\b{SIDES[side]}\b", side, text)
-    value, _, end = column.rpartition("_")
-    return f"{ENDS[end]} end of the 95% interval of {value}" if value and end in ENDS else None
+        other, words = SIDES[side]
+        text = meaning(question, f"{other}_{what}")
+        return text and (words or re.sub(rf"\b{other}\b", side, text))
+    end = ENDS.get(column.rpartition("_")[2])
+    return end and f"{end} end of its 95% interval"
 
 
 def columns_explained(question: NamedQuery) -> dict[str, str]:

@@ -117,11 +117,12 @@ def escaped_json(data: object) -> str:
 @cache
 def _libraries() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script. Making it takes a second, so the user's cache keeps it."""
-    kept = Path.home() / ".cache/cudnn-sweep" / f"vega-{version('vl-convert-python')}.js"
-    with suppress(OSError):
-        return kept.read_text(encoding="utf-8")
+    name = f".cache/cudnn-sweep/vega-{version('vl-convert-python')}.js"
+    with suppress(OSError, RuntimeError):  # a user without a home has no cache
+        return (Path.home() / name).read_text(encoding="utf-8")
     made = vl_convert.javascript_bundle(EMBED)
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):
+        kept = Path.home() / name
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         part = kept.with_suffix(f".{os.getpid()}")
         part.write_text(made, encoding="utf-8")

@@ -83,7 +83,7 @@
 -- break_even_steps: steps after which both took as long; null where there are none
 -- break_even_low: lower end of its 95% interval; null where unknown
 -- break_even_high: upper end of its 95% interval; null where unknown
--- baseline_cache_saves_s: what a warm compute cache (CUDA_CACHE_PATH kept) saves a start, baseline
+-- baseline_cache_saves_s: what the baseline's start saves with a warm cache (CUDA_CACHE_PATH)
 -- recorded_blocks: blocks of which both trials are recorded, whether they count or not
 -- at_most: blocks that the sweep may ask for; null where their number was fixed
 -- block_s: how long one of its blocks takes, seconds

@@ -7,16 +7,16 @@
 -- A row a sweep, cell and errata. Frozen is a process with benchmark off that reads these errata.
 --
 -- rules: how many rules the errata have
--- off_ms: time per step, off; median of the processes
--- on_ratio: time per step, on / off; geometric mean over the blocks
--- frozen_ratio: time per step, frozen / off
+-- off_ms: time per step with off, median of the processes
+-- on_ratio: time per step with on / off, geometric mean over the blocks
+-- frozen_ratio: frozen / off
 -- kept: share of the gain of on that frozen has too; null where on gains less than 2%
--- off_first_ms: first calls of all shapes with an empty compute cache, off; median
--- off_first_warm_ms: first calls of all shapes with a warm compute cache, off; median
--- off_peak_bytes: most that was reserved, off
--- off_results: different bits of outputs and gradients among processes, off
--- off_choices: different lists of kernels among processes, off
--- off_l2_error: relative L2 error against float64, off; null where it was not asked for
+-- off_first_ms: first calls of all shapes with off and an empty compute cache, median
+-- off_first_warm_ms: with off and a warm compute cache
+-- off_peak_bytes: most that was reserved with off
+-- off_results: different bits of outputs and gradients among processes with off
+-- off_choices: different lists of kernels among processes with off
+-- off_l2_error: relative L2 error against float64 with off; null where it was not asked for
 -- processes: frozen processes
 -- errata: the rules
 with told as (

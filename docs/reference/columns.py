@@ -210,7 +210,7 @@ def _is_end(column: Explained) -> bool:
 
 def _is_the_same(baseline: Explained, candidate: Explained | None) -> bool:
     """Whether the candidate's words say no more than the baseline's."""
-    if candidate is None or ":" in candidate.cells[-1]:
+    if candidate is None or candidate.cells[-1].count(":") > baseline.cells[-1].count(":"):
         return False
     return "baseline" in baseline.cells[-1] or "those" in candidate.cells[-1]
 
