@@ -1,5 +1,6 @@
 """Contrast: two configs that differ in one setting, the baseline first, as verdicts compare them."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import permutations
@@ -42,10 +43,16 @@ TWINS = Contrast(field="twin", baseline="0", candidate="1")
 """Each config against itself, in the A/A pairs: whatever is seen there is a false alarm."""
 
 
+BANS = Contrast(field="ban", baseline="no", candidate="yes")
+"""Each ban of an engine against none: what a sweep with a dozen bans asks at once."""
+BAN = re.compile(r"\w+:\d+")
+
+
 def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...]:
     """Every pair of configs, each as its settings' texts, that differs in one setting.
 
-    The baseline has PyTorch's own value there, or came first.
+    The baseline has PyTorch's own value there, or came first. Bans of engines are one contrast together, and are
+    not compared with each other.
     """
     found: dict[Contrast, None] = {}
     usual = usual_texts()
@@ -55,6 +62,10 @@ def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...
         if len(different) != 1:
             continue
         (name,) = different
+        if name == "errata" and BAN.fullmatch(other[name]):
+            if one[name] == usual[name]:
+                found[BANS] = None
+            continue
         backwards = Contrast(field=name, baseline=other[name], candidate=one[name])
         if backwards not in found and usual[name] != other[name]:
             found[Contrast(field=name, baseline=one[name], candidate=other[name])] = None

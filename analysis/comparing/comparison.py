@@ -33,6 +33,8 @@ having count(distinct hashes) > 1
 order by workload
 """
 
+SUITE_OF = "select suite from records where cell_id = $cell_id order by started_at desc limit 1"
+
 MARKED = """\
 -- terminal: cell, config, ratio[ratio_low ratio_high], verdict, {versions}a_ms, b_ms, device_ratio,
 --     device_verdict, by_choice
@@ -67,6 +69,8 @@ class Comparison:
     b_parts: Parts
     edited: tuple[str, ...]
     """Workloads of a user's own whose code is not the same on both sides, in a cell of both."""
+    slowest: tuple[str, str, bool] | None
+    """The suite and id of the cell that B slowed down most, and whether with benchmark on; None where there is none."""
 
     @property
     def differences(self) -> dict[str, str]:
@@ -132,6 +136,7 @@ def compare(
         "select * from sides_compared($a_kind, $a_name, $b_kind, $b_name, $min_effect)",
         {**asked, "min_effect": min_effect},
     )
+    slower = [row for row in rows.to_pylist() if row["verdict"] == "hurts"]
     return Comparison(
         a=first,
         b=second,
@@ -139,7 +144,13 @@ def compare(
         a_parts=_parts(ask, first),
         b_parts=_parts(ask, second),
         edited=tuple(ask(EDITED, asked)["workload"].to_pylist()),
+        slowest=_named(ask, slower[0]) if slower else None,
     )
+
+
+def _named(ask: Ask, row: Mapping[str, str]) -> tuple[str, str, bool]:
+    (suite,) = ask(SUITE_OF, {"cell_id": row["cell_id"]})["suite"].to_pylist()
+    return suite, row["cell_id"], "benchmark=true" in row["settings"]
 
 
 def _asking(database: Database, where: Sequence[str]) -> Ask:

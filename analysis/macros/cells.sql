@@ -51,8 +51,12 @@ create or replace macro unusual_settings(config) as array_to_string(
     ', '
 );
 
+-- Whether errata ban one engine, such as ConvFwd:5.
+create or replace macro is_ban(errata) as regexp_full_match(errata, '\w+:\d+');
+
 -- One row a config: all its settings as text, the value of `flag` among them, and the others.
--- An unknown flag is an error that names the known ones.
+-- An unknown flag is an error that names the known ones. The flag `ban` is whether an engine is
+-- banned, whichever: yes, no, or null under other errata.
 create or replace macro configs(flag) as table
 with distinct_configs as (
     select distinct
@@ -71,24 +75,42 @@ mapped as (
 select
     * exclude (by_name),
     settings_besides(null, by_name) as settings,
-    settings_besides(flag, by_name) as other_settings,
+    settings_besides(if(flag = 'ban', 'errata', flag), by_name) as other_settings,
     case
         when flag is null then null
+        when flag = 'ban'
+            then if(config.errata is null, 'no', if(is_ban(config.errata), 'yes', null))
         when map_contains(by_name, flag) then coalesce(by_name[flag], 'null')
         else error('field ' || flag || ' is none of ' || map_keys(by_name)::text)
     end as setting
 from mapped;
 
--- The records of one sweep or all, with what `configs` says of each. Twins are in it.
+-- The records of one sweep or all, with what `configs` says of each. Twins are in it. With the flag
+-- `ban` a record without errata is there once for each ban that its cell has in its sweep.
 create or replace macro configured(flag, of_sweep) as table
+with bans as (
+    select distinct
+        sweep_id,
+        cell_id,
+        errata
+    from records
+    where flag = 'ban' and is_ban(errata)
+)
+
 select
     records.*, -- noqa: AM04
     configs.settings,
-    configs.other_settings,
+    concat_ws(', ', nullif(configs.other_settings, ''), 'errata=' || bans.errata)
+        as other_settings,
     configs.setting
 from records
 inner join configs(flag) as configs
     on records.config = configs.config and records.twin = configs.twin
+left join bans
+    on
+        records.sweep_id = bans.sweep_id
+        and records.cell_id = bans.cell_id
+        and coalesce(records.errata, bans.errata) = bans.errata
 where of_sweep is null or records.sweep_id glob of_sweep;
 
 -- What makes a trial's times doubtful. A power limit and an unsettled clock are of the work itself.

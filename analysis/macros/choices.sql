@@ -12,6 +12,21 @@ create or replace macro chose_otherwise(b_choices, c_choices) as case
     when len(b_choices) = 1 and len(c_choices) = 1 then true
 end;
 
+-- What one of two lists has and the other has not; null where either is unknown.
+create or replace macro only_in(names, others) as
+    if(others is null, null, list_filter(names, lambda each: not list_contains(others, each)));
+
+-- Of engines in the order of a step's operations, under two configs: each that is another one.
+create or replace macro replaced(engines, others) as
+    if(
+        len(engines) = len(others),
+        list_transform(
+            list_filter(list_zip(engines, others), lambda each: each[1] <> each[2]),
+            lambda each: each[1] || ' → ' || each[2]
+        ),
+        null
+    );
+
 create or replace macro engines(logged_choices) as
     list_transform(logged_choices, lambda choice: choice.engine);
 

@@ -213,7 +213,7 @@ turns as (
 
 -- An open loop's budget may cut one of the two short: only steps that both made compare.
 uneven as (
-    select
+    select distinct
         sweep_id,
         unnest([b_trial_id, c_trial_id]) as trial_id,
         least(b_steps, c_steps) as steps
@@ -225,6 +225,7 @@ shortened as (
     select
         records.sweep_id,
         records.trial_id,
+        uneven.steps,
         list_avg(records.steady_wall_samples_ms[:uneven.steps]) as wall_ms
     from records
     inner join uneven
@@ -311,9 +312,15 @@ paired as (
     inner join reasons on kinds.place = reasons.place
     left join turns on kinds.sweep_id = turns.sweep_id and kinds.c_trial_id = turns.c_trial_id
     left join shortened as b_short
-        on kinds.sweep_id = b_short.sweep_id and kinds.b_trial_id = b_short.trial_id
+        on
+            kinds.sweep_id = b_short.sweep_id
+            and kinds.b_trial_id = b_short.trial_id
+            and least(kinds.b_steps, kinds.c_steps) = b_short.steps
     left join shortened as c_short
-        on kinds.sweep_id = c_short.sweep_id and kinds.c_trial_id = c_short.trial_id
+        on
+            kinds.sweep_id = c_short.sweep_id
+            and kinds.c_trial_id = c_short.trial_id
+            and least(kinds.b_steps, kinds.c_steps) = c_short.steps
     window cell as (partition by kinds.place)
 ),
 

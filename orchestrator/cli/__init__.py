@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.advise import advise, freeze
+from cudnn_sweep.orchestrator.cli.advise import advise, engines, freeze
 from cudnn_sweep.orchestrator.cli.audit import SCRIPT_SETTINGS, audit
 from cudnn_sweep.orchestrator.cli.catalog import schema, suites, workloads
 from cudnn_sweep.orchestrator.cli.commands import SETTINGS, Command, spelled
 from cudnn_sweep.orchestrator.cli.compare import compare, repro
 from cudnn_sweep.orchestrator.cli.doctor import doctor
 from cudnn_sweep.orchestrator.cli.failing import Commands
-from cudnn_sweep.orchestrator.cli.gate import gate
+from cudnn_sweep.orchestrator.cli.gate import bisect, gate
 from cudnn_sweep.orchestrator.cli.launch import cluster, launch, status
 from cudnn_sweep.orchestrator.cli.nightly import nightly, schedule
 from cudnn_sweep.orchestrator.cli.query import QUESTION_SETTINGS, query
@@ -26,7 +26,7 @@ app = typer.Typer(
     cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=SETTINGS
 )
 PANELS: dict[str, list[Callable[..., None] | typer.Typer]] = {
-    "Measure": [advise, freeze, gate, launch, status, trace, audit],
+    "Measure": [advise, freeze, engines, gate, bisect, launch, status, trace, audit],
     "Read": [query, report, compare, repro, suites, workloads, schema],
     "Every night": [nightly, schedule],
     "Clusters": [cluster],

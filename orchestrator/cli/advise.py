@@ -1,14 +1,18 @@
-"""`sweep advise` and `sweep freeze`."""
+"""`sweep advise`, `sweep freeze` and `sweep engines`."""
 
 from collections.abc import Callable
 
 import typer
 
 from cudnn_sweep.orchestrator.cli import failing
+from cudnn_sweep.orchestrator.cli.launch_file_results import open_results
+from cudnn_sweep.orchestrator.cli.query import answer
 from cudnn_sweep.orchestrator.cli.standing_by import UNFINISHED, stand_by
 from cudnn_sweep.orchestrator.launching.step_options import (
     AdviseOptions,
+    EnginesOptions,
     FreezeOptions,
+    StepOptions,
 )
 
 
@@ -46,10 +50,38 @@ def freeze(options: FreezeOptions) -> None:
     _run(find_and_tell, options)
 
 
-def _run(measure: Callable[..., int], options: AdviseOptions) -> None:
-    """On this machine. Progress goes to standard error if the answer is for a program."""
+def engines(options: EnginesOptions) -> None:
+    """Tell the price of a ban: what a step loses without each engine that cuDNN takes for it.
+
+    It looks which engines the cells take, bans one after another in turns with none banned, until each cell is
+    decided or the minutes are over, and shows which cells lose, by how much, what takes the engine's place, the
+    error against float64, and whether bits still repeat. `sweep query bans` asks that again. The same command
+    resumes a sweep that was cut.
+
+    Exit codes are those of `sweep launch`; 2 is also that there is no GPU.
+    """
+    stand_by(lost=UNFINISHED)
+    from cudnn_sweep.analysis.asking.queries import load_query
+    from cudnn_sweep.orchestrator.freezing.engines import engines as ban_and_measure
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.showing.say import console_here
 
-    console = console_here(stderr=options.format != "text")
+    ran = ban_and_measure(options, console_here(stderr=True), ThisMachine())
+    if ran is not None:
+        asked = ["--sweep-id", ran.choice.sweep_id, "--min-effect", str(options.threshold)]
+        stored = open_results([ran.store.location])
+        answer(stored, load_query("bans"), asked, "json" if options.json else "table")
+    failing.leave(0 if ran is None else ran.exit_code)
+
+
+def _run(measure: Callable[..., int], options: AdviseOptions) -> None:
+    run_here(measure, options, is_apart=options.format != "text")
+
+
+def run_here(measure: Callable[..., int], options: StepOptions, *, is_apart: bool) -> None:
+    """On this machine. `is_apart`: progress goes to standard error, as the answer is for a program."""
+    from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+    from cudnn_sweep.orchestrator.showing.say import console_here
+
+    console = console_here(stderr=is_apart)
     failing.leave(measure(options, console, ThisMachine(), console_here()))

@@ -3,6 +3,7 @@ reported case, or a stored trial, with torch alone.
 """
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -15,10 +16,12 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     open_results,
 )
 from cudnn_sweep.orchestrator.cli.query import Format, deliver
+from cudnn_sweep.orchestrator.planning.spelling import program
 
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.comparing.comparison import Comparison
 
+OF_AN_ENVIRONMENT = {"torch", "cuda", "cudnn", "python", "version"}
 NOTHING, FAILED_ON = 3, 6  # exit codes
 CASE_ID = re.compile(r"[A-Z]\w*")  # a trial's is of small letters
 FOR_PEOPLE = ("table", "markdown")  # the others' output holds the rows and nothing else
@@ -94,6 +97,14 @@ def _end(found: "Comparison") -> list[str]:
     lines.append(f"{found.cells} {what}{in_rows}: {_counted(found.counts())}.")
     if device := found.counts("device_verdict"):
         lines.append(f"By device time: {_counted(device)}.")
+    if found.slowest and OF_AN_ENVIRONMENT & found.differences.keys():
+        from cudnn_sweep.orchestrator.planning.spec import is_path, suite_names
+
+        suite, cell_id, is_on = found.slowest
+        if is_path(suite) or suite in suite_names():
+            words = [program(), "bisect", suite, "--only", f"cell_id={cell_id}"]
+            command = shlex.join([*words, *["--benchmark"] * is_on])
+            lines.append(f"To find the version: {command} --pythons OLD,...,NEW")
     return lines
 
 

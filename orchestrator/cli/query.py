@@ -103,7 +103,7 @@ def query(
         _print_prelude(store, asked, context.args)
     elif asked is not None:
         form = "json" if json else format
-        _answer(store, asked, context.args, form, output, all_columns)
+        answer(store, asked, context.args, form, output, all_columns)
 
 
 def _explained(asked: "NamedQuery") -> str:
@@ -223,28 +223,29 @@ def _given(options: list[str]) -> dict[str, str]:
     return given
 
 
-def _answer(
+def answer(
     store: "Stored",
     asked: "NamedQuery",
     options: list[str],
     format: Format,
-    output: Path | None,
-    all_columns: bool,
+    output: Path | None = None,
+    all_columns: bool = False,
 ) -> None:
+    """`options`: the question's own, as they are typed."""
     from cudnn_sweep.analysis.answering.marked import marked_columns
 
     values = asked.parse_values(_given(options))
     with asking(store) as database:
-        answer = database.query(asked.sql, values)
-        if not answer.num_rows:
+        found = database.query(asked.sql, values)
+        if not found.num_rows:
             typer.echo(f"note: no rows: {_why_none(store, database, asked, values)}", err=True)
             if format == "table" and output is None:
                 return
         is_short = format == "table" and asked.terminal and not all_columns
-        marked = marked_columns(database, asked, answer) if is_short else None
-    deliver(answer, format, output, marked)
+        marked = marked_columns(database, asked, found) if is_short else None
+    deliver(found, format, output, marked)
     if is_short:
-        more = f"--all-columns shows all {answer.num_columns} columns; --help explains them"
+        more = f"--all-columns shows all {found.num_columns} columns; --help explains them"
         typer.echo(f"note: {more}", err=True)
 
 

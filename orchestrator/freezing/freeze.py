@@ -60,9 +60,8 @@ def freeze(
 ) -> int:
     """Print the answer on `out`, and return the exit code; `console` shows what goes on meanwhile."""
     try:
-        if options.check is not None:
-            return _check(options, options.check, console, place, out, opened)
-        return _freeze(options, console, place, out, opened)
+        run = _freeze if options.check is None else _check
+        return run(options, console, place, out, opened)
     except ProcessFailed as error:
         say(console, str(error))
         return CELL_FAILED
@@ -148,14 +147,10 @@ def _provenance(
 
 
 def _check(
-    options: FreezeOptions,
-    file: str,
-    console: Console,
-    place: Place,
-    out: Console,
-    opened: OpenProbe,
+    options: FreezeOptions, console: Console, place: Place, out: Console, opened: OpenProbe
 ) -> int:
     """Whether a step takes the plans that the file was made for, and is not slower than with off."""
+    file = options.check or ""
     errata, then = kept_rules(file), _frozen_in(file)
     planned = _looked(options, errata, console, place)
     environment = planned.machine.environment

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
@@ -37,6 +37,9 @@ class ProcessFailed(SpecError):
 class Probe(Protocol):
     """Its processes may raise ProcessFailed."""
 
+    def of(self, trial: Trial) -> "Probe":
+        """The same of another cell."""
+
     def log(self, config: CudnnConfig) -> LogPass:
         """What a fresh process takes at its first step at each shape."""
 
@@ -50,6 +53,9 @@ class ForkedProbe:
     trial: Trial
     timeout_s: float
     compute_cache: str
+
+    def of(self, trial: Trial) -> "ForkedProbe":
+        return replace(self, trial=trial)
 
     def log(self, config: CudnnConfig) -> LogPass:
         job = LogJob(trial=self._request(config), shapes=MOST_SHAPES)
@@ -85,7 +91,7 @@ class ForkedProbe:
 
 @contextmanager
 def forked_probe(planned: Planned, console: Console) -> Iterator[Probe]:
-    """On the first GPU that was chosen, while nobody else measures on it."""
+    """Of the first cell, on the first GPU that was chosen, while nobody else measures on it."""
     uuids = planned.machine.gpu_uuids
     with (
         free_devices(uuids, 0.0, console),

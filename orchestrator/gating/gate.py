@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.answering.answers import AnswerRow
 from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.formats import escaped
@@ -28,7 +29,7 @@ from cudnn_sweep.analysis.words import (
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gating.sides import Side, sides_of, uncommitted
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step, suite_of
-from cudnn_sweep.orchestrator.launching.step_options import GateOptions
+from cudnn_sweep.orchestrator.launching.step_options import GateOptions, TurnOptions
 from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.config import CudnnConfig
@@ -37,8 +38,14 @@ from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGp
 from cudnn_sweep.workloads.survey import Survey
 
 SUITE = "gate"
-AT_MOST = 20  # blocks
-STEADY_S = 1.0
+UNTIL = UntilDecided(until="decided", at_most=20)
+MEASURE = MeasureSpec(
+    reference_replicates=0,
+    logged_replicates=0,
+    calibrate=False,
+    steady_budget_s=1.0,
+    device_budget_s=0.3,
+)
 State = Literal["slower", "broken", "not slower", "faster", "cannot tell yet"]
 CODES: dict[State, int] = {
     "not slower": 0,
@@ -50,8 +57,8 @@ CODES: dict[State, int] = {
 SETTINGS_APART = ["torch", "cudnn", "cuda", "driver", "python", "ray", "version"]
 NAMED = 3  # kernels
 
-# Of A/A pairs: how often the same rule would have called an equal change slower, and the least slowdown that it
-# calls slower in four of five cases.
+# Of A/A pairs: how often the same rule would have called an equal change slower (`false_alarms`), and the least
+# slowdown that it calls slower in four of five cases (`least_found`).
 CONTROL = """
 with pairs as (
     select log_ratio(candidate_ms, baseline_ms) as log_ratio
@@ -116,28 +123,6 @@ group by code
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Control:
-    """The gate's own error, of its A/A pairs."""
-
-    blocks: int
-    ratio: float
-    ratio_low: float | None
-    ratio_high: float | None
-    false_alarms: float | None
-    """How often this gate would call a change slower that changes nothing."""
-    least_found: float | None
-    """The least slowdown that it would call slower in four of five cases."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Kernel:
-    kernel: str
-    base: int
-    """Launches in a step."""
-    head: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Gate:
     """What came of a gate."""
 
@@ -149,8 +134,10 @@ class Gate:
     threshold: float
     state: State
     row: Verdict | None = None
-    control: Control | None = None
-    kernels: Sequence[Kernel] = ()
+    control: AnswerRow | None = None
+    """The gate's own error, as CONTROL has it."""
+    kernels: Sequence[AnswerRow] = ()
+    """Of which base and head make different numbers of launches in a step."""
     different: dict[str, tuple[str, str]] = field(default_factory=dict)
     """What else differs: by name, of base and head."""
     messages: dict[str, str] = field(default_factory=dict)
@@ -248,7 +235,7 @@ def _measured(options: GateOptions, base: Side, head: Side, console: Console, pl
     if uncommitted(options.head):
         warn(console, "Uncommitted changes are not measured: name the folder (.) as HEAD for that.")
     say(console, LOOKING.format(workload=options.workload))
-    suite = _suite(options, base, head)
+    suite = with_sides(options, suite_of(options, UNTIL, MEASURE), base, head)
     machine = _look(options, suite, (head, base), place)
     planned = plan_step(
         options,
@@ -264,19 +251,11 @@ def _measured(options: GateOptions, base: Side, head: Side, console: Console, pl
     return gate_of(options, ran.store, sweep_id, base.label, head.label, machine.environment.gpu)
 
 
-def _suite(options: GateOptions, base: Side, head: Side) -> SuiteSpec:
-    measure = MeasureSpec(
-        reference_replicates=0,
-        logged_replicates=0,
-        calibrate=False,
-        steady_budget_s=STEADY_S,
-        device_budget_s=0.3,
-    )
-    suite = suite_of(options, UntilDecided(until="decided", at_most=AT_MOST), measure)
+def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -> SuiteSpec:
+    """Both sides in each block, and base once more."""
     configs = [CudnnConfig(benchmark=options.benchmark, code=side.label) for side in (base, head)]
-    return suite.model_copy(
-        update={"configs": configs, "twin_every": 1, "without_gpu": WithoutGpu()}
-    )
+    changed = {"configs": configs, "replicates": UNTIL, "twin_every": 1}
+    return suite.model_copy(update={**changed, "without_gpu": WithoutGpu()})
 
 
 def _look(options: GateOptions, suite: SuiteSpec, sides: Sequence[Side], place: Place) -> Survey:
@@ -290,7 +269,7 @@ def _look(options: GateOptions, suite: SuiteSpec, sides: Sequence[Side], place: 
 
 
 def gate_of(
-    options: GateOptions, store: Store, sweep_id: str, base: str, head: str, gpu: str
+    options: TurnOptions, store: Store, sweep_id: str, base: str, head: str, gpu: str
 ) -> Gate:
     """What the store says of a gate's sweep."""
     sides = {"base": base, "head": head}
@@ -319,8 +298,8 @@ def gate_of(
         threshold=options.threshold,
         state=_state(row, one.get("message"), other.get("message")),
         row=row,
-        control=next((Control(**each) for each in controls), None),
-        kernels=[Kernel(**each) for each in kernels],
+        control=next((AnswerRow(**each) for each in controls), None),
+        kernels=[AnswerRow(**each) for each in kernels],
         different={
             name: (str(one[name]), str(other[name]))
             for name in SETTINGS_APART

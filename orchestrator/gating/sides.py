@@ -13,6 +13,7 @@ from cudnn_sweep.orchestrator.planning.session import Code
 from cudnn_sweep.orchestrator.process.protocol import MODULES
 
 ALLOWED = "a commit of this repository, a folder, a wheel (.whl), or the Python of an environment"
+PYTHONS = "two or more environments with cudnn-sweep, such as a/bin/python,b/bin/python"
 SOURCES = ("", "src")  # below a repository's root, where its modules may be
 
 
@@ -58,8 +59,8 @@ def _side(name: str, text: str, scratch: Path, trees: list[Path]) -> Side:
         _install(path, scratch)
         here = Code(folder=Path.cwd(), variables=_looked_for_in([scratch]))
         return Side(label=f"{name}:{path.stem}", code=here)
-    if path.is_file() and os.access(path, os.X_OK):
-        return Side(label=f"{name}:{text}", code=Code(folder=Path.cwd(), python=path.absolute()))
+    if _is_program(path):
+        return _environment(f"{name}:{text}", path)
     commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
     if commit is None:
         raise SpecError(f"{name.upper()}: found {text!r}, allowed: {ALLOWED}")
@@ -71,6 +72,27 @@ def _side(name: str, text: str, scratch: Path, trees: list[Path]) -> Side:
     if not (scratch / below).is_dir():  # at that commit the folder was not there
         code = replace(code, folder=scratch)
     return Side(label=f"{name}:{commit[:12]}", code=code)
+
+
+def environments_of(pythons: str) -> list[Side]:
+    """Of `--pythons`; a folder stands for its bin/python. Raises SpecError."""
+    texts = [text.strip() for text in pythons.split(",")]
+    found = {text: Path(text).expanduser() for text in texts}
+    for text, path in found.items():
+        found[text] = path = path / "bin/python" if path.is_dir() else path
+        if not _is_program(path):
+            raise SpecError(f"--pythons: found {text!r}, allowed: {PYTHONS}")
+    if len(found) < 2:
+        raise SpecError(f"--pythons: found one, {texts[0]!r}, allowed: {PYTHONS}")
+    return [_environment(text, path) for text, path in found.items()]
+
+
+def _environment(label: str, path: Path) -> Side:
+    return Side(label=label, code=Code(folder=Path.cwd(), python=path.absolute()))
+
+
+def _is_program(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
 
 
 def _in_folder(root: Path, below: Path) -> Code:

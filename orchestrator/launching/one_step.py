@@ -1,4 +1,6 @@
-"""A step of one model or workload, with benchmark off and on, on this machine: what `sweep advise` measures."""
+"""A step of one model or workload, with benchmark off and on, on this machine: what `sweep advise` measures; or the
+cells of a suite, for `sweep engines` and `sweep bisect`.
+"""
 
 from collections.abc import Mapping, Sequence
 from time import monotonic
@@ -9,10 +11,12 @@ from cudnn_sweep.analysis.answering.advice import StoredCell
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.cluster.strict_yaml import read_strict_text
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, GateOptions
+from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, CellsOptions, TurnOptions
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
-from cudnn_sweep.orchestrator.planning.session import Code, Job
+from cudnn_sweep.orchestrator.planning.session import Code, Job, modules_to_preload
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite, is_path, suite_names
+from cudnn_sweep.orchestrator.planning.spelling import words_of
 from cudnn_sweep.orchestrator.running.run_sweep import Planned, planned_on
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
@@ -39,11 +43,13 @@ LOOKING = "Looking at this machine and at {workload}, and importing torch for th
 START_AND_END_S = 10.0  # Ray's start and end
 LEAST_S = 15.0  # two blocks of a small network
 LEAST_TIMEOUT_S = 60.0  # of a process: a search of a large network takes half of it
+# Of `sweep engines` and `sweep bisect`: what says nothing of a model.
+OF_CELLS = ("workload", "only", "results", "benchmark", "threshold", "minutes", "json", "pythons")
 SEVERAL = "--input"  # what the regime of several inputs calls its file
 
 
 def suite_of(
-    options: AdviseOptions | GateOptions, replicates: Replicates, measure: MeasureSpec | None = None
+    options: AdviseOptions | TurnOptions, replicates: Replicates, measure: MeasureSpec | None = None
 ) -> SuiteSpec:
     """One cell, `benchmark` off and on; without a GPU off alone."""
     sizes = [read_sizes(text) for text in options.input]
@@ -79,6 +85,41 @@ def suite_of(
     )
 
 
+def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, SuiteSpec]:
+    """A suite's cells, or a step of a model, and the name; in one block, without configs of their own.
+
+    Raises SpecError for an unknown suite, or options that are none of a suite's.
+    """
+    name, suite = options.workload, suite_of(options, 1, measure)
+    if is_path(name) or name in suite_names():
+        name, suite = choose_suite(SweepSpec(), name)
+        if given := words_of(options, without=OF_CELLS):
+            raise SpecError(f"found {' '.join(given)}, which is for a model; {name} is a suite")
+    changed = {
+        "cells": [axes.model_copy(update={"configs": None}) for axes in suite.cells],
+        "configs": [CudnnConfig(benchmark=options.benchmark)],
+        "replicates": 1,
+        "measure": measure,
+        "without_gpu": WithoutGpu(),
+    }
+    return name, suite.model_copy(update=changed)
+
+
+def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Survey) -> Planned:
+    """A process of each cell that is asked for. Raises SpecError for one that cannot be used."""
+    if options.workload in machine.workloads:
+        check_step(options, machine)
+    request = SweepRequest(
+        options=LaunchOptions(only=options.only),
+        suite_name=name,
+        suite=suite,
+        results=options.location,
+        budget_minutes=_blocks_minutes(options, options.minutes),
+        min_effect=options.threshold,
+    )
+    return planned_on(machine, request, modules_to_preload(suite, ()))
+
+
 def is_step(options: AdviseOptions, stored: StoredCell) -> bool:
     """Whether a stored cell is the step that these options describe; without `--input` any input matches.
 
@@ -104,7 +145,7 @@ def is_step(options: AdviseOptions, stored: StoredCell) -> bool:
 
 
 def plan_step(
-    options: AdviseOptions | GateOptions,
+    options: AdviseOptions | TurnOptions,
     suite: SuiteSpec,
     machine: Survey,
     *,
@@ -118,11 +159,7 @@ def plan_step(
 
     Raises SpecError, with the reason, for a workload that cannot be used.
     """
-    known = machine.workloads[options.workload]
-    if known.fault is not None:
-        raise SpecError(known.fault)
-    if known.is_model and not options.input:
-        raise SpecError(f"{options.workload} is a model: it needs --input, such as 32x3x224x224")
+    check_step(options, machine)
     left_s = minutes * 60 - (monotonic() - options.began)
     suite = suite.on(machine.environment.device)
     timeout_s = float(round(max(left_s / 2, LEAST_TIMEOUT_S)))
@@ -133,12 +170,27 @@ def plan_step(
         suite_name=suite_name,
         suite=suite,
         results=options.location,
-        budget_minutes=max(left_s - START_AND_END_S, LEAST_S) / 60,
+        budget_minutes=_blocks_minutes(options, minutes),
         job=job,
         codes=codes or {},
         min_effect=min_effect,
     )
     return planned_on(machine, request)
+
+
+def check_step(options: AdviseOptions | TurnOptions, machine: Survey) -> None:
+    """Raises SpecError, with the reason, for a workload that cannot be used."""
+    known = machine.workloads[options.workload]
+    if known.fault is not None:
+        raise SpecError(known.fault)
+    if known.is_model and not options.input:
+        raise SpecError(f"{options.workload} is a model: it needs --input, such as 32x3x224x224")
+
+
+def _blocks_minutes(options: AdviseOptions | TurnOptions, minutes: float) -> float:
+    """Of the command's minutes, what is left for blocks."""
+    left_s = minutes * 60 - (monotonic() - options.began)
+    return max(left_s - START_AND_END_S, LEAST_S) / 60
 
 
 def read_inputs(text: str | None) -> Inputs | None:
@@ -156,7 +208,7 @@ def read_sizes(text: str) -> Shape:
         raise SpecError(f"--input: {error}") from None
 
 
-def _regime(options: AdviseOptions | GateOptions, sizes: Sequence[Shape]) -> object:
+def _regime(options: AdviseOptions | TurnOptions, sizes: Sequence[Shape]) -> object:
     regime, shapes = options.regime, options.shapes
     given = [regime is not None, shapes is not None, len(sizes) > 1]
     if sum(given) > 1:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.orchestrator.planning.spelling import program, words_of
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ InputsOption = Annotated[
 ]
 PrecisionOption = Annotated[str, "fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16."]
 LayoutOption = Annotated[str, "contiguous or channels_last."]
+MinutesOption = Annotated[
+    float, typer.Option(min=0.1, help="Time to measure; less where it is decided earlier.")
+]
+ThresholdOption = Annotated[
+    float, typer.Option(min=0.001, max=1.0, help="A slowdown of this share counts.")
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +122,7 @@ class _Job(_Model):
         "Where your job starts: in a new container (CUDA's cache of compiled kernels is empty) or on a "
         "warm machine.",
     ] = "container"
-    minutes: Annotated[
-        float, typer.Option(min=0.1, help="Time to measure; less where it is decided earlier.")
-    ] = 3.0
+    minutes: MinutesOption = 3.0
     memory_limit: Annotated[
         float | None,
         typer.Option(
@@ -216,23 +221,53 @@ class _Sides:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GateOptions(StepOptions, _Sides):
+class TurnOptions(StepOptions):
+    """Of commands that compare other things than benchmark off and on."""
+
     regime: None = None  # no options here
     shapes: None = None
     benchmark: Annotated[bool, typer.Option("--benchmark", help="With benchmark on.")] = False
-    threshold: Annotated[
-        float, typer.Option(min=0.001, max=1.0, help="A slowdown of this share counts.")
-    ] = 0.01
-    minutes: Annotated[
-        float, typer.Option(min=0.1, help="Time to measure; less where it is decided earlier.")
-    ] = 2.5
+    threshold: ThresholdOption = 0.01
+    minutes: MinutesOption = 2.5
+    json: Annotated[bool, "Print the answer as JSON."] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellsOptions(TurnOptions):
+    """The cells of a suite, or a step of a model."""
+
+    workload: Annotated[
+        str,
+        typer.Argument(metavar="SUITE|MODEL", help="A suite, or a model as file.py:name."),
+    ]
+    only: Annotated[
+        Sequence[str],
+        typer.Option(metavar="FIELD=VALUE", help="Only such cells of a suite, as cell_id=..."),
+    ] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnginesOptions(CellsOptions):
+    threshold: ThresholdOption = MIN_EFFECT
+    minutes: MinutesOption = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BisectOptions(CellsOptions):
+    pythons: Annotated[
+        str,
+        typer.Option(metavar="A,B,...", help="Environments with cudnn-sweep, the oldest first."),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateOptions(TurnOptions, _Sides):
     comment: Annotated[
         str | None, typer.Option(metavar="FILE.md", help="Also write the answer as Markdown.")
     ] = None
     junit: Annotated[
         str | None, typer.Option(metavar="FILE.xml", help="Also write the answer as JUnit.")
     ] = None
-    json: Annotated[bool, "Print the answer as JSON."] = False
 
 
 def read_arguments(texts: Sequence[str]) -> dict[str, "JsonValue"]:

@@ -129,7 +129,7 @@ def _standings(
     found: dict[tuple[str, str, str], ContrastState] = {}
     texts = [settings_of(config) for config in configs]
     for contrast in contrasts:
-        pairs = sum(text[contrast.field] == contrast.baseline for text in texts)
+        pairs = sum(text.get(contrast.field) == contrast.baseline for text in texts)
         asked = {**contrast.values(), **values, "of_cells": of_cells * pairs}
         for state in contrast_states(store, sweep_id, **asked):
             # of a cell's rows (in turns, and not) the first has most blocks

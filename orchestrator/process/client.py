@@ -230,6 +230,12 @@ def survey(server: ForkServer, workloads: list[str]) -> Survey:
     return outcome.reply.survey
 
 
+def survey_of(python: Path, workloads: list[str]) -> Survey:
+    """What an environment is, and knows of these. Raises ServerError where it does not come up."""
+    with ForkServer(python=python, survey_only=True) as server:
+        return survey(server, workloads)
+
+
 def own_code(workloads: list[str]) -> str:
     """Those that are imported from a user's file or package, in words."""
     return ", ".join(name for name in workloads if ":" in name)

@@ -17,7 +17,13 @@ from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import verdicts_of
-from cudnn_sweep.orchestrator.process.client import SURVEY_TIMEOUT_S, ForkServer, own_code, survey
+from cudnn_sweep.orchestrator.process.client import (
+    SURVEY_TIMEOUT_S,
+    ForkServer,
+    own_code,
+    survey,
+    survey_of,
+)
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import RunSession
 from cudnn_sweep.orchestrator.showing.display import watch
@@ -64,8 +70,7 @@ class ThisMachine:
         say(console, f"Sweep {session.sweep_id} ({reason})")
 
     def last_good(self, python: Path) -> Environment:
-        with ForkServer(python=python, survey_only=True) as server:
-            return survey(server, []).environment
+        return survey_of(python, []).environment
 
     def checks(self, results: str) -> Iterator[Check]:
         from cudnn_sweep.orchestrator.doctor.examine import examine

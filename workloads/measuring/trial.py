@@ -5,7 +5,7 @@ import resource
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
@@ -119,7 +119,9 @@ def run_trial(
     workload = find_workload(cell.workload)
     with _phase(measured, "one_time"):
         device = find_device()
-        workload.pay_one_time_costs(device.torch)
+        # A ban may leave this step without an engine, and not the trial's own.
+        with suppress(*[RuntimeError] * bool(request.config.errata)):
+            workload.pay_one_time_costs(device.torch)
         uuid = gpu_uuid(0) if device.is_cuda else None
         telemetry = Telemetry(open_monitor(request.measure.telemetry, uuid))
     if baton is not None:

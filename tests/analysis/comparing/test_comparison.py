@@ -56,6 +56,7 @@ def test_sides_that_share_blocks_are_compared_in_pairs(sides: Compare) -> None:
     assert (row["method"], row["verdict"]) == ("pairs", "hurts")
     assert row["ratio"] == pytest.approx((1.1 * 1.105 * 1.1) ** (1 / 3))
     assert list(found.differences.values()) == ["torch: 2.10.0 → 2.11.0"]
+    assert found.slowest == ("quick", row["cell_id"], "benchmark=true" in row["settings"])
 
 
 def test_sides_of_other_blocks_are_compared_by_welch(sides: Compare) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import rules_of
 from cudnn_sweep.workloads.cells.measurement import LoggedChoice, LogPass, TimedPlan
@@ -21,6 +22,9 @@ class FakeProbe:
     """How often a step calls each operation; once where not given."""
     logged: list[CudnnConfig] = field(default_factory=list)
     timed: list[CudnnConfig] = field(default_factory=list)
+
+    def of(self, trial: Trial) -> "FakeProbe":
+        return self
 
     def log(self, config: CudnnConfig) -> LogPass:
         self.logged.append(config)

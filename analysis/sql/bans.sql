@@ -1,0 +1,94 @@
+-- What does the ban of an engine cost, and what takes its place?
+-- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
+-- terminal: cell, ban, banned_ms, ratio[ratio_low ratio_high], wall_in_words, in_its_place,
+--     banned_l2_error, reproducibility
+-- none: no cell was measured with a ban and without: see `sweep engines`
+--
+-- A row a cell and ban: first those that fail (`sweep query failures` says how), then those that
+-- lose most. Verdicts, ratios and their intervals are as `sweep query helps_or_hurts` has them, of
+-- all bans of a sweep. Engines are those that cuDNN's log shows of a process of each side, at the
+-- first call of each operation.
+--
+-- ban: the errata, OPERATION:ENGINE
+-- usual_ms: wall time per iteration without the ban, ms
+-- banned_ms: with it
+-- operations: operations of a step, at the first call of a shape, that took another engine
+-- in_its_place: each engine that was taken, and the one that came instead
+-- usual_kernels: convolution kernels that a step launches without the ban alone
+-- banned_kernels: with it alone
+-- usual_l2_error: relative L2 error against float64 without the ban; the largest
+-- banned_l2_error: with it
+-- reproducibility: what the ban changes of it, as `sweep query helps_or_hurts` says
+with found as (
+    select *
+    from contrast_verdicts('ban', 'no', 'yes', $min_effect, $sweep_id, 0)
+),
+
+sides as (
+    select
+        setting,
+        concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place,
+        any_value(errata) as errata,
+        arg_min(engines(logged_choices), started_at) filter (where len(logged_choices) > 0)
+            as taken,
+        list_sort(list_distinct(
+            arg_min(convolution_kernels(kernels), started_at) filter (where kernels is not null)
+        )) as kernels,
+        max(relative_l2_error) as l2_error
+    from configured('ban', $sweep_id)
+    where twin = 0
+    group by place, setting
+),
+
+compared as (
+    select
+        banned.place,
+        banned.errata,
+        usual.l2_error as usual_l2_error,
+        banned.l2_error as banned_l2_error,
+        only_in(usual.kernels, banned.kernels) as usual_kernels,
+        only_in(banned.kernels, usual.kernels) as banned_kernels,
+        replaced(usual.taken, banned.taken) as swaps
+    from sides as banned
+    inner join sides as usual
+        on banned.place = usual.place and banned.setting = 'yes' and usual.setting = 'no'
+)
+
+select -- noqa: ST06
+    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
+    compared.errata as ban,
+    replace(found.other_settings, ', errata=' || compared.errata, '') as other_settings,
+    found.in_turns,
+    found.blocks,
+    found.baseline_ms as usual_ms,
+    found.candidate_ms as banned_ms,
+    found.ratio,
+    found.ratio_low,
+    found.ratio_high,
+    found.wall_verdict,
+    found.wall_in_words,
+    found.device_ratio,
+    found.device_verdict,
+    len(compared.swaps) as operations,
+    list_sort(list_distinct(compared.swaps)) as in_its_place,
+    compared.usual_kernels,
+    compared.banned_kernels,
+    compared.usual_l2_error,
+    compared.banned_l2_error,
+    found.reproducibility,
+    found.cell_id,
+    found.env_hash,
+    found.software_hash,
+    found.workload_hash
+from found
+inner join compared
+    on
+        concat_ws(
+            '|', found.cell_id, found.env_hash, found.software_hash, found.workload_hash,
+            found.other_settings
+        ) = compared.place
+inner join cell_labels() as labels on found.cell_id = labels.cell_id
+order by
+    (found.wall_verdict <> 'fails'), -found.ratio, labels.cell_order, found.other_settings,
+    found.software_hash, found.cell_id, found.env_hash, found.workload_hash

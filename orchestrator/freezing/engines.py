@@ -1,0 +1,87 @@
+"""`sweep engines`: each engine that a cell takes is banned, in turns with PyTorch's own rules, to see what that costs."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from rich.console import Console
+
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.freezing.freeze import OpenProbe
+from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed, forked_probe
+from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_cells, suite_asked
+from cudnn_sweep.orchestrator.launching.step_options import EnginesOptions
+from cudnn_sweep.orchestrator.planning.plan import make_plan
+from cudnn_sweep.orchestrator.running.run_sweep import (
+    UNFINISHED,
+    Place,
+    Planned,
+    Ran,
+    open_results,
+    run_sweep,
+)
+from cudnn_sweep.orchestrator.showing.say import say, warn
+from cudnn_sweep.workloads.cells.errata import OPERATIONS, TAG, Rule
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.suite import UntilDecided
+
+MEASURE = MeasureSpec(calibrate=False, steady_budget_s=0.5, device_budget_s=0.3)
+UNTIL = UntilDecided(until="decided", at_most=20)
+
+
+def engines(
+    options: EnginesOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
+) -> Ran | None:
+    """Measure; None where no cell takes an engine. Raises SpecError where there is no GPU."""
+    open_results(options.location, console)  # to fail before anything is looked at
+    say(console, LOOKING.format(workload=options.workload))
+    name, suite = suite_asked(options, MEASURE)
+    machine = place.look(suite)
+    if machine.environment.device != "cuda":
+        raise SpecError("sweep engines needs a GPU: on a CPU cuDNN chooses no engine")
+    looked = plan_cells(options, name, suite, machine)
+    bans = _bans(looked, console, opened)
+    if not bans:
+        say(console, f"Nothing to ban: no cell of {name} runs a convolution in cuDNN.")
+        return None
+    (usual,) = suite.configs
+    configs = {
+        cell_id: (usual, *(replace(usual, errata=ban) for ban in found))
+        for cell_id, found in bans.items()
+    }
+    cells = {trial.cell.cell_id: trial.cell for trial in looked.chosen.trials}
+    suite = suite.model_copy(update={"replicates": UNTIL})
+    whole = make_plan(looked.whole.suite, suite, [cells[cell_id] for cell_id in bans], configs)
+    ran = run_sweep(replace(looked, whole=whole, chosen=whole), place, console)
+    if ran.exit_code == UNFINISHED:
+        say(console, "Not every cell is decided: the same command resumes.")
+    return ran
+
+
+def _bans(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, list[str]]:
+    """By cell_id, of the cells that take an engine: what a process of each takes."""
+    found: dict[str, list[str]] = {}
+    with opened(looked, console) as probe:
+        for trial in looked.chosen.trials:
+            if trial.twin:
+                continue
+            try:
+                log = probe.of(trial).log(trial.config)
+            except ProcessFailed as error:
+                warn(console, f"left out: {error}")
+                continue
+            if bans := bans_of(choice.engine for choice in log.logged_choices or []):
+                found[trial.cell.cell_id] = bans
+    every = sorted({ban for bans in found.values() for ban in bans})
+    say(console, f"Engines that are taken: {', '.join(every) or 'none'}.")
+    return found
+
+
+def bans_of(tags: Iterable[str]) -> list[str]:
+    """The errata that ban the engine of each plan, without repetition."""
+    known = [found for tag in tags if (found := TAG.match(tag))]
+    rules = {
+        str(Rule(operation=found["operation"], engine=int(found["engine"])))
+        for found in known
+        if found["operation"] in OPERATIONS
+    }
+    return sorted(rules)

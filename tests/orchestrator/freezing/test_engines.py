@@ -1,0 +1,112 @@
+"""`sweep engines` on a made-up GPU: which engines are banned, what each ban costs, and that it resumes."""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.freezing.engines import bans_of, engines
+from cudnn_sweep.orchestrator.launching.step_options import EnginesOptions
+from cudnn_sweep.orchestrator.nightly.fake.machine import (
+    FakeEffect,
+    FakeMachine,
+    FakeNoise,
+    FakeScript,
+)
+from cudnn_sweep.orchestrator.running.run_sweep import Planned, Ran
+from cudnn_sweep.workloads.cells.errata import Rule
+from cudnn_sweep.workloads.measuring.log_pass import read_engine_log
+from tests.orchestrator.freezing.fake_probe import FakeProbe
+
+pytestmark = pytest.mark.usefixtures("here")
+
+LOGS = Path(__file__).parents[2] / "workloads/data/cudnn_frontend_benchmark_"
+OPERATIONS = [{"ConvFwd_eng5_k2=1": 1.0}, {"ConvBwdData_eng67": 1.0}, {"ConvFwd_eng5_k2=3": 1.0}]
+EFFECTS = [
+    FakeEffect(where={"errata": "convfwd:5"}, time=3.0, engine="fallback", error=2.0),
+    FakeEffect(where={"errata": "convbwddata:67"}, status="error"),
+]
+
+
+def _ran(
+    operations: list[dict[str, float]] = OPERATIONS, trial_s: float = 2.0, **changes: Any
+) -> Ran | None:
+    probe = FakeProbe(operations=operations)
+
+    @contextmanager
+    def opened(planned: Planned, console: Console) -> Iterator[FakeProbe]:
+        yield probe
+
+    noise = FakeNoise(night=0.0, process=0.002)
+    script = FakeScript(noise=noise, effects=EFFECTS, trial_s=trial_s)
+    usual: dict[str, Any] = {"workload": "batch_norm", "minutes": 5.0}
+    quiet = Console(file=io.StringIO(), width=80)
+    return engines(
+        EnginesOptions(**usual | changes),
+        quiet,
+        FakeMachine(script=script, night=date(2026, 1, 1)),
+        opened,
+    )
+
+
+def _rows(ran: Ran) -> list[dict[str, Any]]:
+    with open_database(ran.store, ran.choice.sweep_id) as database:
+        rows: list[dict[str, Any]] = database.ask("bans").to_pylist()
+    return rows
+
+
+def test_each_engine_is_banned_once_and_what_fails_or_loses_most_comes_first() -> None:
+    ran = _ran()
+    assert ran is not None
+    assert [str(each) for each in ran.session.contrasts] == ["ban: no → yes"]
+    fails, loses = _rows(ran)
+    assert (fails["ban"], fails["wall_verdict"]) == ("ConvBwdData:67", "fails")
+    assert (loses["ban"], loses["wall_verdict"]) == ("ConvFwd:5", "hurts")
+    assert loses["ratio_low"] < loses["ratio"] < loses["ratio_high"]
+    assert loses["ratio"] == pytest.approx(3, rel=0.02)
+    assert loses["banned_kernels"] == ["fallback"]
+    assert loses["banned_l2_error"] == pytest.approx(2 * loses["usual_l2_error"])
+    assert "errata" not in loses["other_settings"]
+
+
+def test_the_same_command_resumes_what_was_cut() -> None:
+    cut, again = _ran(trial_s=30.0, minutes=0.1), _ran()
+    assert cut is not None
+    assert again is not None
+    assert again.choice.sweep_id == cut.choice.sweep_id
+    assert (cut.exit_code, again.exit_code) == (1, 0)
+    assert len(_rows(again)) == 2
+
+
+def test_a_suite_is_narrowed_and_options_of_a_model_are_not_for_it() -> None:
+    ran = _ran(workload="quick", only=("problem=tutorials/rgb256",))
+    assert ran is not None
+    assert {row["problem"] for row in _rows(ran)} == {"tutorials/rgb256"}
+    with pytest.raises(SpecError, match="found --input 8x3x8x8, which is for a model; quick is a"):
+        _ran(workload="quick", input=("8x3x8x8",))
+
+
+def test_cells_without_a_convolution_in_cudnn_are_not_measured() -> None:
+    assert _ran(operations=[]) is None
+
+
+def test_an_engine_is_banned_with_all_of_its_plans_and_other_operations_are_let_be() -> None:
+    tags = ["ConvFwd_eng5_k2=1_k3=0", "ConvFwd_eng5", "ConvBwdFilter_eng0_k2=1", "Conv_eng3"]
+    assert bans_of(tags) == ["ConvBwdFilter:0", "ConvFwd:5"]
+
+
+@pytest.mark.parametrize("benchmark", ["on", "off"])
+def test_the_bans_of_a_recorded_log_meet_all_that_it_took_and_no_other_operation(
+    benchmark: str,
+) -> None:
+    taken = [each.engine for each in read_engine_log(Path(f"{LOGS}{benchmark}.log").read_text())]
+    rules = [Rule.of(ban) for ban in bans_of(taken)]
+    assert all(any(rule.bans(engine, 91900) for rule in rules) for engine in taken)
+    assert {rule.operation for rule in rules} == {engine.partition("_")[0] for engine in taken}

@@ -1,0 +1,168 @@
+"""`sweep bisect`: it ends at the environment that was slowed down, on a made-up GPU and in real environments."""
+
+import io
+import json
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.gating.bisect import bisect
+from cudnn_sweep.orchestrator.launching.step_options import BisectOptions
+from cudnn_sweep.orchestrator.nightly.fake.machine import (
+    FakeEffect,
+    FakeMachine,
+    FakeNoise,
+    FakeScript,
+)
+from cudnn_sweep.orchestrator.process.client import survey_of
+from cudnn_sweep.orchestrator.running.run_sweep import Place
+from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+from cudnn_sweep.workloads.survey import Survey, workload_facts
+
+STEP = """
+import time, torch
+from mine import work
+def step(images: torch.Tensor) -> None:
+    time.sleep(work.SECONDS)
+"""
+OK, FOUND, UNCERTAIN = 0, 1, 2
+PYTHONS = "a,b,c,d"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what looks like four environments."""
+    monkeypatch.chdir(tmp_path)
+    for name in PYTHONS.split(","):
+        python = tmp_path / name / "bin/python"
+        python.parent.mkdir(parents=True)
+        python.touch(mode=0o755)
+    return tmp_path
+
+
+def _machine(scatter: float = 0.003, **times: float) -> FakeMachine:
+    """A step takes these times in these environments."""
+    effects = [FakeEffect(where={"code": name}, time=time) for name, time in times.items()]
+    script = FakeScript(noise=FakeNoise(night=0.0, process=scatter), effects=effects)
+    return FakeMachine(script=script, night=date(2026, 1, 1))
+
+
+def _looking(machine: FakeMachine) -> Callable[[Path, list[str]], Survey]:
+    """Each environment has a torch of its own, but the first."""
+
+    def look(python: Path, names: list[str]) -> Survey:
+        side = python.parent.parent.name
+        own = machine.environment()
+        torch = own.torch if side == "a" else f"2.12.{ord(side)}"
+        there = replace(own, torch=torch)
+        return Survey(
+            environment=there, gpus=[own.gpu], gpu_uuids=[], workloads=workload_facts(names)
+        )
+
+    return look
+
+
+def _bisect(
+    place: Place, look: Callable[[Path, list[str]], Survey], **changes: Any
+) -> tuple[int, dict[str, Any], str]:
+    usual: dict[str, Any] = {"workload": "batch_norm", "pythons": PYTHONS, "json": True}
+    options, said = BisectOptions(**usual | changes), io.StringIO()
+    out = Console(file=io.StringIO(), markup=False)
+    code = bisect(options, Console(file=said, width=200), place, out, look)
+    assert isinstance(out.file, io.StringIO)
+    return code, json.loads(out.file.getvalue()), said.getvalue()
+
+
+@pytest.mark.slow
+def test_a_small_change_on_the_way_is_not_named_in_place_of_the_large_one() -> None:
+    machine = _machine(b=1.02, c=1.02, d=1.25)
+    code, answer, _ = _bisect(machine, _looking(machine))
+    assert (code, answer["first"]) == (FOUND, 3)
+
+
+def test_where_the_newest_is_not_slower_nothing_else_is_measured() -> None:
+    machine = _machine()
+    code, answer, _ = _bisect(machine, _looking(machine))
+    assert code == OK
+    assert answer["headline"].startswith("d: Not slower than 1%: a step takes")
+    assert len(open_store("results").sweep_ids()) == 1
+
+
+def test_it_ends_at_the_first_slow_environment_and_measures_no_decided_pair_again() -> None:
+    machine = _machine(c=1.2, d=1.2)
+    assert _bisect(machine, _looking(machine), pythons="a,d")[0] == FOUND
+    newest = _trials()
+    code, answer, said = _bisect(machine, _looking(machine))
+    told = f"c (torch 2.12.{ord('c')}, cuDNN 9.19.0) is the first that is slower: a step takes 1."
+    assert code == FOUND
+    assert answer["headline"].startswith(told)
+    row = answer["answers"]["2"]["row"]
+    assert row["ratio"] == pytest.approx(1.2, rel=0.02)
+    assert list(answer["changed"]) == ["torch"]
+    assert said.count("resuming") == 1
+    assert _trials() > newest
+    measured = _trials()
+    assert _bisect(machine, _looking(machine))[:2] == (code, answer)
+    assert _trials() == measured
+
+
+def _trials() -> set[str]:
+    store = open_store("results")
+    return {trial for sweep_id in store.sweep_ids() for trial in store.stored_trials(sweep_id)}
+
+
+def test_a_time_that_scatters_too_much_is_told_with_what_is_known() -> None:
+    machine = _machine(scatter=0.05, d=1.01)
+    code, answer, _ = _bisect(machine, _looking(machine))
+    assert code == UNCERTAIN
+    assert answer["headline"].startswith("d: Cannot tell yet: a step takes")
+    assert answer["headline"].endswith("The same command goes on.")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pythons": "a,nowhere"}, "--pythons: found 'nowhere', allowed: two or more environments"),
+        ({"pythons": "a"}, "--pythons: found one, 'a', allowed: two or more environments"),
+        ({"workload": "quick"}, r"found \d+ cells of quick, allowed: one; --only cell_id=..."),
+    ],
+)
+def test_what_cannot_be_bisected_is_named(changes: dict[str, Any], message: str) -> None:
+    machine = _machine()
+    with pytest.raises(SpecError, match=message):
+        _bisect(machine, _looking(machine), **changes)
+
+
+@pytest.mark.measuring
+@pytest.mark.slow
+def test_real_environments_end_at_the_one_with_the_slow_package(here: Path) -> None:
+    """Each has this one's packages, and a package of its own version."""
+    for name, seconds in zip("efgh", (0.02, 0.02, 0.05, 0.05), strict=True):
+        _environment(here / name, seconds)
+    (here / "step.py").write_text(STEP)
+    step = {"workload": "step.py:step", "input": ("1x1",), "pythons": "e,f,g,h", "minutes": 2.0}
+    code, answer, _ = _bisect(ThisMachine(), survey_of, **step)
+    assert (code, answer["first"]) == (FOUND, 2)
+    row = answer["answers"]["2"]["row"]
+    assert row["ratio"] == pytest.approx(2.5, rel=0.2)
+    assert row["in_turns"]
+
+
+def _environment(folder: Path, seconds: float) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (packages,) = folder.glob("lib/python3*/site-packages")
+    ours = sysconfig.get_paths()["purelib"]
+    (packages / "base.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+    (packages / "mine").mkdir()
+    (packages / "mine/__init__.py").touch()
+    (packages / "mine/work.py").write_text(f"SECONDS = {seconds}\n")
