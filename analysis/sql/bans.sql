@@ -1,7 +1,7 @@
 -- What does the ban of an engine cost, and what takes its place?
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- terminal: cell, ban, banned_ms, ratio[ratio_low ratio_high], wall_in_words, in_its_place,
+-- terminal: cell, ban, banned_ms, ratio[ratio_low ratio_high], wall_in_words, device_ratio,
 --     banned_l2_error, reproducibility
 -- none: no cell was measured with a ban and without: see `sweep engines`
 --
