@@ -85,11 +85,6 @@ def gpu_speeds(store: Store, sweep_id: str | None = None) -> list[GpuSpeed]:
     return answer(GpuSpeed, store, sweep_id, "slow_gpus", {})
 
 
-def time_shares(store: Store, sweep_id: str | None = None) -> list[TimeShare]:
-    """Rows of `where_time_goes`, of one sweep or of all; of each sweep the largest share first."""
-    return answer(TimeShare, store, sweep_id, "where_time_goes", {})
-
-
 def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) -> str:
     """How many of one contrast's cells are decided, and how; and what the others look like so far.
     `of_cells`: how many the plan has, where it is known.

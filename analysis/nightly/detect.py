@@ -202,17 +202,18 @@ def screen_words(
         return replace(fine, is_mended=True, could_show=False)
     if metric.is_strict and past[str(metric.good)] < past.total():
         return replace(fine, is_mended=now == metric.good, could_show=False)
+    total = past.total()
     if metric.is_news and renewed is not None:
         of_software = [value for place, value in words if place >= renewed]
         known = words[-2][1] if len(of_software) == 1 else of_software[0]
-        past[known] = max(past[known], past.total())
-        if len(of_software) == 1 and past[now] < usual * past.total():
+        past[known] = max(past[known], total)
+        if len(of_software) == 1 and past[now] < usual * total:
             at = words[-1][0]
             news = replace(fine, state="different", before=known, first_bad_night_index=at)
             return replace(news, is_news=True)
     if metric.only_as_news:
         return replace(fine, is_mended=True)
-    unusual = [place for place, value in words if past[value] < usual * past.total()]
+    unusual = [place for place, value in words if past[value] < usual * total]
     is_mended = not {place for place, _ in words[-FINE_NIGHTS:]}.intersection(unusual)
     lately = [place for place, _ in words[-recent:] if place in unusual]
     if len(lately) < min(recent, 2) or lately[-1] != words[-1][0]:

@@ -59,7 +59,8 @@ def compare_night(
         screened = screen_all(history, memory)
     findings = settle_all(suspected, screened, fresh, history, again)
     shared = share(findings, screened.series, again(None), memory.alerted)
-    is_alert = any(finding.is_alert for finding in shared.findings)
+    told = _news_apart(shared.findings)
+    is_alert = any(finding.is_alert for finding in told)
     reasons = () if is_alert else _reasons(history, screened)
     nights, unchanged = len(history.comparable(history.longest)), screened.unchanged
     state: NightState = "regression" if is_alert else "could_not_tell" if reasons else "fine"
@@ -76,7 +77,7 @@ def compare_night(
         fine_series=sum(series.could_show for series in unchanged),
         blunt_series=sum(not series.could_show for series in unchanged),
         insufficient_series=sum(not series.is_judged for series in screened.series),
-        findings=tuple(sorted(shared.findings, key=lambda finding: not finding.is_alert)),
+        findings=tuple(sorted(told, key=lambda finding: not finding.is_alert)),
         members=shared.members,
         changes=history.changes(),
         new_baseline=history.new_baseline(),
@@ -129,28 +130,27 @@ def settle_all(
         if each.is_new and each.key not in fresh
     ]
     changed = {each.key for each in findings if each is not None and each.state == "confirmed"}
-    return _with_kernels(
-        [
-            replace(each, **NO_WALL) if each.key.of(STEADY_WALL) in changed else each
-            for each in findings
-            if each is not None
-        ],
-        {one.key: one for one in screened.series if one.could_show},
-    )
+    series = {one.key: one for one in screened.series if one.could_show}
+    return [
+        replace(
+            each,
+            kernels=_kernels(each, series),
+            **(NO_WALL if each.key.of(STEADY_WALL) in changed else {}),
+        )
+        for each in findings
+        if each is not None
+    ]
 
 
-def _with_kernels(findings: Sequence[Finding], series: Mapping[SeriesKey, Series]) -> list[Finding]:
-    """Each with the kernels that changed with it. News of kernels stands alone where it is beside no other finding,
-    and news of bits where the kernels are as they were.
-    """
-    findings = [replace(each, kernels=_kernels(each, series)) for each in findings]
+def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
+    """News of kernels is told where no finding names them, and news of bits where the kernels are as they were."""
     beside = {each.key.of(ENGINE) for each in findings if each.kernels is not None}
     chosen = beside | {each.key for each in findings if each.key.metric == ENGINE.name}
-    told = {ENGINE.name: beside, BITS.name: chosen}
+    named = {ENGINE.name: beside, BITS.name: chosen}
     return [
         each
         for each in findings
-        if not each.is_news or each.key.of(ENGINE) not in told[each.key.metric]
+        if not each.is_news or each.key.of(ENGINE) not in named[each.key.metric]
     ]
 
 
@@ -184,8 +184,11 @@ def settle(
             return replace(earlier, key=candidate.key, now=candidate.screening.now)
         walls = _walls(candidate, judged, fresh, history)
         return replace(earlier, key=candidate.key, **_amounts(candidate, judged), **walls)
-    if fresh is not None and fresh.of_two is None and fresh.confirmation.state == "refuted":
-        judged = fresh.confirmation
+    if fresh is not None and fresh.confirmation.state == "refuted":
+        if fresh.of_two is None:
+            judged = fresh.confirmation
+        elif candidate.since == len(candidate.series.points) - 1:  # it may be an odd night
+            judged = replace(judged, state="undecided", more_blocks=max(1, judged.more_blocks))
     becomes = settled(
         FindingState.of(earlier),
         candidate.is_seen,

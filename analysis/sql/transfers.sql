@@ -21,7 +21,7 @@
 -- of_a: model or version
 -- of_b: another
 -- what: verdict (of wall time), device verdict, direction, or choice and bits of either config
--- cells: those of which both tell it
+-- cells: those of which both tell it; under other settings a cell counts again
 -- carried: those of which both tell the same
 -- share: carried / cells
 -- cell_id: one whose verdict does not carry over

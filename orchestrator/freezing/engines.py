@@ -8,7 +8,12 @@ from rich.console import Console
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.freezing.freeze import OpenProbe
 from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed, forked_probe
-from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_cells, suite_asked
+from cudnn_sweep.orchestrator.launching.one_step import (
+    LOOKING,
+    blocks_minutes,
+    plan_cells,
+    suite_asked,
+)
 from cudnn_sweep.orchestrator.launching.step_options import EnginesOptions
 from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.running.run_sweep import (
@@ -51,7 +56,8 @@ def engines(
     cells = {trial.cell.cell_id: trial.cell for trial in looked.chosen.trials}
     suite = suite.model_copy(update={"replicates": UNTIL})
     whole = make_plan(looked.whole.suite, suite, [cells[cell_id] for cell_id in bans], configs)
-    ran = run_sweep(replace(looked, whole=whole, chosen=whole), place, console)
+    request = replace(looked.request, budget_minutes=blocks_minutes(options, options.minutes))
+    ran = run_sweep(replace(looked, request=request, whole=whole, chosen=whole), place, console)
     if ran.exit_code == UNFINISHED:
         say(console, "Not every cell is decided: the same command resumes.")
     return ran
@@ -60,6 +66,7 @@ def engines(
 def _bans(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, list[str]]:
     """By cell_id, of the cells that take an engine: what a process of each takes."""
     found: dict[str, list[str]] = {}
+    failed = ""
     with opened(looked, console) as probe:
         for trial in looked.chosen.trials:
             if trial.twin:
@@ -67,10 +74,13 @@ def _bans(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, lis
             try:
                 log = probe.of(trial).log(trial.config)
             except ProcessFailed as error:
-                warn(console, f"left out: {error}")
+                failed = f"left out: {error}"
+                warn(console, failed)
                 continue
             if bans := bans_of(choice.engine for choice in log.logged_choices or []):
                 found[trial.cell.cell_id] = bans
+    if failed and not found:
+        raise SpecError(f"no cell that could be looked at takes an engine; {failed}")
     every = sorted({ban for bans in found.values() for ban in bans})
     say(console, f"Engines that are taken: {', '.join(every) or 'none'}.")
     return found

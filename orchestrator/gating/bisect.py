@@ -4,6 +4,7 @@ turns, as `sweep gate` measures two sides.
 
 import json
 import math
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -34,6 +35,11 @@ from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.survey import Survey
 
+PACKAGES = """
+from importlib.metadata import distributions
+print(sorted({(each.name, each.version) for each in distributions()}))
+"""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tested:
@@ -41,6 +47,8 @@ class Tested:
 
     side: Side
     software: Environment
+    installed: str
+    """A hash of the packages that it has, and of where it is."""
 
     @property
     def versions(self) -> str:
@@ -128,7 +136,7 @@ def bisect(
     if (cells := len(planned.chosen.cell_ids())) > 1:
         raise SpecError(f"found {cells} cells of {name}, allowed: one; --only cell_id=... names it")
     environments = [
-        Tested(side=side, software=each.environment)
+        Tested(side=side, software=each.environment, installed=_installed(side.code.python))
         for side, each in zip(sides, found, strict=True)
     ]
     run = partial(run_sweep, place=place, console=console)
@@ -170,6 +178,23 @@ def _bisected(
     return Bisection(environments=environments, answers=answers, first=slow)
 
 
+def _installed(python: Path | None) -> str:
+    """Of a Python that cannot say, only where it is."""
+    try:
+        listed = subprocess.run(
+            [str(python), "-P", "-c", PACKAGES], check=False, capture_output=True, text=True
+        ).stdout
+    except OSError:
+        listed = ""
+    return content_hash((str(python), listed))
+
+
+def _step_file(workload: str) -> str:
+    """What a step's own file says; empty for a workload that is none."""
+    file = Path(workload.rpartition(":")[0])
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+
 def _pair(
     planned: Planned,
     run: Callable[[Planned], Ran],
@@ -180,7 +205,8 @@ def _pair(
     """The sweep of a pair has its name of what is compared: asked again, it resumes, or has its answer."""
     suite = with_sides(options, planned.request.suite, one.side, other.side)
     plan = make_plan(planned.whole.suite, suite, [planned.chosen.trials[0].cell])
-    softwares = (one.software.software_hash, other.software.software_hash)
+    softwares = [(each.software.software_hash, each.installed) for each in (one, other)]
+    softwares += [("step", content_hash(_step_file(options.workload)))]
     request = replace(
         planned.request,
         suite=suite,

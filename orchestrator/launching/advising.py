@@ -79,7 +79,7 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     if machine.environment.device == "cuda" or options.on_any_device:
         gpu, minutes = machine.environment.gpu, f"{options.minutes:g} minutes"
         say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
-    elif _newest(open_store(options.location), SUITE, options) is not None:
+    elif _newest(open_store(options.location), SUITE, options, on_gpu=True) is not None:
         say(console, STORED.format(results=options.location))
         return _from_store(options, out)
     else:
@@ -168,15 +168,18 @@ def _from_store(options: AdviseOptions, out: Console) -> int:
     return tell(options, answered_of(options, store, sweep_id, other), out)
 
 
-def _newest(store: Store, suite: str, options: AdviseOptions) -> str | None:
+def _newest(
+    store: Store, suite: str, options: AdviseOptions, *, on_gpu: bool = False
+) -> str | None:
     """The newest sweep of this step, with the same input, regime, direction and arguments.
 
-    One on a GPU, where there is one.
+    One on a GPU, where there is one; `on_gpu`: no other.
     """
     cells = sorted(
         stored_cells(store, [suite], options.workload), key=lambda each: each.device == "cpu"
     )
-    return next((each.sweep_id for each in cells if is_step(options, each)), None)
+    steps = (each for each in cells if is_step(options, each))
+    return next((each.sweep_id for each in steps if not on_gpu or each.device != "cpu"), None)
 
 
 def tell(options: AdviseOptions, answered: Answered, out: Console) -> int:

@@ -114,7 +114,7 @@ def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Surv
         suite_name=name,
         suite=suite,
         results=options.location,
-        budget_minutes=_blocks_minutes(options, options.minutes),
+        budget_minutes=blocks_minutes(options, options.minutes),
         min_effect=options.threshold,
     )
     return planned_on(machine, request, modules_to_preload(suite, ()))
@@ -170,7 +170,7 @@ def plan_step(
         suite_name=suite_name,
         suite=suite,
         results=options.location,
-        budget_minutes=_blocks_minutes(options, minutes),
+        budget_minutes=blocks_minutes(options, minutes),
         job=job,
         codes=codes or {},
         min_effect=min_effect,
@@ -187,7 +187,7 @@ def check_step(options: AdviseOptions | TurnOptions, machine: Survey) -> None:
         raise SpecError(f"{options.workload} is a model: it needs --input, such as 32x3x224x224")
 
 
-def _blocks_minutes(options: AdviseOptions | TurnOptions, minutes: float) -> float:
+def blocks_minutes(options: AdviseOptions | TurnOptions, minutes: float) -> float:
     """Of the command's minutes, what is left for blocks."""
     left_s = minutes * 60 - (monotonic() - options.began)
     return max(left_s - START_AND_END_S, LEAST_S) / 60

@@ -83,8 +83,8 @@ def _night(night: NightRequest, environment: Mapping[str, str], console: Console
 
 
 def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> None:
-    """Post alerts and news that were not sent yet. What could not be delivered is news again the next night. Comparing an
-    old night again sends nothing.
+    """Post alerts and news that were not sent yet. Alerts that could not be delivered are sent the next night; news is
+    posted once. Comparing an old night again sends nothing.
     """
     diary = night.diary()
     if not diary.is_last(night.name):

@@ -133,7 +133,8 @@ def _named(
     if options.own_shard is not None and state.shards - {options.own_shard.of}:
         others = " and ".join(map(str, sorted(state.shards)))
         raise SpecError(f"--shard {options.shard}: {sweep_id} is split into {others} shards")
-    if difference := _difference(state, environment):
+    has_codes = any(config.code is not None for config in chosen.configs())
+    if difference := _difference(state, environment, has_codes=has_codes):
         rather = "--new starts another sweep" if options.resume else "choose another id"
         raise SpecError(f"{named} {sweep_id}: {difference}; {rather}")
     return _resumed(store, state, chosen, options)
@@ -192,10 +193,10 @@ def _counts(trial: StoredTrial, options: LaunchOptions) -> bool:
     return trial.status == "ok" or not options.retry_failed
 
 
-def _difference(state: SweepState, here: Environment) -> str | None:
+def _difference(state: SweepState, here: Environment, *, has_codes: bool = False) -> str | None:
     if here.env_hash not in state.env_hashes:
         return "it ran on other hardware"
     own = {software_hash for software, software_hash in state.softwares if not software}
-    if own and here.software_hash not in own:
+    if own and here.software_hash not in own and not has_codes:  # a pair's id names its softwares
         return "it ran with other software"
     return None

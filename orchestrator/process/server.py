@@ -54,8 +54,10 @@ def main() -> None:
     gc.disable()  # what is imported stays: to look for garbage in it takes a fifth of that time
     options = sys.argv[1:]
     if folders := os.environ.get(MODULES):  # but after Python's own modules
-        at = min(at for at, entry in enumerate(sys.path) if entry.endswith("-packages"))
-        sys.path[at:at] = folders.split(os.pathsep)
+        theirs = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        own = [entry for entry in sys.path if entry not in theirs]
+        at = next((at for at, each in enumerate(own) if each.endswith("-packages")), len(own))
+        sys.path[:] = [*own[:at], *folders.split(os.pathsep), *filter(None, theirs), *own[at:]]
     _import_all(late="--survey-only" not in options)
     sys.path.append(os.getcwd())  # a user's `package.module:name`
     _preload([option for option in options if not option.startswith("-")])

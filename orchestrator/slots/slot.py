@@ -112,7 +112,7 @@ class ForkedSlot:
     def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
         if _several(trials):
             self._renew({self._server_of(trial) for trial in trials})
-        return Block(self, trials, begin).measure()
+        yield from Block(self, trials, begin).measure()
 
     def _renew(self, keys: set[Server]) -> None:
         """No two blocks compare processes of the same two servers.
@@ -125,9 +125,10 @@ class ForkedSlot:
         def renew(key: Server) -> None:
             old = self._servers[key]
             old.server.close()
-            new = _server(self._session, key)
-            self._servers[key] = replace(old, server=new)
-            new.pin(old.cpus)
+            os.sched_setaffinity(
+                0, old.cpus
+            )  # this thread's, and by it the server's from its start
+            self._servers[key] = replace(old, server=_server(self._session, key))
 
         with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
             list(pool.map(renew, keys & self._worn))

@@ -5,8 +5,13 @@ from datetime import date, timedelta
 
 import pytest
 
-from cudnn_sweep.analysis.nightly.candidates import FreshTrials, Remeasured, screen_all
-from cudnn_sweep.analysis.nightly.detect import confirm, confirm_by_waiting
+from cudnn_sweep.analysis.nightly.candidates import (
+    Candidate,
+    FreshTrials,
+    Remeasured,
+    screen_all,
+)
+from cudnn_sweep.analysis.nightly.detect import confirm, confirm_by_waiting, screen
 from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.memory import Memory
 from cudnn_sweep.analysis.nightly.outcome import Finding
@@ -113,6 +118,26 @@ def test_what_was_refuted_is_measured_again_only_with_other_software() -> None:
 
 def test_one_odd_night_is_no_candidate() -> None:
     assert judged(history([*STEADY, 13.0, 10.0])) is None
+
+
+def test_one_odd_night_of_new_software_that_fresh_pairs_do_not_show_waits() -> None:
+    values = [*STEADY, 13.0]
+    nights = history(list(values), new_torch_at=len(STEADY))
+    screening = screen(values, STEADY_WALL, is_new=True)
+    assert screening.state == "worse"
+    candidate = Candidate(
+        series=nights.series[0],
+        direction="worse",
+        since=len(STEADY),
+        screening=screening,
+        is_seen=True,
+        earlier=None,
+        left_out=frozenset(),
+    )
+    alone = settle(candidate, None, nights, command="again")
+    refuted = settle(candidate, pairs("refuted"), nights, command="again")
+    assert alone is not None and refuted is not None
+    assert (alone.state, refuted.state) == ("confirmed", "waiting")
 
 
 def test_what_was_found_on_other_hardware_is_left_alone() -> None:

@@ -20,17 +20,14 @@ class FakeMember:
         took: list[tuple["FakeMember", Turn]],
         ms: Callable[[int], float] = lambda number: 1.0 + number % 3,
         *,
-        dies_at: int | None = None,
         captures: bool = True,
     ) -> None:
         self.pid = id(self)
-        self._took, self._ms, self._dies_at, self._captures = took, ms, dies_at, captures
+        self._took, self._ms, self._captures = took, ms, captures
 
     def take(self, turn: Turn, /) -> Said | None:
         self._took.append((self, turn))
         time.sleep(0.001)
-        if turn.stage == "wall" and turn.round == self._dies_at:
-            return None
         return Said(pid=os.getpid(), captured=self._captures, ms=self._ms(turn.round))
 
 
