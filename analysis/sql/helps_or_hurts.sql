@@ -59,9 +59,9 @@
 -- ones, and the level that Benjamini-Hochberg leaves one more row; on made-up sweeps of 5 blocks
 -- so many more decide in two thirds of cells that scatter by 10%, in nine tenths of those by 3%.
 --
--- Where a sweep asked for blocks until a cell was decided (`until: decided`), the verdict is tested,
--- and the interval drawn, at its look's share of 5% (docs/measuring.md, How many blocks). Of several
--- sweeps of a cell the share is the mean over its blocks of theirs.
+-- Where a sweep asked for blocks until a cell was decided (`until: decided`), the verdict is
+-- tested, and the interval drawn, at its look's share of 5% (docs/measuring.md, How many blocks).
+-- Of several sweeps of a cell the share is the mean over its blocks of theirs.
 --
 -- Processes of one config may choose different kernels. Where a cell's blocks show several choices,
 -- its intervals are those of a mixture: times by choice, whose shares are not known (Clopper and
