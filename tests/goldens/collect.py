@@ -148,7 +148,7 @@ class Goldens:
             },
             **{f"reports/{n.replace('/', '-')}.json.xz": self._report(n) for n in others},
             "reports/made-up.md": self._words("made-up"),
-            **{f"reports/advice-{n}.md": self._page("advice", n) for n in ("reference", "made-up")},
+            "reports/field_cases.md": self._page("field_cases", "reference"),
             "nights/fake.json.xz": self._fake_nights,
             "commands-answered.txt": lambda: self._commands(self._typed["answered"]),
         }
