@@ -16,14 +16,14 @@
 -- baseline_software_hash: hash of the other software
 with processes as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
     select
-        * exclude (software, device),
+        trial.* exclude (software, device, steady_wall_samples_ms, steady_device_samples_ms),
         coalesce(software, '') as side,
         concat_ws(
             '|', cell_id, settings, env_hash, loop_kind, coalesce(in_turns, false)
         ) as cell,
         -- of open loops only as many steps as both made: later ones have other shapes
         min(steady_iterations) over pair as steps,
-        if(loop_kind = 'open', list_avg(steady_wall_samples_ms[:steps]), steady_wall_ms) as wall,
+        if(loop_kind = 'open', list_avg(loops.ms[:steps]), steady_wall_ms) as wall,
         if(
             min(steady_device_source) over pair = max(steady_device_source) over pair,
             steady_device_ms,
@@ -31,7 +31,8 @@ with processes as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
         ) as device,
         list_sum(list_transform(cold, lambda met: met.first_ms)) as cold_ms,
         greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_bytes
-    from configured(null, $sweep_id)
+    from configured(null, $sweep_id) as trial
+    left join open_loops() as loops on [trial.sweep_id, trial.trial_id] = loops.id
     where
         status = 'ok' and twin = 0 and not is_doubtful(warnings)
         and coalesce(software, $software) = $software

@@ -83,7 +83,7 @@ def test_plain_duckdb_gives_the_same_answer_and_reads_few_samples(
     """Samples are most of a store: to read those of all trials takes a third more of the time."""
     question = load_query(name)
     answer = ours.query(question.sql, question.values({}))
-    assert answer.num_rows > 0
+    assert answer.num_rows > 0 or name == "bans", "no store has engines here"
     called: pa.Table = exported.execute(f"from {name}()").to_arrow_table()
     for plain in (executed(colleague, name), called):
         assert plain.schema.types == answer.schema.types and alike(plain, answer)

@@ -22,6 +22,8 @@ ARGUMENTS |= {
     "advise": ("noop", "--from-store"),
     "freeze": ("noop",),
     "gate": (".", ".", "noop"),
+    "bisect": ("noop", "--pythons", "one,other"),
+    "engines": ("noop",),
     "audit": ("one.py",),
     "repro": ("0123",),
 }

@@ -124,6 +124,7 @@ def test_what_is_no_side_is_named() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.measuring
 def test_each_side_runs_the_code_of_its_commit_in_turns(here: Path) -> None:
     """The folder of the step and a package beside it, both as they were at that commit."""
     commits = []
@@ -140,7 +141,10 @@ def test_each_side_runs_the_code_of_its_commit_in_turns(here: Path) -> None:
         commits.append(_git("rev-parse", "HEAD"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(here / "bench")
-        patch.setenv("PYTHONPATH", str(here))  # as CI often has it: the working tree is no side
+        ahead = here / "installed" / "mine"  # no side's, and on PYTHONPATH as CI often has it
+        ahead.mkdir(parents=True)
+        (ahead / "__init__.py").write_text("raise RuntimeError('the code of neither side')")
+        patch.setenv("PYTHONPATH", str(ahead.parent))
         step = {"workload": "step.py:step", "input": ("1x1",), "minutes": 2.0}
         code, answer = _gate(ThisMachine(), commits[0], commits[1], **step)
         assert (code, answer["state"]) == (SLOWER, "slower")
@@ -155,6 +159,7 @@ def test_each_side_runs_the_code_of_its_commit_in_turns(here: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.measuring
 def test_each_side_runs_the_code_of_its_wheel(here: Path) -> None:
     (here / "step.py").write_text(STEP)
     for side, seconds in (("a", 0.02), ("b", 0.04)):

@@ -241,10 +241,9 @@ def test_a_step_on_a_cpu_is_undecided_with_its_time(tmp_path: Path) -> None:
     assert text.strip().startswith("Undecided: this step was not measured on a GPU.")
     assert "A step " in text and "on this CPU (2 processes" in text
     assert text.endswith("\nOn a machine with a GPU: sweep advise batch_norm --steps 1000000\n")
-    assert _said(_options(steps=10**6), NothingRuns(script=FakeScript(), night=TODAY)) == (
-        code,
-        text,
-    )
+    # measured anew: the step may have changed
+    with pytest.raises(AssertionError, match="nothing is measured"):
+        _said(_options(steps=10**6), NothingRuns(script=FakeScript(), night=TODAY))
     told = json.loads(_said(_options(format="json", from_store=True), machine)[1])
     assert (told["advice"], len(told["step_times_ms"])) == ("undecided", 2)
 
