@@ -186,7 +186,7 @@ def _check(
         "other_plans": others,
     }
     if options.format == "json":
-        out.print(json.dumps(answer, indent=2), soft_wrap=True, highlight=False)
+        say(out, json.dumps(answer, indent=2))
         return DONE if holds else CHANGED
     count = f"{same} of {counted(len(taken), 'operation')} take the plan of {file}"
     step = f"a step takes {milliseconds(frozen_ms)} with it, {milliseconds(off_ms)} with off"

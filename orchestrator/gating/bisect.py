@@ -142,10 +142,7 @@ def bisect(
     run = partial(run_sweep, place=place, console=console)
     measure = partial(_pair, planned, run, environments[0])
     answer = _bisected(options, environments, measure, console)
-    if options.json:
-        out.print(answer.json(), soft_wrap=True, highlight=False)
-    else:
-        say(out, f"\n{answer.text()}")
+    say(out, answer.json() if options.json else f"\n{answer.text()}")
     return answer.code
 
 

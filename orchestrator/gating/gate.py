@@ -224,10 +224,7 @@ def gate(options: GateOptions, console: Console, place: Place, out: Console) -> 
     for file, text in ((options.comment, answer.markdown()), (options.junit, answer.junit())):
         if file is not None:
             Path(file).write_text(text, encoding="utf-8")
-    if options.json:
-        out.print(answer.json(), soft_wrap=True, highlight=False)
-    else:
-        say(out, f"\n{answer.text()}")
+    say(out, answer.json() if options.json else f"\n{answer.text()}")
     return answer.code
 
 

@@ -76,15 +76,15 @@ def _side(name: str, text: str, scratch: Path, trees: list[Path]) -> Side:
 
 def environments_of(pythons: str) -> list[Side]:
     """Of `--pythons`; a folder stands for its bin/python. Raises SpecError."""
-    texts = [text.strip() for text in pythons.split(",")]
-    found = {text: Path(text).expanduser() for text in texts}
-    for text, path in found.items():
-        found[text] = path = path / "bin/python" if path.is_dir() else path
-        if not _is_program(path):
+    texts = list(dict.fromkeys(text.strip() for text in pythons.split(",")))
+    paths = [Path(text).expanduser() for text in texts]
+    programs = [path / "bin/python" if path.is_dir() else path for path in paths]
+    for text, program in zip(texts, programs, strict=True):
+        if not _is_program(program):
             raise SpecError(f"--pythons: found {text!r}, allowed: {PYTHONS}")
-    if len(found) < 2:
+    if len(texts) < 2:
         raise SpecError(f"--pythons: found one, {texts[0]!r}, allowed: {PYTHONS}")
-    return [_environment(text, path) for text, path in found.items()]
+    return [_environment(text, program) for text, program in zip(texts, programs, strict=True)]
 
 
 def _environment(label: str, path: Path) -> Side:

@@ -184,9 +184,7 @@ def _newest(
 
 def tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
     if options.format == "json":
-        out.print(
-            json.dumps(_rounded(as_json(answered)), indent=2), soft_wrap=True, highlight=False
-        )
+        say(out, json.dumps(_rounded(as_json(answered)), indent=2))
     elif options.format == "markdown":
         say(out, advice_markdown(answered))
     else:

@@ -106,7 +106,10 @@ def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, Suite
 
 
 def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Survey) -> Planned:
-    """A process of each cell that is asked for. Raises SpecError for one that cannot be used."""
+    """A process of each cell that is asked for; its caller says how long may be measured.
+
+    Raises SpecError for a cell that cannot be used.
+    """
     if options.workload in machine.workloads:
         check_step(options, machine)
     request = SweepRequest(
@@ -114,7 +117,6 @@ def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Surv
         suite_name=name,
         suite=suite,
         results=options.location,
-        budget_minutes=blocks_minutes(options, options.minutes),
         min_effect=options.threshold,
     )
     return planned_on(machine, request, modules_to_preload(suite, ()))

@@ -22,9 +22,8 @@ EXACT = ConfigDict(ser_json_inf_nan="constants")  # an error of infinity is no m
 
 PROTOCOL = 3  # raise it where a word's meaning changes; a field more or less needs no other number
 WHOLE = ConfigDict(extra="forbid")
-MODULES = (
-    "SWEEP_MODULES"  # variable: folders where a server looks for modules before what is installed
-)
+MODULES = "SWEEP_MODULES"
+"""The variable with folders where a server looks for modules before what is installed."""
 
 Status = Literal["ok", "error", "out_of_memory", "crash", "killed", "timeout"]
 

@@ -55,9 +55,8 @@ class Slot(Protocol):
 
 Server: TypeAlias = tuple[str, tuple[tuple[str, str], ...], int]
 OWN: Server = (OWN_SOFTWARE, (), 0)
-OPENED_AT_ONCE = (
-    4  # fork servers: each imports torch, which takes seconds, and opens a CUDA context
-)
+OPENED_AT_ONCE = 4
+"""Fork servers: each imports torch, which takes seconds, and opens a CUDA context."""
 
 
 def server_of(trial: Trial, *, apart: bool = False) -> Server:
@@ -125,9 +124,7 @@ class ForkedSlot:
         def renew(key: Server) -> None:
             old = self._servers[key]
             old.server.close()
-            os.sched_setaffinity(
-                0, old.cpus
-            )  # this thread's, and by it the server's from its start
+            os.sched_setaffinity(0, old.cpus)  # the server inherits this thread's
             self._servers[key] = replace(old, server=_server(self._session, key))
 
         with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:

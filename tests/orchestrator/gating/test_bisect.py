@@ -7,7 +7,6 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +17,13 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gating.bisect import bisect
 from cudnn_sweep.orchestrator.launching.step_options import BisectOptions
-from cudnn_sweep.orchestrator.nightly.fake.machine import (
-    FakeEffect,
-    FakeMachine,
-    FakeNoise,
-    FakeScript,
-)
+from cudnn_sweep.orchestrator.nightly.fake.machine import FakeEffect, FakeMachine
 from cudnn_sweep.orchestrator.process.client import survey_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.workloads.survey import Survey, workload_facts
+from tests.orchestrator.gating.conftest import STEP, made_up
 
-STEP = """
-import time, torch
-from mine import work
-def step(images: torch.Tensor) -> None:
-    time.sleep(work.SECONDS)
-"""
 OK, FOUND, UNCERTAIN = 0, 1, 2
 PYTHONS = "a,b,c,d"
 
@@ -53,8 +42,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _machine(scatter: float = 0.003, **times: float) -> FakeMachine:
     """A step takes these times in these environments."""
     effects = [FakeEffect(where={"code": name}, time=time) for name, time in times.items()]
-    script = FakeScript(noise=FakeNoise(night=0.0, process=scatter), effects=effects)
-    return FakeMachine(script=script, night=date(2026, 1, 1))
+    return made_up(*effects, scatter=scatter)
 
 
 def _looking(machine: FakeMachine) -> Callable[[Path, list[str]], Survey]:

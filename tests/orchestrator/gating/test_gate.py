@@ -3,7 +3,7 @@
 import io
 import json
 import subprocess
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,29 +18,13 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gating.gate import gate
 from cudnn_sweep.orchestrator.launching.step_options import GateOptions
-from cudnn_sweep.orchestrator.nightly.fake.machine import (
-    FakeEffect,
-    FakeMachine,
-    FakeNoise,
-    FakeScript,
-)
+from cudnn_sweep.orchestrator.nightly.fake.machine import FakeEffect
 from cudnn_sweep.orchestrator.planning import sweep_selection
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+from tests.orchestrator.gating.conftest import STEP, made_up
 
-STEP = """
-import time, torch
-from mine import work
-def step(images: torch.Tensor) -> None:
-    time.sleep(work.SECONDS)
-"""
 OK, SLOWER, UNCERTAIN = 0, 1, 2
-
-
-def _machine(*effects: FakeEffect, scatter: float = 0.003, seed: int = 0) -> FakeMachine:
-    noise = FakeNoise(night=0.0, process=scatter)
-    script = FakeScript(noise=noise, effects=list(effects), seed=seed)
-    return FakeMachine(script=script, night=date(2026, 1, 1))
 
 
 def _head(**changes: Any) -> FakeEffect:
@@ -84,7 +68,7 @@ def test_a_change_is_told_with_its_size_and_what_the_gate_could_have_found(
     here: Path, time: float, code: int, state: str, words: str
 ) -> None:
     files = {"comment": str(here / "gate.md"), "junit": str(here / "gate.xml")}
-    ended, answer = _gate(_machine(_head(time=time)), **files)
+    ended, answer = _gate(made_up(_head(time=time)), **files)
     assert (ended, answer["state"]) == (code, state)
     assert answer["headline"].startswith(words)
     row, control = answer["row"], answer["control"]
@@ -98,14 +82,14 @@ def test_a_change_is_told_with_its_size_and_what_the_gate_could_have_found(
 
 
 def test_a_change_at_the_threshold_cannot_be_told_yet_and_has_its_interval() -> None:
-    code, answer = _gate(_machine(_head(time=1.01), scatter=0.01))
+    code, answer = _gate(made_up(_head(time=1.01), scatter=0.01))
     assert (code, answer["state"]) == (UNCERTAIN, "cannot tell yet")
     assert answer["row"]["ratio_low"] < 1.01 < answer["row"]["ratio_high"]
     assert answer["row"]["blocks"] == 20
 
 
 def test_code_that_does_not_run_is_an_answer() -> None:
-    code, answer = _gate(_machine(_head(status="error")))
+    code, answer = _gate(made_up(_head(status="error")))
     assert (code, answer["state"]) == (SLOWER, "broken")
     assert answer["headline"] == "Broken: batch_norm does not run at head:b."
     assert "head:b" in answer["messages"]
@@ -113,14 +97,14 @@ def test_code_that_does_not_run_is_an_answer() -> None:
 
 @pytest.mark.slow
 def test_changes_of_nothing_are_seldom_called_slower() -> None:
-    ended = [_gate(_machine(scatter=0.005, seed=seed))[0] for seed in range(6)]
+    ended = [_gate(made_up(scatter=0.005, seed=seed))[0] for seed in range(6)]
     assert ended.count(SLOWER) == 0
     assert ended.count(OK) >= 4
 
 
 def test_what_is_no_side_is_named() -> None:
     with pytest.raises(SpecError, match="HEAD: found 'nowhere', allowed: a commit of this repo"):
-        _gate(_machine(), "a", "nowhere")
+        _gate(made_up(), "a", "nowhere")
 
 
 @pytest.mark.slow
