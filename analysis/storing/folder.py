@@ -4,8 +4,8 @@ Both write a file whole or not at all. The object store does so by itself (one P
 folder by writing aside, fsync, rename, and fsync of the folder.
 """
 
+import glob
 import os
-import re
 import stat
 import time
 import uuid
@@ -101,7 +101,7 @@ class Folder:
 
     def url(self, path: str) -> str:
         """The path as DuckDB knows it; what it would take for a pattern is escaped."""
-        return f"{self._scheme}{_literal(self.root)}/{path}"
+        return f"{self._scheme}{glob.escape(self.root)}/{path}"
 
 
 class LocalFolder(Folder):
@@ -213,10 +213,6 @@ def _is_utf8(path: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _literal(path: str) -> str:
-    return re.sub(r"([*?[])", r"[\1]", path)
 
 
 def _make_folder(folder: Path) -> None:

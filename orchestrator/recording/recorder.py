@@ -183,7 +183,7 @@ class Recorder:
             if record.trial_id in self._waiting:
                 together, self._waiting = list(self._waiting.values()), {}
                 self._settle(together, await asyncio.to_thread(self._write, *together))
-        if self._collector.has_many() and not self._compacting.locked():
+        if self._collector.many() and not self._compacting.locked():
             async with self._compacting:
                 await asyncio.to_thread(self._collector.compact_many)
         return record.trial_id not in self._held
