@@ -37,25 +37,15 @@ class SweepChoice:
     def begun(self) -> dict[str, int]:
         """Planned blocks of each cell that has records."""
         todo = {trial.trial_id for trial in self.todo.trials}
-        found: dict[str, int] = {}
-        for trial in self.own.trials:
-            if trial.trial_id not in todo:
-                cell_id = trial.cell.cell_id
-                found[cell_id] = max(found.get(cell_id, 0), trial.replicate + 1)
-        return found
+        done = (trial for trial in self.own.trials if trial.trial_id not in todo)
+        return {trial.cell.cell_id: trial.replicate + 1 for trial in done}  # the last one's
 
     def lacks(self, stored: Iterable[StoredTrial], hopeless: Collection[str] = ()) -> bool:
-        """Whether trials are missing that a launch could still run: not those of `hopeless` cells."""
-        there = list(stored)
-        if self.is_complete(there):
-            return False
-        recorded = {trial.trial_id for trial in planned(there)}
-        given_up = [
-            trial for trial in self.own.without(recorded).trials if trial.cell.cell_id in hopeless
-        ]
-        if self.shard is None:
-            return len(recorded) + len(given_up) < self.plan_trials
-        return len(given_up) < len(self.own.without(recorded).trials)
+        """Whether trials of the sweep, or of this launch's shard, are missing: not those of `hopeless` cells."""
+        recorded = {trial.trial_id for trial in planned(stored)}
+        left = self.own.without(recorded).trials
+        given_up = sum(trial.cell.cell_id in hopeless for trial in left)
+        return given_up < (self.plan_trials - len(recorded) if self.shard is None else len(left))
 
     def cells_without_ok(self, stored: Iterable[StoredTrial]) -> set[str]:
         """Cells that have records, but no ok trial."""
@@ -63,13 +53,6 @@ class SweepChoice:
         recorded = [trial for trial in self.own.trials if trial.trial_id in statuses]
         measured = {t.cell.cell_id for t in recorded if statuses[t.trial_id] == "ok"}
         return {trial.cell.cell_id for trial in recorded} - measured
-
-    def is_complete(self, stored: Iterable[StoredTrial]) -> bool:
-        """Whether every trial of the sweep, or of this launch's shard, has a record."""
-        recorded = {trial.trial_id for trial in planned(stored)}
-        if self.shard is None:
-            return len(recorded) >= self.plan_trials
-        return not self.own.without(recorded).trials
 
 
 def choose_sweep(
@@ -85,23 +68,22 @@ def choose_sweep(
     """
     if options.resume or options.sweep_id:
         return _named(store, whole, chosen, environment, options)
-    earlier = [state for state in store.sweeps() if state.plan_hash == chosen.plan_hash]
-    unfinished = [
-        state for state in earlier if options.retry_failed or _lacks(store, state, chosen)
-    ]
     if options.new:
-        return _new(chosen, options, "a new sweep, as requested")
-    if not unfinished:
+        return _choice(store, chosen, options, "a new sweep, as requested")
+    earlier = [state for state in store.sweeps() if state.plan_hash == chosen.plan_hash]
+    unfinished = (
+        state for state in earlier if options.retry_failed or _lacks(store, state, chosen)
+    )
+    state = next(unfinished, None)
+    if state is None:
         last = f"{earlier[0].sweep_id} is complete" if earlier else "no earlier sweep of this plan"
-        return _new(chosen, options, f"a new sweep: {last}")
-    state = unfinished[0]
+        return _choice(store, chosen, options, f"a new sweep: {last}")
     difference = _difference(state, environment)
     if not difference and state.shards:
         difference = f"runs in shards: --sweep-id {state.sweep_id} resumes it"
     if difference:
-        return _new(
-            chosen, options, f"a new sweep: {state.sweep_id} is unfinished, but {difference}"
-        )
+        reason = f"a new sweep: {state.sweep_id} is unfinished, but {difference}"
+        return _choice(store, chosen, options, reason)
     return _resumed(store, state, chosen, options)
 
 
@@ -117,7 +99,7 @@ def _named(
         newest = ", ".join(state.sweep_id for state in states[:5]) or "none"
         raise SpecError(f"{named} {sweep_id}: no such sweep; the newest here: {newest}")
     if state is None:
-        return _new(chosen, options, "a new sweep with this name")
+        return _choice(store, chosen, options, "a new sweep with this name")
     if options.resume:
         there = store.stored_trials(state.sweep_id).keys()
         is_there = {trial.trial_id for trial in chosen.trials} <= there
@@ -140,43 +122,37 @@ def _named(
     return _resumed(store, state, chosen, options)
 
 
-def _new(plan: Plan, options: LaunchOptions, reason: str) -> SweepChoice:
-    own = options.part(plan)
-    return SweepChoice(
-        sweep_id=options.sweep_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
-        reason=reason + _which_part(options, plan, own),
-        resumed=False,
-        plan_hash=plan.plan_hash,
-        plan_trials=len(plan.trials),
-        shard=options.own_shard,
-        own=own,
-        todo=own,
-        retries={},
-    )
-
-
 def _resumed(store: Store, state: SweepState, plan: Plan, options: LaunchOptions) -> SweepChoice:
-    own = options.part(plan)
-    stored = store.stored_trials(state.sweep_id)
-    done = {key for key, trial in stored.items() if _counts(trial, options)}
     there = f"{state.recorded} of {state.plan_trials} trials are recorded"
+    return _choice(store, plan, options, f"resuming {state.sweep_id}: {there}", state)
+
+
+def _choice(
+    store: Store, plan: Plan, options: LaunchOptions, reason: str, state: SweepState | None = None
+) -> SweepChoice:
+    """The sweep that `state` is of, or a new one."""
+    own, shard = options.part(plan), options.own_shard
+    if shard is not None:
+        reason += f"; shard {shard} runs {len(own.trials)} of the plan's {len(plan.trials)}"
+    stored = store.stored_trials(state.sweep_id) if state else {}
+    # a child's own failure is an outcome and stays, unless it is to be tried again
+    again = {
+        key: trial.retry + 1
+        for key, trial in stored.items()
+        if options.retry_failed and trial.status != "ok"
+    }
+    new_id = options.sweep_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     return SweepChoice(
-        sweep_id=state.sweep_id,
-        reason=f"resuming {state.sweep_id}: {there}" + _which_part(options, plan, own),
-        resumed=True,
-        plan_hash=state.plan_hash,
-        plan_trials=state.plan_trials,
-        shard=options.own_shard,
+        sweep_id=state.sweep_id if state else new_id,
+        reason=reason,
+        resumed=state is not None,
+        plan_hash=state.plan_hash if state else plan.plan_hash,
+        plan_trials=state.plan_trials if state else len(plan.trials),
+        shard=shard,
         own=own,
-        todo=own.without(done),
-        retries={key: trial.retry + 1 for key, trial in stored.items() if key not in done},
+        todo=own.without(stored.keys() - again.keys()),
+        retries=again,
     )
-
-
-def _which_part(options: LaunchOptions, plan: Plan, own: Plan) -> str:
-    if options.own_shard is None:
-        return ""
-    return f"; shard {options.own_shard} runs {len(own.trials)} of the plan's {len(plan.trials)}"
 
 
 def _lacks(store: Store, state: SweepState, plan: Plan) -> bool:
@@ -186,11 +162,6 @@ def _lacks(store: Store, state: SweepState, plan: Plan) -> bool:
     if plan.looks:
         return False
     return not state.finished or any(split.waits for split in state.blocks.split)
-
-
-def _counts(trial: StoredTrial, options: LaunchOptions) -> bool:
-    """A child's own failure is an outcome and stays, unless it is to be tried again."""
-    return trial.status == "ok" or not options.retry_failed
 
 
 def _difference(state: SweepState, here: Environment, *, has_codes: bool = False) -> str | None:

@@ -150,10 +150,10 @@ def test_any_shard_opens_the_sweep_and_each_runs_its_own(
     put(store, plan, len(plan.trials), sweep_id="shared", shard="3/3")
     again = choose(store, plan, sweep_id="shared", shard="3/3")
     assert again.resumed and not again.todo.trials
-    assert again.is_complete(store.stored_trials("shared").values())
+    assert not again.lacks(store.stored_trials("shared").values())
     beside = choose(store, plan, sweep_id="shared", shard="1/3")
     assert beside.resumed and beside.todo == first.own
-    assert not beside.is_complete(store.stored_trials("shared").values())
+    assert beside.lacks(store.stored_trials("shared").values())
     put(store, plan, 1, sweep_id="shared", shard="1/3")
     resumed = choose(store, plan, sweep_id="shared", shard="1/3")
     assert resumed.todo.trials == first.own.trials[1:]
