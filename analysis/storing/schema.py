@@ -117,14 +117,10 @@ class RunRecord:
     schema_version: Annotated[int, "version of this row's layout"]
     sweep_id: Annotated[str, "one run of a plan, resumed as often as needed"]
     trial_id: Annotated[str, "hash of the cell, config, replicate and twin; with sweep_id the key"]
-    attempt_id: Annotated[
-        str, "unique to each try: of two for one key, the first durable one counts"
-    ]
+    attempt_id: Annotated[str, "unique to each try: of two for one key, the first durable counts"]
     attempt: Annotated[int, "1, or more where earlier tries were lost to their worker"]
     retry: Annotated[int, "how often --retry-failed ran this trial again; the highest counts"]
-    launch_id: Annotated[
-        str, "one launch of the sweep: trials of a block interrupted between two are not paired"
-    ]
+    launch_id: Annotated[str, "one launch of the sweep: trials of a block from two are not paired"]
     plan_hash: Annotated[str, "hash of the plan: its trials, their order, how they measure"]
     plan_trials: Annotated[
         int,
@@ -137,10 +133,7 @@ class RunRecord:
     shard: Annotated[int | None, "part of the plan that its launch ran, from 1; null: all of it"]
     shards: Annotated[int | None, "into how many parts the plan was split"]
     suite: Annotated[str, "name of the suite, or `inline`"]
-    cell_id: Annotated[
-        str,
-        "hash of workload, problem, model, direction, input, regime, state, precision, layout, gpu",
-    ]
+    cell_id: Annotated[str, "hash of what is timed: axes, problem, model, parameters, gpu"]
     workload: Annotated[str, "code that is timed, by name or import path", Axis()]
     problem: Annotated[str | None, "name of the convolution problem; null for a model", Axis()]
     direction: Annotated[
@@ -150,9 +143,7 @@ class RunRecord:
     ]
     input_shape: Annotated[list[int], "base input sizes: batch, channels, then space", Axis()]
     out_channels: Annotated[int | None, "filters of the convolution problem", CELL]
-    kernel_size: Annotated[
-        list[int] | None, "of the convolution problem, one number a spatial dimension", CELL
-    ]
+    kernel_size: Annotated[list[int] | None, "of the problem, a number per spatial dimension", CELL]
     stride: Annotated[list[int] | None, "of the convolution problem", CELL]
     padding: Annotated[list[int] | None, "of the convolution problem", CELL]
     dilation: Annotated[list[int] | None, "of the convolution problem", CELL]
@@ -161,9 +152,7 @@ class RunRecord:
     transposed: Annotated[bool | None, "whether it is a transposed convolution", CELL]
     output_padding: Annotated[list[int] | None, "of a transposed convolution problem", CELL]
     occurrences: Annotated[int | None, "how often the problem's network has it"]
-    model_arguments: Annotated[
-        dict[str, str] | None, "of a model named by import path: its arguments, each as JSON", CELL
-    ]
+    model_arguments: Annotated[dict[str, str] | None, "a model's arguments, each as JSON", CELL]
     model_inputs: Annotated[
         str | None, "what that model is called with, as JSON; null: one float tensor", CELL
     ]
@@ -174,28 +163,19 @@ class RunRecord:
     ]
     regime: Annotated[str, "the rule by which input shapes arrive", Axis()]
     regime_parameters: Annotated[dict[str, float], "the rule's numbers, by name", CELL]
-    listed_shapes: Annotated[
-        list[ListedShape] | None, "of a regime that reads its shapes from a file: all of them", CELL
-    ]
+    listed_shapes: Annotated[list[ListedShape] | None, "all shapes of a regime's file", CELL]
     loop_kind: Annotated[
         str | None, "closed: all shapes were met, then timed; open: new shapes kept arriving"
     ]
-    state: Annotated[
-        str, "what surrounds a step at equal shapes; plain: nothing", Axis(usual="plain")
-    ]
+    state: Annotated[str, "what surrounds a step at equal shapes, or plain", Axis(usual="plain")]
     state_parameters: Annotated[dict[str, float], "the state's numbers, by name", CELL]
     precision: Annotated[str, "fp32 (IEEE), tf32, bf16, fp16, amp_bf16 or amp_fp16", Axis()]
     layout: Annotated[str, "contiguous or channels_last", Axis(usual="contiguous")]
-    replicate: Annotated[
-        int, "number of this process among the cell's repetitions, from 0 in running order"
-    ]
+    replicate: Annotated[int, "number of this process among its cell's, from 0 in running order"]
     twin: Annotated[int, "1 for the second trial of an A/A pair, else 0"]
     block: Annotated[int, "the cell's configs once each, back to back; a number within the plan"]
     position: Annotated[int, "place in the plan, from 0"]
-    repeats_block: Annotated[
-        int | None,
-        "block of the plan that was split and that this block is the repeat of, else null",
-    ]
+    repeats_block: Annotated[int | None, "the plan's split block that this one repeats, else null"]
     software: Annotated[
         str | None,
         "which other environment's Python measured, as last_good, in a sweep that interleaves two; "
@@ -223,9 +203,7 @@ class RunRecord:
     deterministic: Annotated[
         bool, "torch.backends.cudnn.deterministic, read back", Setting(usual=False)
     ]
-    heuristic_mode_b: Annotated[
-        bool, "TORCH_CUDNN_USE_HEURISTIC_MODE_B=1 in the process", Setting(usual=False)
-    ]
+    heuristic_mode_b: Annotated[bool, "TORCH_CUDNN_USE_HEURISTIC_MODE_B=1", Setting(usual=False)]
     plan_cache_limit: Annotated[
         int | None,
         "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT in the process; null: torch's own",
@@ -265,9 +243,7 @@ class RunRecord:
         str | None,
         "hash of a user's source files behind workload and loss; null where bundled, or torch's",
     ]
-    conv_fp32_precision: Annotated[
-        str | None, "torch.backends.cudnn.conv.fp32_precision, read back"
-    ]
+    conv_fp32_precision: Annotated[str | None, "torch.backends.cudnn.conv.fp32_precision, as read"]
     threads: Annotated[int | None, "CPU threads torch used"]
     compute_cache: Annotated[
         str | None,
@@ -275,36 +251,26 @@ class RunRecord:
     ]
     compute_cache_entries_before: Annotated[int | None, "files in that cache when the trial began"]
     compute_cache_entries_added: Annotated[int | None, "files that the trial added to it"]
-    cold: Annotated[
-        list[ColdShape] | None, "cold cost of each distinct shape met, in order of arrival"
-    ]
+    cold: Annotated[list[ColdShape] | None, "cold cost of each distinct shape, in order of arrival"]
     distinct_shapes: Annotated[int | None, "distinct shapes met in the cold part"]
     regime_shapes: Annotated[int | None, "distinct shapes that the regime has; null: without end"]
     open_new_shapes: Annotated[int | None, "steps of an open loop that met a new shape"]
     loss_first: Annotated[float | None, "loss of the first training step"]
     loss_last: Annotated[float | None, "loss of the last training step"]
-    accuracy: Annotated[
-        float | None, "share of held-back examples that are right after the training steps"
-    ]
+    accuracy: Annotated[float | None, "share of right answers on held-back examples after training"]
     own_times_ms: Annotated[
         dict[str, float] | None,
         "by the workload's own clock, in the first call, by name; null where it has none",
     ]
 
-    checks_error: Annotated[
-        str | None, "what went wrong in the untimed checks, where all was measured before"
-    ]
+    checks_error: Annotated[str | None, "what went wrong in untimed checks, after measuring"]
 
     # memory of the caching allocator, and the host's
     cold_free_bytes: Annotated[
         int | None, "memory of the device that no process held when the cold part began"
     ]
-    cold_allocated_bytes_before: Annotated[
-        int | None, "device memory allocated when the cold part began"
-    ]
-    cold_reserved_bytes_before: Annotated[
-        int | None, "reserved by PyTorch's allocator when it began"
-    ]
+    cold_allocated_bytes_before: Annotated[int | None, "device memory allocated before it"]
+    cold_reserved_bytes_before: Annotated[int | None, "reserved by PyTorch's allocator before it"]
     cold_peak_allocated_bytes: Annotated[int | None, "peak of allocated memory in it"]
     cold_peak_reserved_bytes: Annotated[int | None, "peak of reserved memory in it"]
     cold_allocated_bytes_after: Annotated[int | None, "allocated when it ended"]
@@ -367,18 +333,13 @@ class RunRecord:
     ]
     steady_device_iterations: Annotated[int | None, "iterations behind the samples"]
     steady_device_stop: Annotated[str | None, "why timing stopped: precision or budget"]
-    launch_bound: Annotated[
-        bool | None, "wall time is over 1.1 × device time: the loop waits for the CPU"
-    ]
+    launch_bound: Annotated[bool | None, "wall time over 1.1 × device time: the loop is CPU-bound"]
 
     # what was chosen, by the process that was timed; of one step at the base input shape
     convolutions: Annotated[
         int | None, "convolution calls in one step; backward ones count where there is no other"
     ]
-    routes: Annotated[
-        list[str] | None,
-        "distinct backends PyTorch selects for them, at every shape met; for example Cudnn",
-    ]
+    routes: Annotated[list[str] | None, "distinct backends that PyTorch selects for them, as Cudnn"]
     cudnn_operations: Annotated[
         list[str] | None, "other operations of PyTorch that ran in cuDNN, for example _cudnn_rnn"
     ]
@@ -386,29 +347,20 @@ class RunRecord:
         int | None, "2 × multiply-adds of the step's convolutions, each direction"
     ]
     convolution_bytes: Annotated[int | None, "bytes they must move: each operand once a direction"]
-    roofline_ms: Annotated[
-        float | None, "least time for them, each at the calibrated ceiling that limits it"
-    ]
+    roofline_ms: Annotated[float | None, "least time for them, each at the ceiling that limits it"]
     roofline_share: Annotated[float | None, "roofline_ms / device time (wall time without CUDA)"]
     kernels_source: Annotated[str | None, "graph (the timed process's own) or profiler"]
     kernels_note: Annotated[str | None, "why they are not from the graph, or not known at all"]
     kernels: Annotated[list[Kernel] | None, "what the step launches, in order"]
-    kernels_hash: Annotated[
-        str | None,
-        "hash of the convolutions' kernels, their order and grids: equal where they ran the same",
-    ]
+    kernels_hash: Annotated[str | None, "hash of the convolutions' kernels, their order and grids"]
     layout_conversions: Annotated[int | None, "launches of kind layout_conversion"]
-    layout_conversion_ms: Annotated[
-        float | None, "device time that the step would save without them, by replaying it so"
-    ]
+    layout_conversion_ms: Annotated[float | None, "device time that a step would save without them"]
 
     # what it computes, from fixed random inputs and weights
     computed: Annotated[list[ComputedTensor] | None, "outputs and gradients of one step"]
     fingerprint: Annotated[str | None, "hash of the bits of all of them"]
     bitwise_repeatable: Annotated[bool | None, "whether a second run gave the same bits"]
-    relative_l2_error: Annotated[
-        float | None, "largest of their relative L2 errors against float64"
-    ]
+    relative_l2_error: Annotated[float | None, "largest of their relative L2 errors to float64"]
     relative_max_error: Annotated[float | None, "largest of their relative maximum errors"]
     reference_note: Annotated[str | None, "why there is no float64 reference where one was asked"]
 
@@ -444,19 +396,13 @@ class RunRecord:
     logged_largest_workspace_bytes: Annotated[
         int | None, "the largest workspace of the plans that searches built, timed or not"
     ]
-    logged_plans_dropped: Annotated[
-        int | None, "how many of these needed more memory than was free"
-    ]
-    logged_kernels_agree: Annotated[
-        bool | None, "whether that process launched the kernels of the timed one"
-    ]
+    logged_plans_dropped: Annotated[int | None, "how many of these needed more than was free"]
+    logged_kernels_agree: Annotated[bool | None, "whether it launched the timed process's kernels"]
     logged_error: Annotated[str | None, "why there is no log where one was asked for"]
 
     # where the trial's own time went
     start_s: Annotated[float | None, "from the fork to the trial's first own line"]
-    one_time_s: Annotated[
-        float | None, "CUDA context, libraries, first backward, on an unrelated operation"
-    ]
+    one_time_s: Annotated[float | None, "CUDA context, libraries, first backward, on other work"]
     overlapped_s: Annotated[
         float | None,
         "of one_time_s, what ran while others of its block paid theirs; null where unknown",
@@ -468,9 +414,7 @@ class RunRecord:
     checks_s: Annotated[float | None, "untimed part after the measurement"]
     log_s: Annotated[float | None, "whole life of the untimed process that logs"]
     exit_s: Annotated[float | None, "from the result to the process being gone"]
-    process_s: Annotated[
-        float, "whole life of the trial's process, fork to gone; the log's is not in it"
-    ]
+    process_s: Annotated[float, "life of the trial's process, fork to gone, without the log's"]
     waited_s: Annotated[float | None, "of it, what others of its block did their turns in"]
     gap_s: Annotated[
         float | None,
@@ -500,7 +444,7 @@ class RunRecord:
     cpu_model: Annotated[str | None, "the processor's model; null where unknown"]
     cpu_cores: Annotated[int, "CPU cores the trial's process might use"]
     pinned_cpus: Annotated[
-        str | None, "those that its slot has to itself, as Linux lists them; null: not pinned"
+        str | None, "CPUs of its slot alone, as Linux lists them; null: not pinned"
     ]
     numa_node: Annotated[int | None, "NUMA node of the GPU they are near; null where unknown"]
     version: Annotated[str, "version of cudnn-sweep", SOFTWARE]
