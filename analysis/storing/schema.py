@@ -224,9 +224,7 @@ class RunRecord:
         Setting(usual=None),
     ]
     environment: Annotated[
-        dict[str, str],
-        "further environment variables in the process",
-        Setting(usual={}),
+        dict[str, str], "further environment variables in the process", Setting(usual={})
     ]
     code: Annotated[
         str | None,

@@ -19,14 +19,7 @@ if TYPE_CHECKING:
     from cudnn_sweep.workloads.cells.suite import Replicates
 
 WRITTEN = re.compile(r"(?:decided(?::(\d+))?|(\d+))")
-ONCE = (
-    "dry_run",
-    "new",
-    "detach",
-    "strict",
-    "retry_failed",
-    "json",
-)
+ONCE = ("dry_run", "new", "detach", "strict", "retry_failed", "json")
 
 
 @dataclass(frozen=True, kw_only=True)

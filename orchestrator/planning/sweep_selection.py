@@ -56,11 +56,7 @@ class SweepChoice:
 
 
 def choose_sweep(
-    store: Store,
-    whole: Plan,
-    chosen: Plan,
-    environment: Environment,
-    options: LaunchOptions,
+    store: Store, whole: Plan, chosen: Plan, environment: Environment, options: LaunchOptions
 ) -> SweepChoice:
     """`whole` is the launch file's plan, `chosen` what --only left of it.
 

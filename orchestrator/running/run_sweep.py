@@ -5,7 +5,7 @@ lacks, end. A place is where they run: the GPUs of this machine, nodes of a clus
 import math
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -108,13 +108,7 @@ def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] 
     chosen = narrow(whole, only) if only else whole
     if suite.replicates is None and whole.looks and not chosen.looks:
         chosen = first_blocks(chosen, FIXED_BLOCKS)
-    return Planned(
-        request=request,
-        machine=machine,
-        preload=preload,
-        whole=whole,
-        chosen=chosen,
-    )
+    return Planned(request=request, machine=machine, preload=preload, whole=whole, chosen=chosen)
 
 
 def run_sweep(
@@ -134,10 +128,7 @@ def run_sweep(
 
     with sweep_lock(store.location, choose().lock_name):
         choice = choose()  # again, under the lock: another launch may just have ended
-        session = session_for(choice, whole, planned.chosen, planned.preload, machine.gpu_uuids)
-        session = replace(
-            session, job=request.job, codes=request.codes, min_effect=request.min_effect
-        )
+        session = session_for(choice, planned)
         place.announce(session, choice.reason, console)
         session = _limited(session, request, len(machine.gpus), console)
         ran = partial(Ran, store=store, choice=choice, session=session)
@@ -221,14 +212,9 @@ def open_results(location: str, console: Console) -> Store:
     return store
 
 
-def session_for(
-    choice: SweepChoice,
-    whole: Plan,
-    chosen: Plan,
-    preload: tuple[str, ...],
-    gpus: Sequence[str] = (),
-) -> Session:
-    swept = whole if choice.plan_hash == whole.plan_hash else chosen
+def session_for(choice: SweepChoice, planned: Planned) -> Session:
+    request, whole = planned.request, planned.whole
+    swept = whole if choice.plan_hash == whole.plan_hash else planned.chosen
     shard = f"-shard-{choice.shard.number}-of-{choice.shard.of}" if choice.shard else ""
     return Session(
         sweep_id=choice.sweep_id,
@@ -244,8 +230,11 @@ def session_for(
         retries=choice.retries,
         scratch=scratch_folder(f"{choice.sweep_id}{shard}"),
         folder=Path.cwd(),
-        gpus=tuple(gpus),
-        preload=preload,
+        gpus=tuple(planned.machine.gpu_uuids),
+        preload=planned.preload,
+        job=request.job,
+        codes=request.codes,
+        min_effect=request.min_effect,
     )
 
 
@@ -265,8 +254,9 @@ def run_rounds(
         if not plan.trials or progress.stopped or left_s <= 0:
             break
         each = replace(session, plan=plan)
-        if repeats := repeats_text(plan):
-            announce(each, repeats)
+        blocks = {trial.block for trial in plan.trials if trial.repeats_block is not None}
+        if blocks:
+            announce(each, f"split blocks that are repeated as a whole: {len(blocks)}")
         progress = progress.then(run(each, None if budget_s is None else left_s))
         if progress.stopped:  # the results may not even be read then
             break
@@ -325,12 +315,6 @@ def repeats_of(store: Store, whole: Plan, choice: SweepChoice) -> Plan:
         if block in waiting and waiting[block].trials == len(trials):
             found += _repeat(whole, trials, waiting[block].repeats + 1)
     return replace(choice.own, trials=tuple(found))
-
-
-def repeats_text(plan: Plan) -> str:
-    """How many blocks run again, in words for the user; empty for a plan of no repeats."""
-    blocks = {trial.block for trial in plan.trials if trial.repeats_block is not None}
-    return f"split blocks that are repeated as a whole: {len(blocks)}" if blocks else ""
 
 
 def _repeat(whole: Plan, trials: list[Trial], number: int) -> list[Trial]:

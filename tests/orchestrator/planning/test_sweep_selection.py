@@ -10,19 +10,23 @@ import pytest
 from cudnn_sweep.analysis.answering.verdicts import verdicts
 from cudnn_sweep.analysis.storing.progress import MOST_REPEATS, blocks_of
 from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow, read_shard
+from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.planning.sweep_selection import (
     SweepChoice,
     choose_sweep,
 )
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.recorder import Progress
-from cudnn_sweep.orchestrator.running.run_sweep import repeats_of, run_rounds, session_for
+from cudnn_sweep.orchestrator.running.run_sweep import Planned, repeats_of, run_rounds, session_for
 from cudnn_sweep.orchestrator.showing.summary import split_lines
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
+from cudnn_sweep.workloads.survey import Survey
 from tests.makers import MakePlan, RecordOf
 
 HERE = capture_environment()
@@ -54,6 +58,13 @@ def choose(
     store: Store, plan: Plan, chosen: Plan | None = None, **selection: object
 ) -> SweepChoice:
     return choose_sweep(store, plan, chosen or plan, HERE, LaunchOptions(**selection))  # type: ignore[arg-type]
+
+
+def session_of_choice(choice: SweepChoice, whole: Plan, chosen: Plan) -> Session:
+    machine = Survey(environment=HERE, gpus=[], gpu_uuids=[], workloads={})
+    request = request_of(LaunchFile(path=Path(), sweep=SweepSpec(), ray_part={}), LaunchOptions())
+    planned = Planned(request=request, machine=machine, preload=(), whole=whole, chosen=chosen)
+    return session_for(choice, planned)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +137,7 @@ def test_a_narrowed_sweep_has_as_many_cells_as_are_left(store: Store, plan_of: M
     part = narrow(whole, [("regime", "fixed")])
     assert len(whole.cell_ids()) == 2
     for chosen, cells in ((part, 1), (whole, 2)):
-        session = session_for(choose(store, whole, chosen), whole, chosen, ())
+        session = session_of_choice(choose(store, whole, chosen), whole, chosen)
         assert session.of_cells == cells
 
 
@@ -198,7 +209,7 @@ class Launch:
 
     def __init__(self, store: Store, whole: Plan, choice: SweepChoice, record_of: RecordOf) -> None:
         self.choice = choice
-        self.session = session_for(choice, whole, whole, ())
+        self.session = session_of_choice(choice, whole, whole)
         self._store = store
         self._whole = whole
         self._record_of = record_of
