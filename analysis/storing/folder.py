@@ -84,11 +84,9 @@ class Folder:
 
     def remove(self, path: str) -> None:
         """Remove a file that another process may have removed already."""
-        try:
-            with naming(f"remove {self.shown(path)}", may_be_gone=True):
-                self.filesystem.delete_file(self.full(path))
-        except FileNotFoundError:
-            pass
+        what = f"remove {self.shown(path)}"
+        with suppress(FileNotFoundError), naming(what, may_be_gone=True):
+            self.filesystem.delete_file(self.full(path))
 
     def remove_stale_temporaries(self, path: str) -> None:
         """Nothing to do: an object that was not wholly sent does not exist."""
@@ -141,7 +139,7 @@ class LocalFolder(Folder):
             raise StoreError(f"cannot read {self.shown(path)}: {error.strerror}") from error
         if not stat.S_ISREG(kind):
             raise TornFileError(f"{self.shown(path)} is no file")
-        if not _is_utf8(path):
+        if path.encode(errors="replace").decode() != path:  # half characters of a listing
             raise TornFileError(f"{self.shown(path)} has a name that is no UTF-8")
 
     def is_folder(self, path: str) -> bool:
@@ -153,16 +151,14 @@ class LocalFolder(Folder):
 
     def names(self, path: str, suffix: str = "") -> list[str]:
         """In one look, so that a file compacted meanwhile is listed, or what it became part of is."""
-        try:
-            with naming(f"list {self.shown(path)}", may_be_gone=True):
-                listed = os.listdir(self.full(path)) if self._may_be_listed(path) else []
-        except FileNotFoundError:
-            return []
+        listed: list[str] = []
+        full = self.full(path)
+        # a file or a link that loops, in a folder's place, holds nothing; only of the root it is an error
+        if not path or not os.path.lexists(full) or self.is_folder(path):
+            what = f"list {self.shown(path)}"
+            with suppress(FileNotFoundError), naming(what, may_be_gone=True):
+                listed = os.listdir(full)
         return sorted(name for name in listed if name.endswith(suffix))
-
-    def _may_be_listed(self, path: str) -> bool:
-        """A file or a link that loops, in a folder's place, holds nothing; that the root is one has to be told."""
-        return not path or not os.path.lexists(self.full(path)) or self.is_folder(path)
 
     def remove_stale_temporaries(self, path: str) -> None:
         for name in self.names(path, TEMPORARY_SUFFIX):
@@ -204,15 +200,6 @@ def naming(action: str, *, may_be_gone: bool = False) -> Iterator[None]:
             raise
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise StoreError(f"cannot {action}: {reason}") from error
-
-
-def _is_utf8(path: str) -> bool:
-    """What is not comes from a listing with half characters in it."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _make_folder(folder: Path) -> None:
