@@ -70,13 +70,13 @@ class Folder:
             listed: list[str] = [info.base_name for info in self.filesystem.get_file_info(selector)]
         return sorted(name for name in listed if name.endswith(suffix))
 
-    def files_below(self, prefix: str, suffix: str = ".parquet") -> list[str]:
-        """Paths at any depth of what is in folders whose names begin so."""
+    def files_below(self, prefix: str) -> list[str]:
+        """Paths of Parquet files, at any depth, in folders whose names begin so."""
         selector = fs.FileSelector(self.full(""), allow_not_found=True, recursive=True)
         with naming(f"list {self.shown()}"):
             files = [info.path for info in self.filesystem.get_file_info(selector)]
         below = [path.removeprefix(self.full("")).lstrip("/") for path in files]
-        return [path for path in below if path.startswith(prefix) and path.endswith(suffix)]
+        return [path for path in below if path.startswith(prefix) and path.endswith(".parquet")]
 
     def rename(self, path: str, new_path: str) -> None:
         with naming(f"rename {self.shown(path)}", may_be_gone=True):

@@ -126,10 +126,7 @@ class RunRecord:
         int,
         "trials in the plan, with `looks` at most: a sweep with as many keys is finished, those of repeats left out",
     ]
-    looks: Annotated[
-        list[int] | None,
-        "after how many blocks of a cell the sweep asks whether it is decided; null where the number is fixed",
-    ]
+    looks: Annotated[list[int] | None, "blocks after which a cell may be decided; null: fixed"]
     shard: Annotated[int | None, "part of the plan that its launch ran, from 1; null: all of it"]
     shards: Annotated[int | None, "into how many parts the plan was split"]
     suite: Annotated[str, "name of the suite, or `inline`"]
@@ -153,20 +150,14 @@ class RunRecord:
     output_padding: Annotated[list[int] | None, "of a transposed convolution problem", CELL]
     occurrences: Annotated[int | None, "how often the problem's network has it"]
     model_arguments: Annotated[dict[str, str] | None, "a model's arguments, each as JSON", CELL]
-    model_inputs: Annotated[
-        str | None, "what that model is called with, as JSON; null: one float tensor", CELL
-    ]
+    model_inputs: Annotated[str | None, "a model's inputs, as JSON; null: one float tensor", CELL]
     loss: Annotated[str | None, "that model's loss", CELL]
     optimiser: Annotated[str | None, "that model's optimiser", CELL]
-    optimiser_parameters: Annotated[
-        dict[str, float] | None, "the optimiser's numbers, by name", CELL
-    ]
+    optimiser_parameters: Annotated[dict[str, float] | None, "its numbers, by name", CELL]
     regime: Annotated[str, "the rule by which input shapes arrive", Axis()]
     regime_parameters: Annotated[dict[str, float], "the rule's numbers, by name", CELL]
     listed_shapes: Annotated[list[ListedShape] | None, "all shapes of a regime's file", CELL]
-    loop_kind: Annotated[
-        str | None, "closed: all shapes were met, then timed; open: new shapes kept arriving"
-    ]
+    loop_kind: Annotated[str | None, "closed: all shapes met, then timed; open: more came"]
     state: Annotated[str, "what surrounds a step at equal shapes, or plain", Axis(usual="plain")]
     state_parameters: Annotated[dict[str, float], "the state's numbers, by name", CELL]
     precision: Annotated[str, "fp32 (IEEE), tf32, bf16, fp16, amp_bf16 or amp_fp16", Axis()]
@@ -188,9 +179,7 @@ class RunRecord:
         "why it took none: as asked, no other of its block, memory, lost before, open loop, its "
         "state, or threads or processes of its own; null where it ended before its first turn",
     ]
-    turn_cpus: Annotated[
-        str | None, "CPUs on which its block took turns, as Linux lists them; null: all it had"
-    ]
+    turn_cpus: Annotated[str | None, "CPUs of its block's turns, as Linux lists them; null: all"]
 
     # config
     enabled: Annotated[bool, "torch.backends.cudnn.enabled, read back", Setting(usual=True)]
@@ -209,9 +198,7 @@ class RunRecord:
         "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT in the process; null: torch's own",
         Setting(usual=None),
     ]
-    compute_cache_disabled: Annotated[
-        bool, "CUDA_CACHE_DISABLE=1 in the process", Setting(usual=False)
-    ]
+    compute_cache_disabled: Annotated[bool, "CUDA_CACHE_DISABLE=1", Setting(usual=False)]
     backward_in_caller: Annotated[
         bool,
         "the backward pass ran in the loop's own thread: "
@@ -223,30 +210,18 @@ class RunRecord:
         "rules by which plans were banned, read back from CUDNN_ERRATA_JSON_FILE; null: PyTorch's own alone",
         Setting(usual=None),
     ]
-    environment: Annotated[
-        dict[str, str], "further environment variables in the process", Setting(usual={})
-    ]
-    code: Annotated[
-        str | None,
-        "which side of `sweep gate` ran; null: the code of the launch's folder",
-        Setting(usual=None),
-    ]
+    environment: Annotated[dict[str, str], "further environment variables", Setting(usual={})]
+    code: Annotated[str | None, "side of a gate; null: the launch's folder", Setting(usual=None)]
 
     # outcome
     status: Annotated[str, "ok, error, out_of_memory, crash (signal), killed (SIGKILL) or timeout"]
     message: Annotated[str | None, "what went wrong, for any status but ok"]
 
     # measurement
-    workload_hash: Annotated[
-        str | None,
-        "hash of a user's source files behind workload and loss; null where bundled, or torch's",
-    ]
+    workload_hash: Annotated[str | None, "hash of a user's sources of workload and loss, else null"]
     conv_fp32_precision: Annotated[str | None, "torch.backends.cudnn.conv.fp32_precision, as read"]
     threads: Annotated[int | None, "CPU threads torch used"]
-    compute_cache: Annotated[
-        str | None,
-        "CUDA's on-disk kernel cache: empty or warm as found, or disabled; null without CUDA",
-    ]
+    compute_cache: Annotated[str | None, "CUDA's disk cache: empty, warm, disabled; null: no CUDA"]
     compute_cache_entries_before: Annotated[int | None, "files in that cache when the trial began"]
     compute_cache_entries_added: Annotated[int | None, "files that the trial added to it"]
     cold: Annotated[list[ColdShape] | None, "cold cost of each distinct shape, in order of arrival"]
@@ -256,25 +231,18 @@ class RunRecord:
     loss_first: Annotated[float | None, "loss of the first training step"]
     loss_last: Annotated[float | None, "loss of the last training step"]
     accuracy: Annotated[float | None, "share of right answers on held-back examples after training"]
-    own_times_ms: Annotated[
-        dict[str, float] | None,
-        "by the workload's own clock, in the first call, by name; null where it has none",
-    ]
+    own_times_ms: Annotated[dict[str, float] | None, "by the workload's own clock, at first call"]
 
     checks_error: Annotated[str | None, "what went wrong in untimed checks, after measuring"]
 
     # memory of the caching allocator, and the host's
-    cold_free_bytes: Annotated[
-        int | None, "memory of the device that no process held when the cold part began"
-    ]
+    cold_free_bytes: Annotated[int | None, "device memory no process held before the cold part"]
     cold_allocated_bytes_before: Annotated[int | None, "device memory allocated before it"]
     cold_reserved_bytes_before: Annotated[int | None, "reserved by PyTorch's allocator before it"]
     cold_peak_allocated_bytes: Annotated[int | None, "peak of allocated memory in it"]
     cold_peak_reserved_bytes: Annotated[int | None, "peak of reserved memory in it"]
     cold_allocated_bytes_after: Annotated[int | None, "allocated when it ended"]
-    cold_reserved_bytes_after: Annotated[
-        int | None, "reserved when it ended: a search in benchmark mode gives back what is unused"
-    ]
+    cold_reserved_bytes_after: Annotated[int | None, "reserved after it: a search frees the unused"]
     steady_allocated_bytes: Annotated[int | None, "allocated after the timed loop"]
     steady_reserved_bytes: Annotated[int | None, "reserved after the timed loop"]
     steady_peak_allocated_bytes: Annotated[int | None, "peak of allocated memory in the timed loop"]
@@ -296,54 +264,38 @@ class RunRecord:
         list[float] | None,
         "wall time per iteration: of each timed group (closed loop) or of each step, searches included (open loop)",
     ]
-    steady_wall_rounds: Annotated[
-        list[int] | None, "of each sample the round, which others of its block timed one in, too"
-    ]
+    steady_wall_rounds: Annotated[list[int] | None, "each sample's round, which its block shares"]
     steady_wall_ms: Annotated[
         float | None,
         "wall time per iteration: median of the samples (closed loop), their mean (open loop)",
     ]
     steady_wall_p10_ms: Annotated[float | None, "10% of the samples are below"]
     steady_wall_p90_ms: Annotated[float | None, "90% of the samples are below"]
-    steady_wall_error: Annotated[
-        float | None, "standard error of the median within this process, as a share of it"
-    ]
+    steady_wall_error: Annotated[float | None, "relative standard error of the process's median"]
     steady_iterations: Annotated[int | None, "iterations behind the samples"]
     steady_stop: Annotated[str | None, "why timing stopped: precision, budget or horizon"]
 
     # steady state, on the device alone
-    steady_device_source: Annotated[
-        str | None, "graph (replays of a CUDA graph) or profiler (sum of kernel times)"
-    ]
+    steady_device_source: Annotated[str | None, "graph (replays of a CUDA graph), or profiler"]
     steady_device_note: Annotated[str | None, "why there is no graph, or no device time at all"]
     steady_device_samples_ms: Annotated[
         list[float] | None,
         "device time per iteration, free of launch gaps, of each replay, or of each turn's",
     ]
-    steady_device_rounds: Annotated[
-        list[int] | None, "of each sample the round, which others of its block timed one in, too"
-    ]
+    steady_device_rounds: Annotated[list[int] | None, "each sample's round, which its block shares"]
     steady_device_ms: Annotated[float | None, "their median"]
     steady_device_p10_ms: Annotated[float | None, "10% of the samples are below"]
     steady_device_p90_ms: Annotated[float | None, "90% of the samples are below"]
-    steady_device_error: Annotated[
-        float | None, "standard error of the median within this process, as a share of it"
-    ]
+    steady_device_error: Annotated[float | None, "relative standard error of the process's median"]
     steady_device_iterations: Annotated[int | None, "iterations behind the samples"]
     steady_device_stop: Annotated[str | None, "why timing stopped: precision or budget"]
     launch_bound: Annotated[bool | None, "wall time over 1.1 × device time: the loop is CPU-bound"]
 
     # what was chosen, by the process that was timed; of one step at the base input shape
-    convolutions: Annotated[
-        int | None, "convolution calls in one step; backward ones count where there is no other"
-    ]
+    convolutions: Annotated[int | None, "convolution calls of a step; backward ones if no other"]
     routes: Annotated[list[str] | None, "distinct backends that PyTorch selects for them, as Cudnn"]
-    cudnn_operations: Annotated[
-        list[str] | None, "other operations of PyTorch that ran in cuDNN, for example _cudnn_rnn"
-    ]
-    convolution_flops: Annotated[
-        int | None, "2 × multiply-adds of the step's convolutions, each direction"
-    ]
+    cudnn_operations: Annotated[list[str] | None, "other operations run by cuDNN, as _cudnn_rnn"]
+    convolution_flops: Annotated[int | None, "2 × multiply-adds of convolutions, each direction"]
     convolution_bytes: Annotated[int | None, "bytes they must move: each operand once a direction"]
     roofline_ms: Annotated[float | None, "least time for them, each at the ceiling that limits it"]
     roofline_share: Annotated[float | None, "roofline_ms / device time (wall time without CUDA)"]
@@ -369,13 +321,8 @@ class RunRecord:
     sm_clock_low_mhz: Annotated[int | None, "lowest SM clock seen"]
     sm_clock_high_mhz: Annotated[int | None, "highest SM clock seen"]
     memory_clock_mhz: Annotated[int | None, "memory clock at the end"]
-    power_w: Annotated[
-        float | None, "mean power, from the energy counter, which steps by 0.1 s; null in turns"
-    ]
-    energy_per_iteration_mj: Annotated[
-        float | None,
-        "energy of the wall-timed loop / its iterations, millijoules; null where processes took turns",
-    ]
+    power_w: Annotated[float | None, "mean power, by an energy counter of 0.1 s; null in turns"]
+    energy_per_iteration_mj: Annotated[float | None, "energy of the wall loop; null in turns"]
     temperature_c: Annotated[int | None, "highest temperature seen"]
     throttle_reasons: Annotated[list[str] | None, "what slowed the clocks, as NVML names it"]
     other_processes: Annotated[int | None, "most processes of others seen on the GPU"]
@@ -391,9 +338,7 @@ class RunRecord:
     ]
     logged_searches: Annotated[int | None, "how many of them timed plans"]
     logged_workspace_bytes: Annotated[int | None, "the largest workspace of the plans taken"]
-    logged_largest_workspace_bytes: Annotated[
-        int | None, "the largest workspace of the plans that searches built, timed or not"
-    ]
+    logged_largest_workspace_bytes: Annotated[int | None, "largest workspace of the plans built"]
     logged_plans_dropped: Annotated[int | None, "how many of these needed more than was free"]
     logged_kernels_agree: Annotated[bool | None, "whether it launched the timed process's kernels"]
     logged_error: Annotated[str | None, "why there is no log where one was asked for"]
@@ -401,10 +346,7 @@ class RunRecord:
     # where the trial's own time went
     start_s: Annotated[float | None, "from the fork to the trial's first own line"]
     one_time_s: Annotated[float | None, "CUDA context, libraries, first backward, on other work"]
-    overlapped_s: Annotated[
-        float | None,
-        "of one_time_s, what ran while others of its block paid theirs; null where unknown",
-    ]
+    overlapped_s: Annotated[float | None, "of one_time_s, beside others of a block; null: unknown"]
     build_s: Annotated[float | None, "making the workload"]
     cold_s: Annotated[float | None, "cold part"]
     calibration_s: Annotated[float | None, "calibration"]

@@ -162,9 +162,9 @@ class Store:
         loose = [path for each in sweep_ids for path in self._loose(each)]
         return loose + [path for each in sweep_ids for path in self._parts(each)]
 
-    def torn_files(self, sweep_id: str | None = None) -> list[str]:
+    def torn_files(self) -> list[str]:
         """Paths of *.parquet files whose bytes are no Parquet that can be read."""
-        return [path for path in self.files(sweep_id) if is_damaged(self.folder, path)]
+        return [path for path in self.files() if is_damaged(self.folder, path)]
 
     def set_aside_torn(self) -> list[str]:
         """Rename torn files to `<name>.torn`; returns where they lie now, for the caller to say."""

@@ -162,19 +162,19 @@ def _check(
             times["off"].append(probe.step_ms(off))
             times["frozen"].append(probe.step_ms(frozen))
     plans = then["plans"]
-    same = sum(one == other for one, other in zip(plans, taken, strict=False))
-    off_ms, frozen_ms = median(times["off"]), median(times["frozen"])
-    holds = taken == plans and frozen_ms <= SLOWER * off_ms
+    pairs = list(enumerate(zip(plans, taken, strict=False), 1))
+    others = [
+        f"operation {number}: {one} then, {other} now"
+        for number, (one, other) in pairs
+        if one != other
+    ]
     changed = [
         f"{name}: made with {then.get(name)}, here {now}"
         for name in OF_ENVIRONMENT
         if (now := getattr(environment, name)) != then.get(name)
     ]
-    others = [
-        f"operation {number}: {one} then, {other} now"
-        for number, (one, other) in enumerate(zip(plans, taken, strict=False), 1)
-        if one != other
-    ]
+    off_ms, frozen_ms = median(times["off"]), median(times["frozen"])
+    holds, same = taken == plans and frozen_ms <= SLOWER * off_ms, len(pairs) - len(others)
     answer = {
         "holds": holds,
         "operations": len(taken),

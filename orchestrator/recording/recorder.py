@@ -228,25 +228,22 @@ class Recorder:
         out as the results are.
         """
         async with self._writing, self._compacting:
-            return self._finished(sweep_id, refuges)
-
-    def _finished(self, sweep_id: str, refuges: list[Path]) -> Progress:
-        held, self._held = self._held, {}
-        for record in held.values():
-            self._settle([record], self._write(record))
-        for record in self._held.values():
-            self._shelter(record, refuges)
-        self._progress.held = len(self._held)
-        self._progress.given_up = [
-            trial_id
-            for trial_id, attempts in self._attempts.items()
-            if attempts > MAX_LOST and trial_id not in self._recorded
-        ]
-        came = len(self._recorded) + self._progress.repeated
-        self._progress.lost = sum(self._attempts.values()) - came
-        if not self._held:
-            self._collector.compact(sweep_id)
-        return self.progress()
+            held, self._held = self._held, {}
+            for record in held.values():
+                self._settle([record], self._write(record))
+            for record in self._held.values():
+                self._shelter(record, refuges)
+            self._progress.held = len(self._held)
+            self._progress.given_up = [
+                trial_id
+                for trial_id, attempts in self._attempts.items()
+                if attempts > MAX_LOST and trial_id not in self._recorded
+            ]
+            came = len(self._recorded) + self._progress.repeated
+            self._progress.lost = sum(self._attempts.values()) - came
+            if not self._held:
+                self._collector.compact(sweep_id)
+            return self.progress()
 
     def _shelter(self, record: RunRecord, refuges: list[Path]) -> None:
         for refuge in refuges:
