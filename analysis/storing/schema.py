@@ -429,11 +429,9 @@ def arrow_schema() -> pa.Schema:
 
 def to_table(records: list[RunRecord]) -> pa.Table:
     """Not by asdict, which copies each number of a list."""
-    return pa.Table.from_pylist([_row(record) for record in records], schema=arrow_schema())
-
-
-def _row(record: RunRecord) -> dict[str, object]:
-    return {name: _plain(getattr(record, name)) for name in arrow_schema().names}
+    names = arrow_schema().names
+    rows = [{name: _plain(getattr(record, name)) for name in names} for record in records]
+    return pa.Table.from_pylist(rows, schema=arrow_schema())
 
 
 def _plain(value: object) -> object:
