@@ -33,7 +33,7 @@ from cudnn_sweep.analysis.asking.settings import with_config
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.snapshot import Snapshot
 from cudnn_sweep.analysis.storing.store import LISTINGS
-from cudnn_sweep.analysis.storing.stored import Stored
+from cudnn_sweep.analysis.storing.stored import Stored, has_damage, has_lost
 
 Answer = TypeVar("Answer")
 
@@ -114,7 +114,7 @@ class Database:
                 return self._interruptible(ask)
             except (duckdb.Error, pa.ArrowException) as error:
                 failure = error
-            if not self._store.has_lost(self._snapshot) and not self._finds_damage(failure):
+            if not has_lost(self._store, self._snapshot) and not self._finds_damage(failure):
                 break
             self._snapshot = self._store.snapshot(self._sweep_id)
             self._is_shown = False
@@ -153,7 +153,7 @@ class Database:
 
     def _finds_damage(self, failure: Exception) -> bool:
         """Where the rows may be at fault, and not the question."""
-        return not isinstance(failure, OF_THE_QUESTION) and self._store.has_damage()
+        return not isinstance(failure, OF_THE_QUESTION) and has_damage(self._store)
 
     def _show_records(self) -> None:
         """Make the view. Only where a trial has several rows does it look for the one that counts.

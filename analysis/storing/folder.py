@@ -4,8 +4,8 @@ Both write a file whole or not at all. The object store does so by itself (one P
 folder by writing aside, fsync, rename, and fsync of the folder.
 """
 
+import glob
 import os
-import re
 import stat
 import time
 import uuid
@@ -70,13 +70,13 @@ class Folder:
             listed: list[str] = [info.base_name for info in self.filesystem.get_file_info(selector)]
         return sorted(name for name in listed if name.endswith(suffix))
 
-    def files_below(self, prefix: str, suffix: str = ".parquet") -> list[str]:
-        """Paths at any depth of what is in folders whose names begin so."""
+    def files_below(self, prefix: str) -> list[str]:
+        """Paths of Parquet files, at any depth, in folders whose names begin so."""
         selector = fs.FileSelector(self.full(""), allow_not_found=True, recursive=True)
         with naming(f"list {self.shown()}"):
             files = [info.path for info in self.filesystem.get_file_info(selector)]
         below = [path.removeprefix(self.full("")).lstrip("/") for path in files]
-        return [path for path in below if path.startswith(prefix) and path.endswith(suffix)]
+        return [path for path in below if path.startswith(prefix) and path.endswith(".parquet")]
 
     def rename(self, path: str, new_path: str) -> None:
         with naming(f"rename {self.shown(path)}", may_be_gone=True):
@@ -84,11 +84,9 @@ class Folder:
 
     def remove(self, path: str) -> None:
         """Remove a file that another process may have removed already."""
-        try:
-            with naming(f"remove {self.shown(path)}", may_be_gone=True):
-                self.filesystem.delete_file(self.full(path))
-        except FileNotFoundError:
-            pass
+        what = f"remove {self.shown(path)}"
+        with suppress(FileNotFoundError), naming(what, may_be_gone=True):
+            self.filesystem.delete_file(self.full(path))
 
     def remove_stale_temporaries(self, path: str) -> None:
         """Nothing to do: an object that was not wholly sent does not exist."""
@@ -101,7 +99,7 @@ class Folder:
 
     def url(self, path: str) -> str:
         """The path as DuckDB knows it; what it would take for a pattern is escaped."""
-        return f"{self._scheme}{_literal(self.root)}/{path}"
+        return f"{self._scheme}{glob.escape(self.root)}/{path}"
 
 
 class LocalFolder(Folder):
@@ -141,7 +139,7 @@ class LocalFolder(Folder):
             raise StoreError(f"cannot read {self.shown(path)}: {error.strerror}") from error
         if not stat.S_ISREG(kind):
             raise TornFileError(f"{self.shown(path)} is no file")
-        if not _is_utf8(path):
+        if path.encode(errors="replace").decode() != path:  # half characters of a listing
             raise TornFileError(f"{self.shown(path)} has a name that is no UTF-8")
 
     def is_folder(self, path: str) -> bool:
@@ -153,16 +151,14 @@ class LocalFolder(Folder):
 
     def names(self, path: str, suffix: str = "") -> list[str]:
         """In one look, so that a file compacted meanwhile is listed, or what it became part of is."""
-        try:
-            with naming(f"list {self.shown(path)}", may_be_gone=True):
-                listed = os.listdir(self.full(path)) if self._may_be_listed(path) else []
-        except FileNotFoundError:
-            return []
+        listed: list[str] = []
+        full = self.full(path)
+        # a file or a link that loops, in a folder's place, holds nothing; only of the root it is an error
+        if not path or not os.path.lexists(full) or self.is_folder(path):
+            what = f"list {self.shown(path)}"
+            with suppress(FileNotFoundError), naming(what, may_be_gone=True):
+                listed = os.listdir(full)
         return sorted(name for name in listed if name.endswith(suffix))
-
-    def _may_be_listed(self, path: str) -> bool:
-        """A file or a link that loops, in a folder's place, holds nothing; that the root is one has to be told."""
-        return not path or not os.path.lexists(self.full(path)) or self.is_folder(path)
 
     def remove_stale_temporaries(self, path: str) -> None:
         for name in self.names(path, TEMPORARY_SUFFIX):
@@ -204,19 +200,6 @@ def naming(action: str, *, may_be_gone: bool = False) -> Iterator[None]:
             raise
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise StoreError(f"cannot {action}: {reason}") from error
-
-
-def _is_utf8(path: str) -> bool:
-    """What is not comes from a listing with half characters in it."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _literal(path: str) -> str:
-    return re.sub(r"([*?[])", r"[\1]", path)
 
 
 def _make_folder(folder: Path) -> None:

@@ -20,11 +20,8 @@ from cudnn_sweep.analysis.errors import StoreError, TornFileError
 from cudnn_sweep.analysis.storing.folder import Folder
 from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION, arrow_schema
 
-UNREADABLE = (
-    OSError,
-    ValueError,
-    pa.ArrowException,
-)  # as one of these pyarrow reports damaged bytes
+# As one of these pyarrow reports damaged bytes.
+UNREADABLE = (OSError, ValueError, pa.ArrowException)
 FEW_ROWS = 2
 GROUP_ROWS = 5000  # read at a time by one core: about 12 MB of samples
 SMALL_BYTES = 2**20  # a file is read whole before it is used: that takes a millisecond
@@ -42,22 +39,17 @@ FORMAT = ds.ParquetFileFormat(
 
 
 def encode(table: pa.Table) -> pa.Buffer:
-    """Many rows small on disk: measured times hardly repeat, but their high bytes do. A row or two without what pays
-    only for many: written in a quarter of the time, and read in half of it.
-    """
-    few = table.num_rows <= FEW_ROWS
-    measured, others = ([], False) if few else _columns_by_kind(table.schema)
+    """A row or two without what pays only for many: written in a quarter of the time, and read in half of it."""
+    many = table.num_rows > FEW_ROWS
     sink = pa.BufferOutputStream()
     pq.write_table(
         table,
         sink,
         row_group_size=GROUP_ROWS,
-        compression="none" if few else "zstd",
-        use_dictionary=others,
-        column_encoding=dict.fromkeys(measured, "BYTE_STREAM_SPLIT") or None,
-        write_statistics=[
-            *KEYS
-        ],  # those of all columns, and Arrow's own schema, are half of a small file
+        compression="zstd" if many else "none",
+        use_dictionary=many,
+        # those of all columns, and Arrow's own schema, are half of a small file
+        write_statistics=[*KEYS],
         store_schema=False,
         write_page_checksum=True,
     )
@@ -203,13 +195,3 @@ def _is_ours(schema: pa.Schema) -> bool:
     except pa.ArrowException:
         return False
     return True
-
-
-def _columns_by_kind(schema: pa.Schema) -> tuple[list[str], list[str]]:
-    """Paths of the Parquet columns, those within lists too: floating-point numbers, and the others."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(schema.empty_table(), sink)
-    stored = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
-    columns = [stored.column(number) for number in range(len(stored))]
-    measured = [column.path for column in columns if column.physical_type == "DOUBLE"]
-    return measured, [column.path for column in columns if column.path not in measured]

@@ -117,30 +117,20 @@ class RunRecord:
     schema_version: Annotated[int, "version of this row's layout"]
     sweep_id: Annotated[str, "one run of a plan, resumed as often as needed"]
     trial_id: Annotated[str, "hash of the cell, config, replicate and twin; with sweep_id the key"]
-    attempt_id: Annotated[
-        str, "unique to each try: of two for one key, the first durable one counts"
-    ]
+    attempt_id: Annotated[str, "unique to each try: of two for one key, the first durable counts"]
     attempt: Annotated[int, "1, or more where earlier tries were lost to their worker"]
     retry: Annotated[int, "how often --retry-failed ran this trial again; the highest counts"]
-    launch_id: Annotated[
-        str, "one launch of the sweep: trials of a block interrupted between two are not paired"
-    ]
+    launch_id: Annotated[str, "one launch of the sweep: trials of a block from two are not paired"]
     plan_hash: Annotated[str, "hash of the plan: its trials, their order, how they measure"]
     plan_trials: Annotated[
         int,
         "trials in the plan, with `looks` at most: a sweep with as many keys is finished, those of repeats left out",
     ]
-    looks: Annotated[
-        list[int] | None,
-        "after how many blocks of a cell the sweep asks whether it is decided; null where the number is fixed",
-    ]
+    looks: Annotated[list[int] | None, "blocks after which a cell may be decided; null: fixed"]
     shard: Annotated[int | None, "part of the plan that its launch ran, from 1; null: all of it"]
     shards: Annotated[int | None, "into how many parts the plan was split"]
     suite: Annotated[str, "name of the suite, or `inline`"]
-    cell_id: Annotated[
-        str,
-        "hash of workload, problem, model, direction, input, regime, state, precision, layout, gpu",
-    ]
+    cell_id: Annotated[str, "hash of what is timed: axes, problem, model, parameters, gpu"]
     workload: Annotated[str, "code that is timed, by name or import path", Axis()]
     problem: Annotated[str | None, "name of the convolution problem; null for a model", Axis()]
     direction: Annotated[
@@ -150,9 +140,7 @@ class RunRecord:
     ]
     input_shape: Annotated[list[int], "base input sizes: batch, channels, then space", Axis()]
     out_channels: Annotated[int | None, "filters of the convolution problem", CELL]
-    kernel_size: Annotated[
-        list[int] | None, "of the convolution problem, one number a spatial dimension", CELL
-    ]
+    kernel_size: Annotated[list[int] | None, "of the problem, a number per spatial dimension", CELL]
     stride: Annotated[list[int] | None, "of the convolution problem", CELL]
     padding: Annotated[list[int] | None, "of the convolution problem", CELL]
     dilation: Annotated[list[int] | None, "of the convolution problem", CELL]
@@ -161,41 +149,24 @@ class RunRecord:
     transposed: Annotated[bool | None, "whether it is a transposed convolution", CELL]
     output_padding: Annotated[list[int] | None, "of a transposed convolution problem", CELL]
     occurrences: Annotated[int | None, "how often the problem's network has it"]
-    model_arguments: Annotated[
-        dict[str, str] | None, "of a model named by import path: its arguments, each as JSON", CELL
-    ]
-    model_inputs: Annotated[
-        str | None, "what that model is called with, as JSON; null: one float tensor", CELL
-    ]
+    model_arguments: Annotated[dict[str, str] | None, "a model's arguments, each as JSON", CELL]
+    model_inputs: Annotated[str | None, "a model's inputs, as JSON; null: one float tensor", CELL]
     loss: Annotated[str | None, "that model's loss", CELL]
     optimiser: Annotated[str | None, "that model's optimiser", CELL]
-    optimiser_parameters: Annotated[
-        dict[str, float] | None, "the optimiser's numbers, by name", CELL
-    ]
+    optimiser_parameters: Annotated[dict[str, float] | None, "its numbers, by name", CELL]
     regime: Annotated[str, "the rule by which input shapes arrive", Axis()]
     regime_parameters: Annotated[dict[str, float], "the rule's numbers, by name", CELL]
-    listed_shapes: Annotated[
-        list[ListedShape] | None, "of a regime that reads its shapes from a file: all of them", CELL
-    ]
-    loop_kind: Annotated[
-        str | None, "closed: all shapes were met, then timed; open: new shapes kept arriving"
-    ]
-    state: Annotated[
-        str, "what surrounds a step at equal shapes; plain: nothing", Axis(usual="plain")
-    ]
+    listed_shapes: Annotated[list[ListedShape] | None, "all shapes of a regime's file", CELL]
+    loop_kind: Annotated[str | None, "closed: all shapes met, then timed; open: more came"]
+    state: Annotated[str, "what surrounds a step at equal shapes, or plain", Axis(usual="plain")]
     state_parameters: Annotated[dict[str, float], "the state's numbers, by name", CELL]
     precision: Annotated[str, "fp32 (IEEE), tf32, bf16, fp16, amp_bf16 or amp_fp16", Axis()]
     layout: Annotated[str, "contiguous or channels_last", Axis(usual="contiguous")]
-    replicate: Annotated[
-        int, "number of this process among the cell's repetitions, from 0 in running order"
-    ]
+    replicate: Annotated[int, "number of this process among its cell's, from 0 in running order"]
     twin: Annotated[int, "1 for the second trial of an A/A pair, else 0"]
     block: Annotated[int, "the cell's configs once each, back to back; a number within the plan"]
     position: Annotated[int, "place in the plan, from 0"]
-    repeats_block: Annotated[
-        int | None,
-        "block of the plan that was split and that this block is the repeat of, else null",
-    ]
+    repeats_block: Annotated[int | None, "the plan's split block that this one repeats, else null"]
     software: Annotated[
         str | None,
         "which other environment's Python measured, as last_good, in a sweep that interleaves two; "
@@ -208,9 +179,7 @@ class RunRecord:
         "why it took none: as asked, no other of its block, memory, lost before, open loop, its "
         "state, or threads or processes of its own; null where it ended before its first turn",
     ]
-    turn_cpus: Annotated[
-        str | None, "CPUs on which its block took turns, as Linux lists them; null: all it had"
-    ]
+    turn_cpus: Annotated[str | None, "CPUs of its block's turns, as Linux lists them; null: all"]
 
     # config
     enabled: Annotated[bool, "torch.backends.cudnn.enabled, read back", Setting(usual=True)]
@@ -223,17 +192,13 @@ class RunRecord:
     deterministic: Annotated[
         bool, "torch.backends.cudnn.deterministic, read back", Setting(usual=False)
     ]
-    heuristic_mode_b: Annotated[
-        bool, "TORCH_CUDNN_USE_HEURISTIC_MODE_B=1 in the process", Setting(usual=False)
-    ]
+    heuristic_mode_b: Annotated[bool, "TORCH_CUDNN_USE_HEURISTIC_MODE_B=1", Setting(usual=False)]
     plan_cache_limit: Annotated[
         int | None,
         "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT in the process; null: torch's own",
         Setting(usual=None),
     ]
-    compute_cache_disabled: Annotated[
-        bool, "CUDA_CACHE_DISABLE=1 in the process", Setting(usual=False)
-    ]
+    compute_cache_disabled: Annotated[bool, "CUDA_CACHE_DISABLE=1", Setting(usual=False)]
     backward_in_caller: Annotated[
         bool,
         "the backward pass ran in the loop's own thread: "
@@ -245,72 +210,39 @@ class RunRecord:
         "rules by which plans were banned, read back from CUDNN_ERRATA_JSON_FILE; null: PyTorch's own alone",
         Setting(usual=None),
     ]
-    environment: Annotated[
-        dict[str, str],
-        "further environment variables in the process",
-        Setting(usual={}),
-    ]
-    code: Annotated[
-        str | None,
-        "which side of `sweep gate` ran; null: the code of the launch's folder",
-        Setting(usual=None),
-    ]
+    environment: Annotated[dict[str, str], "further environment variables", Setting(usual={})]
+    code: Annotated[str | None, "side of a gate; null: the launch's folder", Setting(usual=None)]
 
     # outcome
     status: Annotated[str, "ok, error, out_of_memory, crash (signal), killed (SIGKILL) or timeout"]
     message: Annotated[str | None, "what went wrong, for any status but ok"]
 
     # measurement
-    workload_hash: Annotated[
-        str | None,
-        "hash of a user's source files behind workload and loss; null where bundled, or torch's",
-    ]
-    conv_fp32_precision: Annotated[
-        str | None, "torch.backends.cudnn.conv.fp32_precision, read back"
-    ]
+    workload_hash: Annotated[str | None, "hash of a user's sources of workload and loss, else null"]
+    conv_fp32_precision: Annotated[str | None, "torch.backends.cudnn.conv.fp32_precision, as read"]
     threads: Annotated[int | None, "CPU threads torch used"]
-    compute_cache: Annotated[
-        str | None,
-        "CUDA's on-disk kernel cache: empty or warm as found, or disabled; null without CUDA",
-    ]
+    compute_cache: Annotated[str | None, "CUDA's disk cache: empty, warm, disabled; null: no CUDA"]
     compute_cache_entries_before: Annotated[int | None, "files in that cache when the trial began"]
     compute_cache_entries_added: Annotated[int | None, "files that the trial added to it"]
-    cold: Annotated[
-        list[ColdShape] | None, "cold cost of each distinct shape met, in order of arrival"
-    ]
+    cold: Annotated[list[ColdShape] | None, "cold cost of each distinct shape, in order of arrival"]
     distinct_shapes: Annotated[int | None, "distinct shapes met in the cold part"]
     regime_shapes: Annotated[int | None, "distinct shapes that the regime has; null: without end"]
     open_new_shapes: Annotated[int | None, "steps of an open loop that met a new shape"]
     loss_first: Annotated[float | None, "loss of the first training step"]
     loss_last: Annotated[float | None, "loss of the last training step"]
-    accuracy: Annotated[
-        float | None, "share of held-back examples that are right after the training steps"
-    ]
-    own_times_ms: Annotated[
-        dict[str, float] | None,
-        "by the workload's own clock, in the first call, by name; null where it has none",
-    ]
+    accuracy: Annotated[float | None, "share of right answers on held-back examples after training"]
+    own_times_ms: Annotated[dict[str, float] | None, "by the workload's own clock, at first call"]
 
-    checks_error: Annotated[
-        str | None, "what went wrong in the untimed checks, where all was measured before"
-    ]
+    checks_error: Annotated[str | None, "what went wrong in untimed checks, after measuring"]
 
     # memory of the caching allocator, and the host's
-    cold_free_bytes: Annotated[
-        int | None, "memory of the device that no process held when the cold part began"
-    ]
-    cold_allocated_bytes_before: Annotated[
-        int | None, "device memory allocated when the cold part began"
-    ]
-    cold_reserved_bytes_before: Annotated[
-        int | None, "reserved by PyTorch's allocator when it began"
-    ]
+    cold_free_bytes: Annotated[int | None, "device memory no process held before the cold part"]
+    cold_allocated_bytes_before: Annotated[int | None, "device memory allocated before it"]
+    cold_reserved_bytes_before: Annotated[int | None, "reserved by PyTorch's allocator before it"]
     cold_peak_allocated_bytes: Annotated[int | None, "peak of allocated memory in it"]
     cold_peak_reserved_bytes: Annotated[int | None, "peak of reserved memory in it"]
     cold_allocated_bytes_after: Annotated[int | None, "allocated when it ended"]
-    cold_reserved_bytes_after: Annotated[
-        int | None, "reserved when it ended: a search in benchmark mode gives back what is unused"
-    ]
+    cold_reserved_bytes_after: Annotated[int | None, "reserved after it: a search frees the unused"]
     steady_allocated_bytes: Annotated[int | None, "allocated after the timed loop"]
     steady_reserved_bytes: Annotated[int | None, "reserved after the timed loop"]
     steady_peak_allocated_bytes: Annotated[int | None, "peak of allocated memory in the timed loop"]
@@ -332,83 +264,53 @@ class RunRecord:
         list[float] | None,
         "wall time per iteration: of each timed group (closed loop) or of each step, searches included (open loop)",
     ]
-    steady_wall_rounds: Annotated[
-        list[int] | None, "of each sample the round, which others of its block timed one in, too"
-    ]
+    steady_wall_rounds: Annotated[list[int] | None, "each sample's round, which its block shares"]
     steady_wall_ms: Annotated[
         float | None,
         "wall time per iteration: median of the samples (closed loop), their mean (open loop)",
     ]
     steady_wall_p10_ms: Annotated[float | None, "10% of the samples are below"]
     steady_wall_p90_ms: Annotated[float | None, "90% of the samples are below"]
-    steady_wall_error: Annotated[
-        float | None, "standard error of the median within this process, as a share of it"
-    ]
+    steady_wall_error: Annotated[float | None, "relative standard error of the process's median"]
     steady_iterations: Annotated[int | None, "iterations behind the samples"]
     steady_stop: Annotated[str | None, "why timing stopped: precision, budget or horizon"]
 
     # steady state, on the device alone
-    steady_device_source: Annotated[
-        str | None, "graph (replays of a CUDA graph) or profiler (sum of kernel times)"
-    ]
+    steady_device_source: Annotated[str | None, "graph (replays of a CUDA graph), or profiler"]
     steady_device_note: Annotated[str | None, "why there is no graph, or no device time at all"]
     steady_device_samples_ms: Annotated[
         list[float] | None,
         "device time per iteration, free of launch gaps, of each replay, or of each turn's",
     ]
-    steady_device_rounds: Annotated[
-        list[int] | None, "of each sample the round, which others of its block timed one in, too"
-    ]
+    steady_device_rounds: Annotated[list[int] | None, "each sample's round, which its block shares"]
     steady_device_ms: Annotated[float | None, "their median"]
     steady_device_p10_ms: Annotated[float | None, "10% of the samples are below"]
     steady_device_p90_ms: Annotated[float | None, "90% of the samples are below"]
-    steady_device_error: Annotated[
-        float | None, "standard error of the median within this process, as a share of it"
-    ]
+    steady_device_error: Annotated[float | None, "relative standard error of the process's median"]
     steady_device_iterations: Annotated[int | None, "iterations behind the samples"]
     steady_device_stop: Annotated[str | None, "why timing stopped: precision or budget"]
-    launch_bound: Annotated[
-        bool | None, "wall time is over 1.1 × device time: the loop waits for the CPU"
-    ]
+    launch_bound: Annotated[bool | None, "wall time over 1.1 × device time: the loop is CPU-bound"]
 
     # what was chosen, by the process that was timed; of one step at the base input shape
-    convolutions: Annotated[
-        int | None, "convolution calls in one step; backward ones count where there is no other"
-    ]
-    routes: Annotated[
-        list[str] | None,
-        "distinct backends PyTorch selects for them, at every shape met; for example Cudnn",
-    ]
-    cudnn_operations: Annotated[
-        list[str] | None, "other operations of PyTorch that ran in cuDNN, for example _cudnn_rnn"
-    ]
-    convolution_flops: Annotated[
-        int | None, "2 × multiply-adds of the step's convolutions, each direction"
-    ]
+    convolutions: Annotated[int | None, "convolution calls of a step; backward ones if no other"]
+    routes: Annotated[list[str] | None, "distinct backends that PyTorch selects for them, as Cudnn"]
+    cudnn_operations: Annotated[list[str] | None, "other operations run by cuDNN, as _cudnn_rnn"]
+    convolution_flops: Annotated[int | None, "2 × multiply-adds of convolutions, each direction"]
     convolution_bytes: Annotated[int | None, "bytes they must move: each operand once a direction"]
-    roofline_ms: Annotated[
-        float | None, "least time for them, each at the calibrated ceiling that limits it"
-    ]
+    roofline_ms: Annotated[float | None, "least time for them, each at the ceiling that limits it"]
     roofline_share: Annotated[float | None, "roofline_ms / device time (wall time without CUDA)"]
     kernels_source: Annotated[str | None, "graph (the timed process's own) or profiler"]
     kernels_note: Annotated[str | None, "why they are not from the graph, or not known at all"]
     kernels: Annotated[list[Kernel] | None, "what the step launches, in order"]
-    kernels_hash: Annotated[
-        str | None,
-        "hash of the convolutions' kernels, their order and grids: equal where they ran the same",
-    ]
+    kernels_hash: Annotated[str | None, "hash of the convolutions' kernels, their order and grids"]
     layout_conversions: Annotated[int | None, "launches of kind layout_conversion"]
-    layout_conversion_ms: Annotated[
-        float | None, "device time that the step would save without them, by replaying it so"
-    ]
+    layout_conversion_ms: Annotated[float | None, "device time that a step would save without them"]
 
     # what it computes, from fixed random inputs and weights
     computed: Annotated[list[ComputedTensor] | None, "outputs and gradients of one step"]
     fingerprint: Annotated[str | None, "hash of the bits of all of them"]
     bitwise_repeatable: Annotated[bool | None, "whether a second run gave the same bits"]
-    relative_l2_error: Annotated[
-        float | None, "largest of their relative L2 errors against float64"
-    ]
+    relative_l2_error: Annotated[float | None, "largest of their relative L2 errors to float64"]
     relative_max_error: Annotated[float | None, "largest of their relative maximum errors"]
     reference_note: Annotated[str | None, "why there is no float64 reference where one was asked"]
 
@@ -419,13 +321,8 @@ class RunRecord:
     sm_clock_low_mhz: Annotated[int | None, "lowest SM clock seen"]
     sm_clock_high_mhz: Annotated[int | None, "highest SM clock seen"]
     memory_clock_mhz: Annotated[int | None, "memory clock at the end"]
-    power_w: Annotated[
-        float | None, "mean power, from the energy counter, which steps by 0.1 s; null in turns"
-    ]
-    energy_per_iteration_mj: Annotated[
-        float | None,
-        "energy of the wall-timed loop / its iterations, millijoules; null where processes took turns",
-    ]
+    power_w: Annotated[float | None, "mean power, by an energy counter of 0.1 s; null in turns"]
+    energy_per_iteration_mj: Annotated[float | None, "energy of the wall loop; null in turns"]
     temperature_c: Annotated[int | None, "highest temperature seen"]
     throttle_reasons: Annotated[list[str] | None, "what slowed the clocks, as NVML names it"]
     other_processes: Annotated[int | None, "most processes of others seen on the GPU"]
@@ -441,26 +338,15 @@ class RunRecord:
     ]
     logged_searches: Annotated[int | None, "how many of them timed plans"]
     logged_workspace_bytes: Annotated[int | None, "the largest workspace of the plans taken"]
-    logged_largest_workspace_bytes: Annotated[
-        int | None, "the largest workspace of the plans that searches built, timed or not"
-    ]
-    logged_plans_dropped: Annotated[
-        int | None, "how many of these needed more memory than was free"
-    ]
-    logged_kernels_agree: Annotated[
-        bool | None, "whether that process launched the kernels of the timed one"
-    ]
+    logged_largest_workspace_bytes: Annotated[int | None, "largest workspace of the plans built"]
+    logged_plans_dropped: Annotated[int | None, "how many of these needed more than was free"]
+    logged_kernels_agree: Annotated[bool | None, "whether it launched the timed process's kernels"]
     logged_error: Annotated[str | None, "why there is no log where one was asked for"]
 
     # where the trial's own time went
     start_s: Annotated[float | None, "from the fork to the trial's first own line"]
-    one_time_s: Annotated[
-        float | None, "CUDA context, libraries, first backward, on an unrelated operation"
-    ]
-    overlapped_s: Annotated[
-        float | None,
-        "of one_time_s, what ran while others of its block paid theirs; null where unknown",
-    ]
+    one_time_s: Annotated[float | None, "CUDA context, libraries, first backward, on other work"]
+    overlapped_s: Annotated[float | None, "of one_time_s, beside others of a block; null: unknown"]
     build_s: Annotated[float | None, "making the workload"]
     cold_s: Annotated[float | None, "cold part"]
     calibration_s: Annotated[float | None, "calibration"]
@@ -468,9 +354,7 @@ class RunRecord:
     checks_s: Annotated[float | None, "untimed part after the measurement"]
     log_s: Annotated[float | None, "whole life of the untimed process that logs"]
     exit_s: Annotated[float | None, "from the result to the process being gone"]
-    process_s: Annotated[
-        float, "whole life of the trial's process, fork to gone; the log's is not in it"
-    ]
+    process_s: Annotated[float, "life of the trial's process, fork to gone, without the log's"]
     waited_s: Annotated[float | None, "of it, what others of its block did their turns in"]
     gap_s: Annotated[
         float | None,
@@ -500,7 +384,7 @@ class RunRecord:
     cpu_model: Annotated[str | None, "the processor's model; null where unknown"]
     cpu_cores: Annotated[int, "CPU cores the trial's process might use"]
     pinned_cpus: Annotated[
-        str | None, "those that its slot has to itself, as Linux lists them; null: not pinned"
+        str | None, "CPUs of its slot alone, as Linux lists them; null: not pinned"
     ]
     numa_node: Annotated[int | None, "NUMA node of the GPU they are near; null where unknown"]
     version: Annotated[str, "version of cudnn-sweep", SOFTWARE]
@@ -545,11 +429,9 @@ def arrow_schema() -> pa.Schema:
 
 def to_table(records: list[RunRecord]) -> pa.Table:
     """Not by asdict, which copies each number of a list."""
-    return pa.Table.from_pylist([_row(record) for record in records], schema=arrow_schema())
-
-
-def _row(record: RunRecord) -> dict[str, object]:
-    return {name: _plain(getattr(record, name)) for name in arrow_schema().names}
+    names = arrow_schema().names
+    rows = [{name: _plain(getattr(record, name)) for name in names} for record in records]
+    return pa.Table.from_pylist(rows, schema=arrow_schema())
 
 
 def _plain(value: object) -> object:

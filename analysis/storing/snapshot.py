@@ -7,6 +7,7 @@ every few seconds reads only what is new. Parts are scanned, and only in the col
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -18,6 +19,7 @@ from cudnn_sweep.analysis.storing.schema import arrow_schema
 
 TRIALS = "trials"  # the folder of the loose files, below a sweep's
 OPENED_TOGETHER = 16  # objects: each waits for several requests, of 30 ms or more
+Opened: TypeAlias = pa.Table | ds.ParquetFileFragment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,63 +48,50 @@ class SnapshotReader:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._loose: dict[str, pa.Table] = {}
-        self._parts: dict[str, ds.ParquetFileFragment] = {}
+        self._files: dict[str, Opened] = {}
         self._damaged: set[str] = set()
 
     def read(self, paths: list[str]) -> Snapshot:
         """FileNotFoundError where a file is gone by now: list again."""
-        listed = set(paths)
-        found = self._opened(paths)
-        loose = [file for file in found if isinstance(file, pa.Table)]
-        parts = [file for file in found if isinstance(file, ds.ParquetFileFragment)]
-        torn = [
-            self._folder.shown(path)
-            for path, file in zip(paths, found, strict=True)
-            if file is None
-        ]
-        self._loose = {path: table for path, table in self._loose.items() if path in listed}
-        self._parts = {path: part for path, part in self._parts.items() if path in listed}
+        files = dict(zip(paths, self._opened(paths), strict=True))
+        self._files = {path: file for path, file in files.items() if file is not None}
+        loose = [file for file in files.values() if isinstance(file, pa.Table)]
+        parts = [file for file in files.values() if isinstance(file, ds.ParquetFileFragment)]
+        torn = [self._folder.shown(path) for path, file in files.items() if file is None]
         rows = joined(loose).select(arrow_schema().names)
         return Snapshot(loose=rows, parts=scanned(parts, self._folder), torn=tuple(torn))
 
-    def _opened(self, paths: list[str]) -> list[pa.Table | ds.ParquetFileFragment | None]:
+    def _opened(self, paths: list[str]) -> list[Opened | None]:
         if self._folder.is_local:
             return [self._file(path) for path in paths]
         with ThreadPoolExecutor(OPENED_TOGETHER) as pool:
             return list(pool.map(self._file, paths))
 
-    def _file(self, path: str) -> pa.Table | ds.ParquetFileFragment | None:
+    def _file(self, path: str) -> Opened | None:
         """None where it is torn."""
+        if path in self._damaged or path in self._files:
+            return self._files.get(path)
+        look = parquet.read if f"/{TRIALS}/" in path else parquet.open_fragment
         try:
-            return self._rows(path) if f"/{TRIALS}/" in path else self._part(path)
+            return self._files.setdefault(path, look(self._folder, path))
         except TornFileError:
             return None
 
-    def _rows(self, path: str) -> pa.Table:
-        if path not in self._loose:
-            self._loose[path] = parquet.read(self._folder, path)
-        return self._loose[path]
-
-    def _part(self, path: str) -> ds.ParquetFileFragment:
-        if path in self._damaged:
-            raise TornFileError(f"{self._folder.shown(path)} has damaged pages")
-        if path not in self._parts:
-            self._parts[path] = parquet.open_fragment(self._folder, path)
-        return self._parts[path]
-
     def find_damage(self) -> bool:
         """Read every part whole; whether one was found that cannot be, which is left out from then on."""
-        found = {path for path in self._parts if self._is_damaged(path)}
-        self._damaged |= found
-        self._parts = {path: part for path, part in self._parts.items() if path not in found}
-        return bool(found)
+        parts = [path for path, file in self._files.items() if not isinstance(file, pa.Table)]
+        damaged = {path for path in parts if is_damaged(self._folder, path)}
+        self._damaged |= damaged
+        for path in damaged:
+            del self._files[path]
+        return bool(damaged)
 
-    def _is_damaged(self, path: str) -> bool:
-        try:
-            return parquet.is_torn(self._folder, path)
-        except FileNotFoundError:
-            return False
+
+def is_damaged(folder: Folder, path: str) -> bool:
+    try:
+        return parquet.is_torn(folder, path)
+    except FileNotFoundError:  # compacted meanwhile
+        return False
 
 
 def scanned(

@@ -11,11 +11,10 @@ of several rows for one (sweep_id, trial_id) the highest retry counts, of these 
 import fnmatch
 import re
 import uuid
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
-from threading import Lock
+from itertools import groupby
 from typing import TypeVar
 
 import pyarrow as pa
@@ -25,7 +24,13 @@ from cudnn_sweep.analysis.storing import parquet
 from cudnn_sweep.analysis.storing.folder import Folder, open_folder
 from cudnn_sweep.analysis.storing.progress import StoredTrial, SweepState, counting, sweep_states
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
-from cudnn_sweep.analysis.storing.snapshot import TRIALS, Snapshot, SnapshotReader, joined
+from cudnn_sweep.analysis.storing.snapshot import (
+    TRIALS,
+    Snapshot,
+    SnapshotReader,
+    is_damaged,
+    joined,
+)
 
 Answer = TypeVar("Answer")
 
@@ -49,6 +54,8 @@ class Store:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self._reader = SnapshotReader(folder)
+        # By sweep, since its last compaction: to read them again takes ten times as long as the rest.
+        self._written: dict[str, dict[str, pa.Table]] = {}
 
     @property
     def location(self) -> str:
@@ -71,46 +78,52 @@ class Store:
                 f"results cannot be stored in {self.folder.shown()}: {error}"
             ) from error
 
-    def write(self, *records: RunRecord) -> dict[str, list[RunRecord]]:
-        """Store trials, those of a sweep in one file; which file has which.
-
-        StoreError where not all could be made durable.
-        """
-        files = {}
-        for together in _by_sweep(records):
-            content = parquet.encode(to_table(together))
-            path = parquet.file_name(_loose_stem(together), content)
+    def write(self, *records: RunRecord) -> None:
+        """Store trials, those of a sweep in one file. StoreError where not all could be made durable."""
+        for sweep_id, group in groupby(records, key=lambda record: record.sweep_id):
+            together = list(group)
+            table = to_table(together)
+            content = parquet.encode(table)
+            stem = f"{_trials_folder(sweep_id)}/{_loose_name(together)}"
+            path = parquet.file_name(stem, content)
             self.folder.write(path, content)
-            files[path] = together
-        return files
+            self._written.setdefault(sweep_id, {})[path] = table
 
-    def compact(
-        self, sweep_id: str, written: Mapping[str, Sequence[RunRecord]] | None = None
-    ) -> None:
+    def compact(self, sweep_id: str) -> None:
         """Make one part of a sweep's loose files, and remove them once the part is durable.
 
-        Many small parts become part of it. A part that is large stays for good, so that rows which
-        it has may be left out of a new one whatever other processes compact meanwhile.
-        `written`: what `write` told the caller: files of these that are still there need not be read,
-        which takes ten times as long as the rest.
+        Many small parts become part of it.
         """
-        parts = self._parts(sweep_id)
-        small = [path for path in parts if self._is_small(path)]
+        written = self._written.pop(sweep_id, {})
+        small = [path for path in self._parts(sweep_id) if self._is_small(path)]
         merged = small if len(small) >= MANY_PARTS else []
-        loose = self._loose(sweep_id)
-        own = {path: written[path] for path in loose if path in written} if written else {}
-        read = self._whole_tables([path for path in [*loose, *merged] if path not in own])
-        batch = [*own, *read]
+        paths = [*self._loose(sweep_id), *merged]
+        read = {path: written.get(path) or self._whole(path) for path in paths}
+        batch = {path: table for path, table in read.items() if table is not None}
         if batch:
-            known = self._attempts_in([path for path in parts if path not in merged])
-            rows = joined([to_table(list(chain(*own.values()))), *read.values()])
-            fresh = _unknown(rows, known)
-            if fresh.num_rows:
-                self.write_part(sweep_id, fresh)
+            self.write_part(sweep_id, _each_attempt(joined(list(batch.values()))))
         for path in batch:
             self.folder.remove(path)
         for folder in (_trials_folder(sweep_id), _sweep_folder(sweep_id)):
             self.folder.remove_stale_temporaries(folder)
+
+    def many(self) -> list[str]:
+        """Sweeps of which this store has written many trials since their last compaction."""
+        return [
+            sweep_id
+            for sweep_id, files in [*self._written.items()]
+            if sum(table.num_rows for table in [*files.values()]) >= COMPACT_EVERY
+        ]
+
+    def compact_many(self) -> None:
+        """May run in one thread while another writes."""
+        for sweep_id in self.many():
+            self.try_to_compact(sweep_id)
+
+    def try_to_compact(self, sweep_id: str) -> None:
+        """Where it fails, loose files say the same, and whoever writes next compacts them."""
+        with suppress(StoreError, OSError):
+            self.compact(sweep_id)
 
     def write_part(self, sweep_id: str, trials: pa.Table) -> None:
         """Store many trials of one sweep in one file."""
@@ -152,11 +165,6 @@ class Store:
         """Read every part whole that was scanned; whether one cannot be. The next snapshot lacks it."""
         return self._reader.find_damage()
 
-    def has_lost(self, snapshot: Snapshot) -> bool:
-        """Whether a part of a snapshot has been compacted since, so that it can be read no more."""
-        present = self.full_paths()
-        return not present.issuperset(snapshot.parts.files)
-
     def full_paths(self) -> set[str]:
         """Full paths of the Parquet files, as the file system knows them."""
         return {self.folder.full(path) for path in self.files()}
@@ -173,9 +181,9 @@ class Store:
         loose = [path for each in sweep_ids for path in self._loose(each)]
         return loose + [path for each in sweep_ids for path in self._parts(each)]
 
-    def torn_files(self, sweep_id: str | None = None) -> list[str]:
+    def torn_files(self) -> list[str]:
         """Paths of *.parquet files whose bytes are no Parquet that can be read."""
-        return [path for path in self.files(sweep_id) if self._is_torn(path)]
+        return [path for path in self.files() if is_damaged(self.folder, path)]
 
     def set_aside_torn(self) -> list[str]:
         """Rename torn files to `<name>.torn`; returns where they lie now, for the caller to say."""
@@ -218,12 +226,6 @@ class Store:
     def _parquet_files(self, folder: str) -> list[str]:
         return [f"{folder}/{name}" for name in self.folder.names(folder, ".parquet")]
 
-    def _is_torn(self, path: str) -> bool:
-        try:
-            return parquet.is_torn(self.folder, path)
-        except FileNotFoundError:  # compacted meanwhile
-            return False
-
     def _whole(self, path: str, columns: list[str] | None = None) -> pa.Table | None:
         """The file's rows; none where it is torn, or compacted by another process meanwhile."""
         try:
@@ -231,20 +233,9 @@ class Store:
         except (TornFileError, FileNotFoundError):
             return None
 
-    def _whole_tables(self, paths: list[str]) -> dict[str, pa.Table]:
-        tables = {path: self._whole(path) for path in paths}
-        return {path: table for path, table in tables.items() if table is not None}
-
     def _is_small(self, path: str) -> bool:
-        try:
-            return bool(parquet.open_fragment(self.folder, path).count_rows() < LARGE_PART)
-        except (TornFileError, FileNotFoundError):
-            return False
-
-    def _attempts_in(self, paths: list[str]) -> set[str]:
-        tables = [self._whole(path, ["attempt_id"]) for path in paths]
-        columns = [table["attempt_id"].to_pylist() for table in tables if table is not None]
-        return {attempt for column in columns for attempt in column}
+        rows = self._whole(path, ["attempt_id"])
+        return rows is not None and rows.num_rows < LARGE_PART
 
 
 def _sweep_folder(sweep_id: str) -> str:
@@ -255,25 +246,16 @@ def _trials_folder(sweep_id: str) -> str:
     return f"{_sweep_folder(sweep_id)}/{TRIALS}"
 
 
-def _by_sweep(records: Iterable[RunRecord]) -> Iterable[list[RunRecord]]:
-    found: dict[str, list[RunRecord]] = defaultdict(list)
-    for record in records:
-        found[record.sweep_id].append(record)
-    return found.values()
-
-
-def _loose_stem(together: list[RunRecord]) -> str:
+def _loose_name(together: list[RunRecord]) -> str:
     first = together[0]
     own = f"{check_id(first.trial_id)}-{check_id(first.attempt_id)}"
-    name = own if len(together) == 1 else f"together-{uuid.uuid4().hex}"
-    return f"{_trials_folder(first.sweep_id)}/{name}"
+    return own if len(together) == 1 else f"together-{uuid.uuid4().hex}"
 
 
-def _unknown(rows: pa.Table, known: set[str]) -> pa.Table:
-    """Each attempt once, without those that are known."""
+def _each_attempt(rows: pa.Table) -> pa.Table:
+    """Each attempt once: killed between writing a part and removing the files, a compaction leaves both."""
     first = {attempt: at for at, attempt in reversed([*enumerate(rows["attempt_id"].to_pylist())])}
-    kept = sorted(at for attempt, at in first.items() if attempt not in known)
-    return rows.take(pa.array(kept, pa.int64()))
+    return rows.take(pa.array(sorted(first.values()), pa.int64()))
 
 
 def check_id(name: str) -> str:
@@ -282,49 +264,3 @@ def check_id(name: str) -> str:
         allowed = "letters, digits, '_', '-' and '.', not beginning with '-' or '.'"
         raise StoreError(f"id {name!r} cannot name a file: allowed are {allowed}")
     return name
-
-
-class Collector:
-    """One thread may add while another compacts."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._loose: dict[str, dict[str, list[RunRecord]]] = defaultdict(dict)
-        self._lock = Lock()
-
-    def write(self, record: RunRecord) -> None:
-        """StoreError where it could not be made durable."""
-        self.add(record)
-        self.compact_many()
-
-    def add(self, *records: RunRecord) -> None:
-        """`write`, but the caller says when to compact: that takes as long as many records do."""
-        files = self._store.write(*records)
-        with self._lock:
-            for path, together in files.items():
-                self._loose[together[0].sweep_id][path] = together
-
-    def has_many(self) -> bool:
-        return bool(self._many())
-
-    def compact_many(self) -> None:
-        """Those sweeps that have many trials in loose files."""
-        for sweep_id in self._many():
-            self.compact(sweep_id)
-
-    def compact(self, sweep_id: str) -> None:
-        """Where it fails, loose files say the same, and whoever writes next compacts them."""
-        with self._lock:
-            written = self._loose.pop(sweep_id, {})
-        try:
-            self._store.compact(sweep_id, written)
-        except (StoreError, OSError):
-            pass
-
-    def _many(self) -> list[str]:
-        with self._lock:
-            return [
-                sweep_id
-                for sweep_id, files in self._loose.items()
-                if sum(map(len, files.values())) >= COMPACT_EVERY
-            ]

@@ -32,13 +32,6 @@ class Joined:
             torn=tuple(torn for each in found for torn in each.torn),
         )
 
-    def has_damage(self) -> bool:
-        return any(store.has_damage() for store in self.stores)
-
-    def has_lost(self, snapshot: Snapshot) -> bool:
-        present = {path for store in self.stores for path in store.full_paths()}
-        return not present.issuperset(snapshot.parts.files)
-
 
 Stored: TypeAlias = Store | Joined
 
@@ -51,6 +44,17 @@ def open_stored(locations: Sequence[str]) -> Stored:
 
 def shown(stored: Stored) -> str:
     return " and ".join(store.folder.shown() for store in stored.stores)
+
+
+def has_lost(stored: Stored, snapshot: Snapshot) -> bool:
+    """Whether a part of a snapshot has been compacted since, so that it can be read no more."""
+    present = {path for store in stored.stores for path in store.full_paths()}
+    return not present.issuperset(snapshot.parts.files)
+
+
+def has_damage(stored: Stored) -> bool:
+    """Read every part whole that was scanned; whether one cannot be. The next snapshot lacks it."""
+    return any(store.has_damage() for store in stored.stores)
 
 
 def _open(location: str) -> Store:

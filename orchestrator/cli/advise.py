@@ -68,7 +68,7 @@ def engines(options: EnginesOptions) -> None:
 
     ran = ban_and_measure(options, console_here(stderr=True), ThisMachine())
     if ran is not None:
-        asked = ["--sweep-id", ran.choice.sweep_id, "--min-effect", str(options.threshold)]
+        asked = ["--sweep-id", ran.session.sweep_id, "--min-effect", str(options.threshold)]
         stored = open_results([ran.store.location])
         answer(stored, load_query("bans"), asked, "json" if options.json else "table")
     failing.leave(0 if ran is None else ran.exit_code)

@@ -16,10 +16,10 @@ from cudnn_sweep.orchestrator.launching.one_step import (
 )
 from cudnn_sweep.orchestrator.launching.step_options import EnginesOptions
 from cudnn_sweep.orchestrator.planning.plan import make_plan
+from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import (
     UNFINISHED,
     Place,
-    Planned,
     Ran,
     open_results,
     run_sweep,

@@ -29,11 +29,11 @@ from cudnn_sweep.orchestrator.launching.advising import (
 )
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step
 from cudnn_sweep.orchestrator.launching.step_options import FreezeOptions
+from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import (
     CELL_FAILED,
     DONE,
     Place,
-    Planned,
     open_results,
     run_sweep,
 )
@@ -89,7 +89,7 @@ def _freeze(
     minutes, job = _minutes(options), options.job
     compared = plan_step(options, suite, machine, suite_name=SUITE, minutes=minutes, job=job)
     ran = run_sweep(compared, place, console)
-    sweep_id, file = ran.choice.sweep_id, str(options.file)
+    sweep_id, file = ran.session.sweep_id, str(options.file)
     answered = answered_of(options, ran.store, sweep_id, None)
     kept = kept_choice(options, ran.store, sweep_id, file, frozen.text)
     if kept is None:
@@ -162,19 +162,19 @@ def _check(
             times["off"].append(probe.step_ms(off))
             times["frozen"].append(probe.step_ms(frozen))
     plans = then["plans"]
-    same = sum(one == other for one, other in zip(plans, taken, strict=False))
-    off_ms, frozen_ms = median(times["off"]), median(times["frozen"])
-    holds = taken == plans and frozen_ms <= SLOWER * off_ms
+    pairs = list(enumerate(zip(plans, taken, strict=False), 1))
+    others = [
+        f"operation {number}: {one} then, {other} now"
+        for number, (one, other) in pairs
+        if one != other
+    ]
     changed = [
         f"{name}: made with {then.get(name)}, here {now}"
         for name in OF_ENVIRONMENT
         if (now := getattr(environment, name)) != then.get(name)
     ]
-    others = [
-        f"operation {number}: {one} then, {other} now"
-        for number, (one, other) in enumerate(zip(plans, taken, strict=False), 1)
-        if one != other
-    ]
+    off_ms, frozen_ms = median(times["off"]), median(times["frozen"])
+    holds, same = taken == plans and frozen_ms <= SLOWER * off_ms, len(pairs) - len(others)
     answer = {
         "holds": holds,
         "operations": len(taken),

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.plan import Trial
+from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import LogJob, Reply, Request, TrialJob
-from cudnn_sweep.orchestrator.running.run_sweep import Planned
 from cudnn_sweep.orchestrator.running.this_machine import free_devices
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import LogPass, MeasureSpec, TrialRequest

@@ -27,8 +27,9 @@ from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_cells, sui
 from cudnn_sweep.orchestrator.launching.step_options import BisectOptions
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import make_plan
+from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.process.client import survey_of
-from cudnn_sweep.orchestrator.running.run_sweep import Place, Planned, Ran, open_results, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment
@@ -214,4 +215,4 @@ def _pair(
     )
     ran = run(replace(planned, request=request, whole=plan, chosen=plan))
     labels = one.side.label, other.side.label
-    return gate_of(options, ran.store, ran.choice.sweep_id, *labels, one.software.gpu)
+    return gate_of(options, ran.store, ran.session.sweep_id, *labels, one.software.gpu)

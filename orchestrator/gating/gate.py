@@ -244,7 +244,7 @@ def _measured(options: GateOptions, base: Side, head: Side, console: Console, pl
         min_effect=options.threshold,
     )
     ran = run_sweep(planned, place, console)
-    sweep_id = ran.choice.sweep_id
+    sweep_id = ran.session.sweep_id
     return gate_of(options, ran.store, sweep_id, base.label, head.label, machine.environment.gpu)
 
 

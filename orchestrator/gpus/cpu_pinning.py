@@ -86,15 +86,13 @@ def _unknown_last(node: int | None) -> tuple[bool, int]:
 def read_cores(allowed: Collection[int], system: Path = SYSTEM) -> tuple[Core, ...]:
     """The physical cores of the CPUs `allowed`, in the order of their numbers."""
     nodes = _nodes(system)
-    by_cpus = {
-        cpus: cpus[0] for cpu in sorted(allowed) if (cpus := _siblings(cpu, allowed, system))
-    }
-    return tuple(Core(cpus=cpus, node=nodes.get(first)) for cpus, first in by_cpus.items())
+    cores = dict.fromkeys(_siblings(cpu, allowed, system) for cpu in sorted(allowed))
+    return tuple(Core(cpus=cpus, node=nodes.get(cpus[0])) for cpus in cores)
 
 
 def isolated_cpus(system: Path = SYSTEM) -> list[int]:
     """Those that the kernel gives nobody who does not ask (isolcpus)."""
-    return parse_cpus(_read(system / "devices/system/cpu/isolated") or "")
+    return parse_cpus(_read(system / "devices/system/cpu/isolated"))
 
 
 def node_of_gpu(pci_address: str, system: Path = SYSTEM) -> int | None:
@@ -129,20 +127,19 @@ def _nodes(system: Path) -> dict[int, int]:
     return {
         cpu: int(folder.name.removeprefix("node"))
         for folder in (system / "devices/system/node").glob("node[0-9]*")
-        for cpu in parse_cpus(_read(folder / "cpulist") or "")
+        for cpu in parse_cpus(_read(folder / "cpulist"))
     }
 
 
 def _siblings(cpu: int, allowed: Collection[int], system: Path) -> tuple[int, ...]:
     """The hardware threads of this one's core that we may use, itself among them."""
     topology = system / f"devices/system/cpu/cpu{cpu}/topology"
-    listed = _read(topology / "thread_siblings_list")
-    siblings = parse_cpus(listed) if listed else [cpu]
+    siblings = parse_cpus(_read(topology / "thread_siblings_list"))
     return tuple(sorted(set(siblings) & set(allowed) | {cpu}))
 
 
-def _read(file: Path) -> str | None:
+def _read(file: Path) -> str:
     try:
         return file.read_text()
     except OSError:
-        return None
+        return ""

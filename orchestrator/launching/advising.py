@@ -86,10 +86,10 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
         say(console, TIMED_ON_CPU)
     ran = run_sweep(planned, place, console)
     left_s = options.minutes * 60 - (monotonic() - options.began) - START_AND_END_S
-    told = answered_of(options, ran.store, ran.choice.sweep_id, None)
+    told = answered_of(options, ran.store, ran.session.sweep_id, None)
     if machine.environment.device == "cuda" and left_s >= ELSE_S and told.times_ms:
         other = _measure_alternatives(options, told.setting, machine, place, console)
-        told = answered_of(options, ran.store, ran.choice.sweep_id, other)
+        told = answered_of(options, ran.store, ran.session.sweep_id, other)
     return tell(options, told, out)
 
 
@@ -153,7 +153,7 @@ def _measure_alternatives(
         f"In the time that is left, another layout{limit} and mixed precision are measured.",
     )
     planned = plan_step(options, suite, machine, suite_name=OTHER_SUITE, minutes=options.minutes)
-    return run_sweep(planned, place, console).choice.sweep_id
+    return run_sweep(planned, place, console).session.sweep_id
 
 
 def _from_store(options: AdviseOptions, out: Console) -> int:

@@ -14,16 +14,10 @@ from cudnn_sweep.analysis.asking.formats import json_value
 from cudnn_sweep.cluster.launch_file import INSIDE, LaunchFile, no_launch_file, read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
-from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
+from cudnn_sweep.orchestrator.planning.request import Planned, SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, SweepSpec
 from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster, Inside, RunningCluster
-from cudnn_sweep.orchestrator.running.run_sweep import (
-    DONE,
-    Planned,
-    Ran,
-    plan_sweep,
-    run_sweep,
-)
+from cudnn_sweep.orchestrator.running.run_sweep import DONE, Ran, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import say
@@ -91,7 +85,7 @@ class Here:
         tell_without_gpu(planned, console)
 
         def tell(ran: Ran) -> Summary:
-            summary = Summary.of(ran.store, ran.choice, ran.session, ran.progress)
+            summary = Summary.of(ran.store, ran.session, ran.progress)
             print_summary(console, summary, request.results, request.options)
             return summary
 

@@ -13,11 +13,11 @@ from cudnn_sweep.cluster.strict_yaml import read_strict_text
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, CellsOptions, TurnOptions
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
-from cudnn_sweep.orchestrator.planning.request import SweepRequest
+from cudnn_sweep.orchestrator.planning.request import Planned, SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Code, Job, modules_to_preload
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite, is_path, suite_names
 from cudnn_sweep.orchestrator.planning.spelling import words_of
-from cudnn_sweep.orchestrator.running.run_sweep import Planned, planned_on
+from cudnn_sweep.orchestrator.running.run_sweep import planned_on
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice, ListedSpec

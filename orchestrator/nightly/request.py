@@ -223,6 +223,7 @@ def _measure(
                     sweep_id=confirm_id,
                     launch_id=f"launch-{secrets.token_hex(4)}",
                     plan=todo,
+                    own=plan,
                     plan_hash=plan.plan_hash,
                     plan_trials=len(plan.trials),
                     retries={},

@@ -1,6 +1,5 @@
 """Options of `sweep launch` and `sweep nightly`."""
 
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -18,15 +17,7 @@ if TYPE_CHECKING:
     from cudnn_sweep.orchestrator.planning.plan import Plan, Shard
     from cudnn_sweep.workloads.cells.suite import Replicates
 
-WRITTEN = re.compile(r"(?:decided(?::(\d+))?|(\d+))")
-ONCE = (
-    "dry_run",
-    "new",
-    "detach",
-    "strict",
-    "retry_failed",
-    "json",
-)
+ONCE = ("dry_run", "new", "detach", "strict", "retry_failed", "json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,18 +191,17 @@ def _parted(text: str) -> tuple[str, str, str]:
 
 def read_replicates(text: str) -> "Replicates":
     """`8`, `decided` or `decided:50`. Raises SpecError."""
-    from pydantic import ValidationError
+    from pydantic import TypeAdapter, ValidationError
 
-    from cudnn_sweep.workloads.cells.suite import LOOKS, MOST_TRIALS, UntilDecided
+    from cudnn_sweep.workloads.cells.suite import LOOKS, Replicates
 
-    found = WRITTEN.fullmatch(text)
-    most, number = found.groups() if found else (None, None)
+    kind, colon, most = text.partition(":")
+    until = '{"until": "decided"' + (f', "at_most": {most}' if colon else "") + "}"
     try:
-        if found and number is None:
-            most_blocks = {} if most is None else {"at_most": int(most)}
-            return UntilDecided(until="decided", **most_blocks)
-        if number is not None and 1 <= int(number) <= MOST_TRIALS:
-            return int(number)
+        blocks: Replicates = TypeAdapter(Replicates).validate_json(
+            until if kind == "decided" else text, strict=True
+        )
+        return blocks
     except ValidationError:
         pass
     raise SpecError(

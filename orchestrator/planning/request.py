@@ -1,4 +1,6 @@
-"""SweepRequest: a suite, options and a results location, from the launch file and the command line."""
+"""SweepRequest: a suite, options and a results location, from the launch file and the command line. Planned: what
+that means on a machine.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,9 +9,11 @@ from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import Code, Job
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
+from cudnn_sweep.workloads.survey import Survey
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +37,17 @@ class SweepRequest:
     codes: Mapping[str, Code] = field(default_factory=dict)
     """By a config's `code`."""
     min_effect: float = MIN_EFFECT
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planned:
+    request: SweepRequest
+    machine: Survey
+    preload: tuple[str, ...]
+    """Modules that the fork server imports once."""
+    whole: Plan
+    chosen: Plan
+    """What `--only` left of it."""
 
 
 def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> SweepRequest:

@@ -1,6 +1,6 @@
 """Session: what every slot of one launch needs to know, as one value. Job: what the user is going to run."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
@@ -9,6 +9,7 @@ from pathlib import Path
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.asking.queries import Value
+from cudnn_sweep.analysis.storing.progress import StoredTrial, planned
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
 from cudnn_sweep.orchestrator.planning.plan import Plan, Shard
@@ -56,6 +57,11 @@ class Session:
     launch_id: str
     plan: Plan
     """The trials that this launch runs: of a resumed sweep, the missing ones."""
+    own: Plan
+    """The trials of this launch, recorded ones too: those of its shard, or the whole plan."""
+    reason: str = ""
+    """Why it runs this sweep, in words for the user."""
+    resumed: bool = False
     contrasts: tuple[Contrast, ...] = ()
     """The contrasts of the whole sweep's configs."""
     plan_hash: str
@@ -92,6 +98,25 @@ class Session:
     min_effect: float = MIN_EFFECT
     """The smallest relative difference that counts."""
 
+    @property
+    def lock_name(self) -> str:
+        """Shards of one plan may run side by side."""
+        return self.plan_hash + (f"-{self.shard.number}-of-{self.shard.of}" if self.shard else "")
+
+    def lacks(self, stored: Iterable[StoredTrial], hopeless: Collection[str] = ()) -> bool:
+        """Whether trials of the sweep, or of this launch's shard, are missing: not those of `hopeless` cells."""
+        recorded = {trial.trial_id for trial in planned(stored)}
+        left = self.own.without(recorded).trials
+        given_up = sum(trial.cell.cell_id in hopeless for trial in left)
+        return given_up < (self.plan_trials - len(recorded) if self.shard is None else len(left))
+
+    def cells_without_ok(self, stored: Iterable[StoredTrial]) -> set[str]:
+        """Cells that have records, but no ok trial."""
+        statuses = {trial.trial_id: trial.status for trial in stored}
+        recorded = [trial for trial in self.own.trials if trial.trial_id in statuses]
+        measured = {t.cell.cell_id for t in recorded if statuses[t.trial_id] == "ok"}
+        return {trial.cell.cell_id for trial in recorded} - measured
+
     def fallback_folders(self) -> list[Path]:
         """Where records may go that the results location does not take: other disks, or memory."""
         places = [Path("/dev/shm"), Path.home()]
@@ -106,6 +131,7 @@ def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:
         sweep_id=sweep_id,
         launch_id=f"launch-{sweep_id}",
         plan=plan,
+        own=plan,
         plan_hash=plan.plan_hash,
         plan_trials=len(plan.trials),
         retries={},

@@ -165,21 +165,16 @@ def choose_suite(
     else:
         chosen = name or spec.suite or DEFAULT_SUITE
         suite = load_suite(chosen)
-    asked: dict[str, object] = {
-        key: value
-        for key in ("configs", "replicates", "gpus")
-        if (value := getattr(spec, key)) is not None
-    }
-    without_gpu: dict[str, object] = {
-        key: None for key in ("configs", "replicates") if key in asked
-    }
+    keys = ("configs", "replicates", "gpus")
+    changed = {key: value for key in keys if (value := getattr(spec, key)) is not None}
+    without_gpu = dict.fromkeys(changed.keys() - {"gpus"})
     if spec.measure is not None:  # what is not written there stays as the suite has it
         written = {key: getattr(spec.measure, key) for key in spec.measure.model_fields_set}
-        asked["measure"] = suite.measure.model_copy(update=written)
+        changed["measure"] = suite.measure.model_copy(update=written)
         if suite.without_gpu.measure is not None:
             without_gpu["measure"] = suite.without_gpu.measure.model_copy(update=written)
-    asked["without_gpu"] = suite.without_gpu.model_copy(update=without_gpu)
-    suite = suite.model_copy(update=asked)
+    changed["without_gpu"] = suite.without_gpu.model_copy(update=without_gpu)
+    suite = suite.model_copy(update=changed)
     if fault := too_many(suite.cells, suite.configs, suite.replicates):
         raise SpecError(f"metadata.sweep with suite {chosen}: {fault}")
     return chosen, suite

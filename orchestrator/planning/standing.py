@@ -1,6 +1,6 @@
 """Standing: whether a cell gets a further block, in a sweep of blocks until decided."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from cudnn_sweep.analysis.answering.advice import advices
@@ -92,17 +92,13 @@ class Standing:
 
 def standings(store: Store, session: Session) -> dict[str, Standing]:
     """By cell_id, as the records stand now; a cell is missing until both sides of a contrast are recorded."""
+    sweep_id, contrasts = session.sweep_id, session.contrasts
     if session.job is not None:
-        return _advised(store, session.sweep_id, session.contrasts, session.job)
-    return _standings(
-        store,
-        session.sweep_id,
-        session.contrasts,
-        session.plan.configs(),
-        session.of_cells,
-        min_effect=session.min_effect,
-        gives_up=not session.codes,  # a gate asks about one cell: it takes the time it has
-    )
+        return _by_cell(_advised(store, sweep_id, contrasts, session.job))
+    values: dict[str, Value] = {"min_effect": session.min_effect}
+    values["gives_up"] = not session.codes  # a gate asks about one cell: it takes the time it has
+    configs = session.plan.configs()
+    return _by_cell(_tested(store, sweep_id, contrasts, configs, session.of_cells, **values))
 
 
 def stopped_cells(store: Store, session: Session) -> set[str]:
@@ -114,60 +110,56 @@ def stopped_cells(store: Store, session: Session) -> set[str]:
 
 def is_over(store: Store, sweep_id: str, plan: Plan, contrasts: Iterable[Contrast]) -> bool:
     """Whether no cell of this part of a plan gets a further block."""
-    found = _standings(store, sweep_id, contrasts, plan.configs(), len(plan.cell_ids()))
+    states = _tested(store, sweep_id, contrasts, plan.configs(), len(plan.cell_ids()))
+    found = _by_cell(states)
     return all(cell_id in found and not found[cell_id].is_open for cell_id in plan.cell_ids())
 
 
-def _standings(
+def _tested(
     store: Store,
     sweep_id: str,
     contrasts: Iterable[Contrast],
     configs: Sequence[CudnnConfig],
     of_cells: int,
     **values: Value,
-) -> dict[str, Standing]:
-    found: dict[tuple[str, str, str], ContrastState] = {}
+) -> Iterator[ContrastState]:
+    """A cell is open while its verdict is undecided."""
     texts = [settings_of(config) for config in configs]
     for contrast in contrasts:
         pairs = sum(text.get(contrast.field) == contrast.baseline for text in texts)
-        asked = {**contrast.values(), **values, "of_cells": of_cells * pairs}
-        for state in contrast_states(store, sweep_id, **asked):
-            # of a cell's rows (in turns, and not) the first has most blocks
-            found.setdefault((state.cell_id, state.contrast, state.other_settings), state)
-    return _by_cell(found.values())
+        parameters = {**contrast.values(), **values, "of_cells": of_cells * pairs}
+        yield from contrast_states(store, sweep_id, **parameters)
 
 
 def _advised(
     store: Store, sweep_id: str, contrasts: Iterable[Contrast], job: Job
-) -> dict[str, Standing]:
-    """By cell_id: a cell is open while the advice about the job is undecided."""
-    found: dict[tuple[str, str], ContrastState] = {}
-    rows = (
-        row
-        for contrast in contrasts
-        for row in advices(store, sweep_id, is_over=False, **contrast.values(), **job.values())
-        if row.asked
-    )
-    for row in rows:
-        is_last = row.at_most is not None and row.recorded_blocks >= row.at_most
-        undecided = HOPELESS if is_last else OPEN
-        state = ContrastState(
-            cell_id=row.cell_id,
-            contrast=row.contrast,
-            other_settings=row.other_settings,
-            state=row.advice if row.settled else undecided,
-            recorded_blocks=row.recorded_blocks,
-            at_most=row.at_most,
-            blocks_needed=row.blocks_needed,
-            block_s=row.block_s,
-        )
-        found.setdefault((row.cell_id, row.contrast), state)
-    return _by_cell(found.values())
+) -> Iterator[ContrastState]:
+    """A cell is open while the advice about the job is undecided."""
+    for contrast in contrasts:
+        values = {**contrast.values(), **job.values()}
+        for row in advices(store, sweep_id, is_over=False, **values):
+            is_last = row.at_most is not None and row.recorded_blocks >= row.at_most
+            undecided = HOPELESS if is_last else OPEN
+            if row.asked:
+                yield ContrastState(
+                    cell_id=row.cell_id,
+                    contrast=row.contrast,
+                    other_settings=row.other_settings,
+                    state=row.advice if row.settled else undecided,
+                    recorded_blocks=row.recorded_blocks,
+                    at_most=row.at_most,
+                    blocks_needed=row.blocks_needed,
+                    block_s=row.block_s,
+                )
 
 
 def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
-    cells: dict[str, list[ContrastState]] = {}
+    """Of a cell's rows for a contrast (in turns, and not) the first has most blocks."""
+    first: dict[tuple[str, str, str], ContrastState] = {}
     for state in states:
+        first.setdefault((state.cell_id, state.contrast, state.other_settings), state)
+    cells: dict[str, list[ContrastState]] = {}
+    for state in first.values():
         cells.setdefault(state.cell_id, []).append(state)
     return {cell_id: Standing(states=of_cell) for cell_id, of_cell in cells.items()}
 

@@ -5,16 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-from cudnn_sweep.analysis.storing.schema import (
-    SCHEMA_VERSION,
-    ColdShape,
-    ComputedTensor,
-    Kernel,
-    ListedShape,
-    LoggedChoice,
-    RunRecord,
-    columns_of,
-)
+from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION, RunRecord, columns_of
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.protocol import Outcome
@@ -24,16 +15,9 @@ from cudnn_sweep.workloads.hardware.environment import Environment
 
 PHASES = ("start", "one_time", "build", "cold", "calibration", "steady", "checks")
 
-# Of Measurement: parts, whose fields are columns like its own; what is no column of that name; and
-# lists, whose elements have a row of their own in the record.
+# Of Measurement: parts, whose fields are columns like its own; and what is no column of that name.
 PARTS = ("memory", "calibration", "wall", "device", "choice", "computed", "telemetry")
 NOT_COLUMNS = (*PARTS, "config", "phases_s")
-ROWS = {
-    "cold": ColdShape,
-    "kernels": Kernel,
-    "computed": ComputedTensor,
-    "logged_choices": LoggedChoice,
-}
 
 
 def make_record(
@@ -126,31 +110,23 @@ def _as_logged(log: Outcome | None, timed_kernels: str | None) -> dict[str, Any]
 
 
 def _values(part: Any, without: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A dataclass's fields by name, lists of others as rows of the record."""
-    values = {field.name: getattr(part, field.name) for field in fields(part)}
-    return {
-        name: [ROWS[name](**asdict(row)) for row in value] if name in ROWS and value else value
-        for name, value in values.items()
-        if name not in without
-    }
+    names = (field.name for field in fields(part))
+    return {name: getattr(part, name) for name in names if name not in without}
 
 
 def cell_columns(cell: Cell) -> Mapping[str, Any]:
     """Each is called as the field of the cell, or of its problem or model, that it shows."""
     problem, model = cell.problem, cell.model
     inputs = model and model.inputs
-    listed = [ListedShape(shape=list(each.shape), count=each.count) for each in cell.listed_shapes]
-    known = {
+    values = {
         **(asdict(problem) if problem else {}),
         **(asdict(model) if model and cell.direction == "training" else {}),
         **vars(cell),
+        "cell_id": cell.cell_id,
         "problem": problem and problem.name,
         "model_arguments": model and {name: json.dumps(x) for name, x in model.arguments.items()},
         "model_inputs": None if inputs is None else json.dumps(inputs, sort_keys=True),
-        "listed_shapes": listed or None,
+        "listed_shapes": cell.listed_shapes or None,
     }
-    columns = {name: known.get(name) for name in (*columns_of("cell"), "occurrences")}
-    listed_sizes = {
-        name: list(value) for name, value in columns.items() if isinstance(value, tuple)
-    }
-    return {"cell_id": cell.cell_id, **columns, **listed_sizes}
+    columns = {name: values.get(name) for name in ("cell_id", *columns_of("cell"), "occurrences")}
+    return {name: list(x) if isinstance(x, tuple) else x for name, x in columns.items()}

@@ -14,7 +14,7 @@ from pathlib import Path
 from cudnn_sweep.analysis.asking.settings import config_name, texts_of
 from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.storing.schema import RunRecord, settings
-from cudnn_sweep.analysis.storing.store import Collector, open_store
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import private_folder
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -140,7 +140,7 @@ class Recorder:
         """`followed`: somebody takes copies of the records as they come. `configs`: so many of a cell must
         raise the same before it is given up. `slots`: how many come up.
         """
-        self._collector = Collector(open_store(location))
+        self._store = open_store(location)
         self._fresh: list[RunRecord] | None = [] if followed else None
         self._progress = Progress()
         self._attempts: dict[str, int] = {}
@@ -183,9 +183,9 @@ class Recorder:
             if record.trial_id in self._waiting:
                 together, self._waiting = list(self._waiting.values()), {}
                 self._settle(together, await asyncio.to_thread(self._write, *together))
-        if self._collector.has_many() and not self._compacting.locked():
+        if self._store.many() and not self._compacting.locked():
             async with self._compacting:
-                await asyncio.to_thread(self._collector.compact_many)
+                await asyncio.to_thread(self._store.compact_many)
         return record.trial_id not in self._held
 
     def progress(self) -> Progress:
@@ -228,25 +228,22 @@ class Recorder:
         out as the results are.
         """
         async with self._writing, self._compacting:
-            return self._finished(sweep_id, refuges)
-
-    def _finished(self, sweep_id: str, refuges: list[Path]) -> Progress:
-        held, self._held = self._held, {}
-        for record in held.values():
-            self._settle([record], self._write(record))
-        for record in self._held.values():
-            self._shelter(record, refuges)
-        self._progress.held = len(self._held)
-        self._progress.given_up = [
-            trial_id
-            for trial_id, attempts in self._attempts.items()
-            if attempts > MAX_LOST and trial_id not in self._recorded
-        ]
-        came = len(self._recorded) + self._progress.repeated
-        self._progress.lost = sum(self._attempts.values()) - came
-        if not self._held:
-            self._collector.compact(sweep_id)
-        return self.progress()
+            held, self._held = self._held, {}
+            for record in held.values():
+                self._settle([record], self._write(record))
+            for record in self._held.values():
+                self._shelter(record, refuges)
+            self._progress.held = len(self._held)
+            self._progress.given_up = [
+                trial_id
+                for trial_id, attempts in self._attempts.items()
+                if attempts > MAX_LOST and trial_id not in self._recorded
+            ]
+            came = len(self._recorded) + self._progress.repeated
+            self._progress.lost = sum(self._attempts.values()) - came
+            if not self._held:
+                self._store.try_to_compact(sweep_id)
+            return self.progress()
 
     def _shelter(self, record: RunRecord, refuges: list[Path]) -> None:
         for refuge in refuges:
@@ -269,7 +266,7 @@ class Recorder:
     def _write(self, *records: RunRecord) -> str | None:
         """The error that kept records from being durable, or None. Other calls may run meanwhile."""
         try:
-            self._collector.add(*records)
+            self._store.write(*records)
         except Exception as error:  # noqa: BLE001  # whatever it is, no record must be lost
             return str(error) or repr(error)
         return None

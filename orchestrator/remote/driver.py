@@ -216,7 +216,7 @@ def _sweep(request: JobRequest, nodes: list[Node], sweeps: int, console: Console
     place = TheseNodes(nodes, asked.suite.gpus, sweeps)
     asked_here = replace(asked, results=results_of(request), launched_at=monotonic())
     ran = run_sweep(plan_sweep(asked_here, place), place, console)
-    summary = Summary.of(ran.store, ran.choice, ran.session, ran.progress)
+    summary = Summary.of(ran.store, ran.session, ran.progress)
     print_summary(console, summary, asked.results, asked.options)
     return ran.exit_code
 

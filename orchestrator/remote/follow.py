@@ -14,7 +14,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.answering.cell_names import stored_names
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.schema import RunRecord
-from cudnn_sweep.analysis.storing.store import Collector, Store, open_store
+from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import ENDED, Jobs, SentJob
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
@@ -53,7 +53,7 @@ class Follower:
         """`copies`: that folder here gets them; else the records are in `results`."""
         self._console = console
         self._store = open_store(results)
-        self._copies = Collector(self._store) if copies else None
+        self._copies = copies
         self._sweeps = MergedSweeps()
         self._kept: set[str] = set()
         self._display = ExitStack()
@@ -92,7 +92,7 @@ class Follower:
         self._display.close()
         if event.reason:
             say(self._console, f"Sweep {event.sweep_id} ({event.reason})")
-        if self._copies is not None:
+        if self._copies:
             there = self._store.stored_trials(event.sweep_id).values()
             self._kept.update(trial.attempt_id for trial in there)
         self._sweeps.start(event)
@@ -111,15 +111,16 @@ class Follower:
         )
 
     def _keep(self, event: Recorded) -> None:
-        if self._copies is not None and event.record.attempt_id not in self._kept:
-            self._copies.write(event.record)
+        if self._copies and event.record.attempt_id not in self._kept:
+            self._store.write(event.record)
+            self._store.compact_many()
             self._kept.add(event.record.attempt_id)
 
     def close(self) -> None:
         self._display.close()
-        if self._copies is not None:
+        if self._copies:
             for each in self._sweeps.sweeps():
-                self._copies.compact(each.sweep_id)
+                self._store.try_to_compact(each.sweep_id)
 
     def report(self, ended_as: str) -> JobReport:
         """Raises SpecError where nothing was started, with the reason; UnfinishedError where the driver, or that
@@ -297,9 +298,10 @@ def pull_records(jobs: Jobs, sent: Iterable[SentJob]) -> int:
     """Copy new records into the results here, and count them. Results at a URL need no copy."""
     found = 0
     for job in _still_known(jobs, sent):
-        collector = Collector(open_store(job.results))
+        store = open_store(job.results)
         for record in _new_records(jobs, job):
-            collector.write(record)
+            store.write(record)
+            store.compact_many()
             found += 1
     return found
 

@@ -3,9 +3,8 @@ lacks, end. A place is where they run: the GPUs of this machine, nodes of a clus
 """
 
 import math
-import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,7 +20,6 @@ from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.analysis.words import two_digits
 from cudnn_sweep.orchestrator.doctor.checks import Check
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
-from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.plan import (
     Plan,
@@ -31,11 +29,11 @@ from cudnn_sweep.orchestrator.planning.plan import (
     narrow,
     with_alternate_caches,
 )
-from cudnn_sweep.orchestrator.planning.request import SweepRequest
+from cudnn_sweep.orchestrator.planning.request import Planned, SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload
 from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, cells_named
 from cudnn_sweep.orchestrator.planning.standing import contrasts_in, contrasts_of, stopped_cells
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, choose_sweep
+from cudnn_sweep.orchestrator.planning.sweep_selection import choose_sweep
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells, without_missing
@@ -71,22 +69,10 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Planned:
-    request: SweepRequest
-    machine: Survey
-    preload: tuple[str, ...]
-    """Modules that the fork server imports once."""
-    whole: Plan
-    chosen: Plan
-    """What `--only` left of it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Ran:
     """A sweep that a launch has run, and what became of it."""
 
     store: Store
-    choice: SweepChoice
     session: Session
     progress: Progress
     exit_code: int
@@ -108,13 +94,7 @@ def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] 
     chosen = narrow(whole, only) if only else whole
     if suite.replicates is None and whole.looks and not chosen.looks:
         chosen = first_blocks(chosen, FIXED_BLOCKS)
-    return Planned(
-        request=request,
-        machine=machine,
-        preload=preload,
-        whole=whole,
-        chosen=chosen,
-    )
+    return Planned(request=request, machine=machine, preload=preload, whole=whole, chosen=chosen)
 
 
 def run_sweep(
@@ -129,21 +109,14 @@ def run_sweep(
     request, whole, machine = planned.request, planned.whole, planned.machine
     store = open_results(request.results, console)
 
-    def choose() -> SweepChoice:
-        return choose_sweep(store, whole, planned.chosen, machine.environment, request.options)
-
-    with sweep_lock(store.location, choose().lock_name):
-        choice = choose()  # again, under the lock: another launch may just have ended
-        session = session_for(choice, whole, planned.chosen, planned.preload, machine.gpu_uuids)
-        session = replace(
-            session, job=request.job, codes=request.codes, min_effect=request.min_effect
-        )
-        place.announce(session, choice.reason, console)
+    with sweep_lock(store.location, choose_sweep(store, planned).lock_name):
+        session = choose_sweep(store, planned)  # under the lock: another launch may just have ended
+        place.announce(session, session.reason, console)
         session = _limited(session, request, len(machine.gpus), console)
-        ran = partial(Ran, store=store, choice=choice, session=session)
-        again = partial(repeats_of, store, whole, choice)
+        ran = partial(Ran, store=store, session=session)
+        again = partial(repeats_of, store, whole, session)
         progress = Progress()
-        if lacks_anything(choice, session, store) or again().trials:
+        if lacks_anything(session, store) or again().trials:
             announce = partial(place.announce, console=console)
             try:
                 with place.opened(store, machine, console) as run, _results_needed():
@@ -151,7 +124,7 @@ def run_sweep(
             except (KeyboardInterrupt, UnfinishedError) as error:
                 with suppress(AnalysisError):  # results that cannot be read now change no exit code
                     if isinstance(error, UnfinishedError) and not again().trials:
-                        code = end_of(choice, session, store, progress)
+                        code = end_of(session, store, progress)
                         if code != UNFINISHED:
                             warn(console, "Ray ended early, but every trial was recorded.")
                             return ran(progress=progress, exit_code=code)
@@ -160,7 +133,7 @@ def run_sweep(
                 raise
         tell_stopped(store, progress, console)
         with _results_needed():
-            code = end_of(choice, session, store, progress)
+            code = end_of(session, store, progress)
     return ran(progress=progress, exit_code=code)
 
 
@@ -221,34 +194,6 @@ def open_results(location: str, console: Console) -> Store:
     return store
 
 
-def session_for(
-    choice: SweepChoice,
-    whole: Plan,
-    chosen: Plan,
-    preload: tuple[str, ...],
-    gpus: Sequence[str] = (),
-) -> Session:
-    swept = whole if choice.plan_hash == whole.plan_hash else chosen
-    shard = f"-shard-{choice.shard.number}-of-{choice.shard.of}" if choice.shard else ""
-    return Session(
-        sweep_id=choice.sweep_id,
-        launch_id=f"launch-{secrets.token_hex(4)}",
-        plan=choice.todo,
-        contrasts=contrasts_in(whole),
-        looks=choice.own.looks or (whole.looks if swept is whole else ()),
-        begun=choice.begun(),
-        of_cells=len(swept.cell_ids()),
-        plan_hash=choice.plan_hash,
-        plan_trials=choice.plan_trials,
-        shard=choice.shard,
-        retries=choice.retries,
-        scratch=scratch_folder(f"{choice.sweep_id}{shard}"),
-        folder=Path.cwd(),
-        gpus=tuple(gpus),
-        preload=preload,
-    )
-
-
 def run_rounds(
     session: Session,
     again: Callable[[], Plan],
@@ -265,8 +210,9 @@ def run_rounds(
         if not plan.trials or progress.stopped or left_s <= 0:
             break
         each = replace(session, plan=plan)
-        if repeats := repeats_text(plan):
-            announce(each, repeats)
+        blocks = {trial.block for trial in plan.trials if trial.repeats_block is not None}
+        if blocks:
+            announce(each, f"split blocks that are repeated as a whole: {len(blocks)}")
         progress = progress.then(run(each, None if budget_s is None else left_s))
         if progress.stopped:  # the results may not even be read then
             break
@@ -291,24 +237,24 @@ def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
         say(console, told, "bold red")
 
 
-def lacks_anything(choice: SweepChoice, session: Session, store: Store) -> bool:
+def lacks_anything(session: Session, store: Store) -> bool:
     """Whether a trial is to run: trials of cells that are decided are not."""
-    decided = stopped_cells(store, session) if choice.resumed else set()
+    decided = stopped_cells(store, session) if session.resumed else set()
     return any(
         trial.cell.cell_id not in decided or trial.trial_id in session.retries
         for trial in session.plan.trials
     )
 
 
-def end_of(choice: SweepChoice, session: Session, store: Store, progress: Progress) -> int:
+def end_of(session: Session, store: Store, progress: Progress) -> int:
     stored = store.stored_trials(session.sweep_id).values()
-    if choice.lacks(stored, {*progress.hopeless, *stopped_cells(store, session)}):
+    if session.lacks(stored, {*progress.hopeless, *stopped_cells(store, session)}):
         return UNFINISHED
     shutil.rmtree(session.scratch, ignore_errors=True)
-    return CELL_FAILED if choice.cells_without_ok(stored) else DONE
+    return CELL_FAILED if session.cells_without_ok(stored) else DONE
 
 
-def repeats_of(store: Store, whole: Plan, choice: SweepChoice) -> Plan:
+def repeats_of(store: Store, whole: Plan, session: Session) -> Plan:
     """The blocks that were split over GPUs or launches, to be run again whole at the end of the sweep.
 
     A repeat has a block, replicates and trial ids of its own, so that what was measured stays, and pairs in verdicts
@@ -317,20 +263,14 @@ def repeats_of(store: Store, whole: Plan, choice: SweepChoice) -> Plan:
     they are decided, a further one takes the place of each that was split.
     """
     if whole.looks:
-        return replace(choice.own, trials=())
-    blocks = blocks_of(store.stored_trials(choice.sweep_id).values())
+        return replace(session.own, trials=())
+    blocks = blocks_of(store.stored_trials(session.sweep_id).values())
     waiting = {split.block: split for split in blocks.split if split.waits}
     found: list[Trial] = []
-    for block, trials in choice.own.blocks():
+    for block, trials in session.own.blocks():
         if block in waiting and waiting[block].trials == len(trials):
             found += _repeat(whole, trials, waiting[block].repeats + 1)
-    return replace(choice.own, trials=tuple(found))
-
-
-def repeats_text(plan: Plan) -> str:
-    """How many blocks run again, in words for the user; empty for a plan of no repeats."""
-    blocks = {trial.block for trial in plan.trials if trial.repeats_block is not None}
-    return f"split blocks that are repeated as a whole: {len(blocks)}" if blocks else ""
+    return replace(session.own, trials=tuple(found))
 
 
 def _repeat(whole: Plan, trials: list[Trial], number: int) -> list[Trial]:

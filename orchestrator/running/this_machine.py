@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
-from threading import Thread, Timer
+from threading import Timer
 
 from rich.console import Console
 
@@ -59,12 +60,14 @@ class ThisMachine:
         return self._survey(suite, asked.gpu_uuids)
 
     def _survey(self, suite: SuiteSpec, gpu_uuids: Sequence[str] = ()) -> Survey:
-        with (
-            _importing(NEEDED_NEXT),
-            ForkServer(survey_only=True, gpu_uuids=gpu_uuids) as server,
-            _telling_of_a_wait(own_code(workload_names(suite))),
-        ):
-            return survey(server, workload_names(suite))
+        with ThreadPoolExecutor(1) as beside:
+            # one that cannot be imported is imported again where it is used, and tells why there
+            beside.submit(lambda: [import_module(name) for name in NEEDED_NEXT])
+            with (
+                ForkServer(survey_only=True, gpu_uuids=gpu_uuids) as server,
+                _telling_of_a_wait(own_code(workload_names(suite))),
+            ):
+                return survey(server, workload_names(suite))
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         say(console, f"Sweep {session.sweep_id} ({reason})")
@@ -121,25 +124,6 @@ def _telling_of_a_wait(own: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-@contextmanager
-def _importing(modules: Sequence[str]) -> Iterator[None]:
-    """Import modules in a thread beside the block. One that fails is imported again where it is used, and tells
-    why there.
-    """
-
-    def work() -> None:
-        with suppress(Exception):
-            for module in modules:
-                import_module(module)
-
-    thread = Thread(target=work, name="imports", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
 
 
 @contextmanager

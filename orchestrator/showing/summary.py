@@ -46,7 +46,6 @@ from cudnn_sweep.orchestrator.planning.standing import (
     stopped_cells,
     verdicts_of,
 )
-from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice
 from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress, cause
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
@@ -107,7 +106,7 @@ class Summary:
     progress: Progress
 
     @classmethod
-    def of(cls, store: Store, choice: SweepChoice, session: Session, progress: Progress) -> Self:
+    def of(cls, store: Store, session: Session, progress: Progress) -> Self:
         """What the store says of the session's sweep now."""
         sweep_id = session.sweep_id
         stored = store.stored_trials(sweep_id).values()
@@ -118,7 +117,7 @@ class Summary:
             sweep_id=sweep_id,
             plan_trials=session.plan_trials,
             statuses=Counter(trial.status for trial in there),
-            is_complete=not choice.lacks(
+            is_complete=not session.lacks(
                 stored, {*progress.hopeless, *stopped_cells(store, session)}
             ),
             of_cells=session.of_cells,
@@ -127,12 +126,12 @@ class Summary:
                 if session.looks
                 else None
             ),
-            plan_cells={trial.trial_id: trial.cell.cell_id for trial in choice.own.trials},
+            plan_cells={trial.trial_id: trial.cell.cell_id for trial in session.own.trials},
             not_run=sum(
                 trial.cell.cell_id in progress.hopeless
-                for trial in choice.own.without({trial.trial_id for trial in stored}).trials
+                for trial in session.own.without({trial.trial_id for trial in stored}).trials
             ),
-            completeness=[*shard_lines(choice, there), *split_lines(stored)],
+            completeness=[*shard_lines(session, there), *split_lines(stored)],
             verdicts=verdicts_of(store, sweep_id, session.contrasts),
             break_evens=break_evens_of(store, sweep_id, session.contrasts),
             cells=cells,
@@ -275,15 +274,15 @@ def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
         yield f"{gpu}s differ in {measure} ({unit}: {each_one}), too few to tell which is at fault: {GPU_ADVICE}"
 
 
-def shard_lines(choice: SweepChoice, there: Collection[StoredTrial]) -> Iterator[str]:
+def shard_lines(session: Session, there: Collection[StoredTrial]) -> Iterator[str]:
     """`there`: the trials of the plan that are recorded."""
-    if choice.shard is None:
+    if session.shard is None:
         return
-    own = {trial.trial_id for trial in choice.own.trials}
+    own = {trial.trial_id for trial in session.own.trials}
     recorded = sum(trial.trial_id in own for trial in there)
     yield (
-        f"Shard {choice.shard}: {recorded} of its {len(own)} trials recorded; "
-        f"{choice.plan_trials - len(own)} belong to other shards; "
+        f"Shard {session.shard}: {recorded} of its {len(own)} trials recorded; "
+        f"{session.plan_trials - len(own)} belong to other shards; "
         f"{len(there) - recorded} of these are here."
     )
 

@@ -20,7 +20,8 @@ from cudnn_sweep.orchestrator.nightly.fake.machine import (
     FakeNoise,
     FakeScript,
 )
-from cudnn_sweep.orchestrator.running.run_sweep import Planned, Ran
+from cudnn_sweep.orchestrator.planning.request import Planned
+from cudnn_sweep.orchestrator.running.run_sweep import Ran
 from cudnn_sweep.workloads.cells.errata import Rule
 from cudnn_sweep.workloads.measuring.log_pass import read_engine_log
 from tests.orchestrator.freezing.fake_probe import FakeProbe
@@ -57,7 +58,7 @@ def _ran(
 
 
 def _rows(ran: Ran) -> list[dict[str, Any]]:
-    with open_database(ran.store, ran.choice.sweep_id) as database:
+    with open_database(ran.store, ran.session.sweep_id) as database:
         rows: list[dict[str, Any]] = database.ask("bans").to_pylist()
     return rows
 
@@ -80,7 +81,7 @@ def test_the_same_command_resumes_what_was_cut() -> None:
     cut, again = _ran(trial_s=30.0, minutes=0.1), _ran()
     assert cut is not None
     assert again is not None
-    assert again.choice.sweep_id == cut.choice.sweep_id
+    assert again.session.sweep_id == cut.session.sweep_id
     assert (cut.exit_code, again.exit_code) == (1, 0)
     assert len(_rows(again)) == 2
 

@@ -26,7 +26,7 @@ from cudnn_sweep.orchestrator.nightly.fake.machine import (
     FakeNoise,
     FakeScript,
 )
-from cudnn_sweep.orchestrator.running.run_sweep import Planned
+from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.showing.advice_text import advice_lines
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
 from tests.analysis.conftest import changed

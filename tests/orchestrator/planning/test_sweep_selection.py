@@ -10,19 +10,20 @@ import pytest
 from cudnn_sweep.analysis.answering.verdicts import verdicts
 from cudnn_sweep.analysis.storing.progress import MOST_REPEATS, blocks_of
 from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow, read_shard
+from cudnn_sweep.orchestrator.planning.request import Planned, request_of
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
-from cudnn_sweep.orchestrator.planning.sweep_selection import (
-    SweepChoice,
-    choose_sweep,
-)
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.planning.sweep_selection import choose_sweep
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.recorder import Progress
-from cudnn_sweep.orchestrator.running.run_sweep import repeats_of, run_rounds, session_for
+from cudnn_sweep.orchestrator.running.run_sweep import repeats_of, run_rounds
 from cudnn_sweep.orchestrator.showing.summary import split_lines
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
+from cudnn_sweep.workloads.survey import Survey
 from tests.makers import MakePlan, RecordOf
 
 HERE = capture_environment()
@@ -51,9 +52,19 @@ def put(record_of: RecordOf) -> Put:
 
 
 def choose(
-    store: Store, plan: Plan, chosen: Plan | None = None, **selection: object
-) -> SweepChoice:
-    return choose_sweep(store, plan, chosen or plan, HERE, LaunchOptions(**selection))  # type: ignore[arg-type]
+    store: Store,
+    plan: Plan,
+    chosen: Plan | None = None,
+    where: Environment = HERE,
+    **selection: object,
+) -> Session:
+    machine = Survey(environment=where, gpus=[], gpu_uuids=[], workloads={})
+    options = LaunchOptions(**selection)  # type: ignore[arg-type]
+    request = request_of(LaunchFile(path=Path(), sweep=SweepSpec(), ray_part={}), options)
+    planned = Planned(
+        request=request, machine=machine, preload=(), whole=plan, chosen=chosen or plan
+    )
+    return choose_sweep(store, planned)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +80,7 @@ def test_a_sweep_is_opened_where_none_is_unfinished_or_a_new_one_is_asked_for(
 ) -> None:
     put(store, plan, stored)
     choice = choose(store, plan, new=new)
-    assert not choice.resumed and choice.todo == plan
+    assert not choice.resumed and choice.plan == plan
     assert reason in choice.reason
 
 
@@ -77,7 +88,7 @@ def test_unfinished_sweep_goes_on_with_what_it_lacks(store: Store, plan: Plan, p
     put(store, plan, 3)
     choice = choose(store, plan)
     assert choice.resumed and choice.sweep_id == "earlier"
-    assert choice.todo.trials == plan.trials[3:]
+    assert choice.plan.trials == plan.trials[3:]
     assert choice.plan_trials == len(plan.trials)
     assert "3 of 7 trials are recorded" in choice.reason
 
@@ -104,7 +115,7 @@ def test_failures_stay_until_they_are_to_be_retried(store: Store, plan: Plan, pu
     put(store, plan, len(plan.trials), status="crash")
     assert not choose(store, plan).resumed
     choice = choose(store, plan, retry_failed=True)
-    assert choice.resumed and choice.todo == plan
+    assert choice.resumed and choice.plan == plan
     assert set(choice.retries.values()) == {1}
 
 
@@ -116,7 +127,7 @@ def test_one_failed_trial_of_a_narrowed_sweep_can_be_retried(
     trial = part.trials[1]
     one = narrow(plan, [("trial_id", trial.trial_id)])
     choice = choose(store, plan, one, resume="earlier", retry_failed=True)
-    assert choice.todo.trials == (trial,)
+    assert choice.plan.trials == (trial,)
     assert choice.plan_hash == part.plan_hash
 
 
@@ -126,8 +137,7 @@ def test_a_narrowed_sweep_has_as_many_cells_as_are_left(store: Store, plan_of: M
     part = narrow(whole, [("regime", "fixed")])
     assert len(whole.cell_ids()) == 2
     for chosen, cells in ((part, 1), (whole, 2)):
-        session = session_for(choose(store, whole, chosen), whole, chosen, ())
-        assert session.of_cells == cells
+        assert choose(store, whole, chosen).of_cells == cells
 
 
 def test_sweep_that_cannot_be_resumed_is_named(store: Store, plan: Plan, put: Put) -> None:
@@ -144,19 +154,19 @@ def test_any_shard_opens_the_sweep_and_each_runs_its_own(
     third, first = (choose(store, plan, sweep_id="shared", shard=text) for text in ("3/3", "1/3"))
     assert not third.resumed and third.sweep_id == "shared"
     assert (third.plan_hash, third.plan_trials) == (plan.plan_hash, len(plan.trials))
-    assert third.todo == third.own
+    assert third.plan == third.own
     assert f"shard 3/3 runs {len(third.own.trials)} of the plan's 7" in third.reason
 
     put(store, plan, len(plan.trials), sweep_id="shared", shard="3/3")
     again = choose(store, plan, sweep_id="shared", shard="3/3")
-    assert again.resumed and not again.todo.trials
-    assert again.is_complete(store.stored_trials("shared").values())
+    assert again.resumed and not again.plan.trials
+    assert not again.lacks(store.stored_trials("shared").values())
     beside = choose(store, plan, sweep_id="shared", shard="1/3")
-    assert beside.resumed and beside.todo == first.own
-    assert not beside.is_complete(store.stored_trials("shared").values())
+    assert beside.resumed and beside.plan == first.own
+    assert beside.lacks(store.stored_trials("shared").values())
     put(store, plan, 1, sweep_id="shared", shard="1/3")
     resumed = choose(store, plan, sweep_id="shared", shard="1/3")
-    assert resumed.todo.trials == first.own.trials[1:]
+    assert resumed.plan.trials == first.own.trials[1:]
     assert third.lock_name != first.lock_name
 
 
@@ -165,8 +175,8 @@ def test_what_no_shard_has_run_is_run_without_one(store: Store, plan: Plan, put:
     assert not choose(store, plan).resumed
     assert "shared is unfinished, but runs in shards: --sweep-id" in choose(store, plan).reason
     rest = choose(store, plan, sweep_id="shared")
-    assert rest.todo.trials == read_shard("2/2").part(plan).trials
-    assert choose(store, plan, resume="shared").todo == rest.todo
+    assert rest.plan.trials == read_shard("2/2").part(plan).trials
+    assert choose(store, plan, resume="shared").plan == rest.plan
 
 
 def test_shard_that_does_not_fit_its_sweep_is_refused(store: Store, plan: Plan, put: Put) -> None:
@@ -178,7 +188,7 @@ def test_shard_that_does_not_fit_its_sweep_is_refused(store: Store, plan: Plan, 
         choose(store, plan, part, sweep_id="shared", shard="1/2")
     with pytest.raises(SpecError, match="--sweep-id shared: it ran on other hardware"):
         elsewhere = replace(HERE, gpu_memory_bytes=1)
-        choose_sweep(store, plan, plan, elsewhere, LaunchOptions(sweep_id="shared"))
+        choose(store, plan, where=elsewhere, sweep_id="shared")
 
 
 Begin: TypeAlias = "Callable[..., Launch]"
@@ -187,8 +197,8 @@ Begin: TypeAlias = "Callable[..., Launch]"
 @pytest.fixture
 def launch(store: Store, plan: Plan, environment: Environment, record_of: RecordOf) -> Begin:
     def begin(chosen: Plan | None = None, **selection: Any) -> "Launch":
-        choice = choose_sweep(store, plan, chosen or plan, environment, LaunchOptions(**selection))
-        return Launch(store, plan, choice, record_of)
+        session = choose(store, plan, chosen, environment, **selection)
+        return Launch(store, plan, session, record_of)
 
     return begin
 
@@ -196,9 +206,8 @@ def launch(store: Store, plan: Plan, environment: Environment, record_of: Record
 class Launch:
     """Trials are stored as if they had run, on the slot that is said."""
 
-    def __init__(self, store: Store, whole: Plan, choice: SweepChoice, record_of: RecordOf) -> None:
-        self.choice = choice
-        self.session = session_for(choice, whole, whole, ())
+    def __init__(self, store: Store, whole: Plan, session: Session, record_of: RecordOf) -> None:
+        self.session = session
         self._store = store
         self._whole = whole
         self._record_of = record_of
@@ -208,7 +217,7 @@ class Launch:
             self._store.write(self._record_of(self.session, trial, slot=slot, status=status))
 
     def repeats(self) -> Plan:
-        return repeats_of(self._store, self._whole, self.choice)
+        return repeats_of(self._store, self._whole, self.session)
 
 
 def of_block(plan: Plan, block: int) -> tuple[Trial, ...]:
@@ -238,7 +247,7 @@ def test_repeat_is_the_block_again_under_ids_of_its_own(plan: Plan, launch: Begi
     assert not {t.position for t in repeats} & {t.position for t in plan.trials}
     begins_a_cache = [t.cache_generation == t.replicate for t in original]
     assert [t.cache_generation == t.replicate for t in repeats] == begins_a_cache == [True] * 3
-    assert launch(resume=ours.choice.sweep_id).repeats().trials == repeats, "whoever goes on"
+    assert launch(resume=ours.session.sweep_id).repeats().trials == repeats, "whoever goes on"
 
 
 def test_repeated_block_pairs_once_and_nothing_is_lost(
@@ -246,11 +255,11 @@ def test_repeated_block_pairs_once_and_nothing_is_lost(
 ) -> None:
     ours = launch()
     split(ours, plan, 1)
-    assert list(split_lines(store.stored_trials(ours.choice.sweep_id).values())) == [
+    assert list(split_lines(store.stored_trials(ours.session.sweep_id).values())) == [
         "Split over GPUs or launches: 1 of 3 blocks (33.3%); 0 of them were repeated as a whole."
     ]
     ours.ran(ours.repeats().trials)
-    stored = store.stored_trials(ours.choice.sweep_id)
+    stored = store.stored_trials(ours.session.sweep_id)
     assert {trial.trial_id for trial in plan.trials} <= stored.keys()
     (verdict,) = verdicts(store)
     assert (verdict.blocks, verdict.split_blocks) == (3, 1)
@@ -258,7 +267,7 @@ def test_repeated_block_pairs_once_and_nothing_is_lost(
     (state,) = store.sweeps()
     assert (state.recorded, state.finished) == (len(plan.trials), True)
     assert "1 of 3 blocks (33.3%); 1 of them were repeated" in next(split_lines(stored.values()))
-    assert "is complete" in launch().choice.reason
+    assert "is complete" in launch().session.reason
 
 
 def test_launch_after_an_interrupt_goes_on_with_the_repeats(plan: Plan, launch: Begin) -> None:
@@ -268,20 +277,20 @@ def test_launch_after_an_interrupt_goes_on_with_the_repeats(plan: Plan, launch: 
     seen = []
     for _ in range(MOST_REPEATS):
         later = launch()
-        assert later.choice.sweep_id == ours.choice.sweep_id and not later.choice.todo.trials
+        assert later.session.sweep_id == ours.session.sweep_id and not later.session.plan.trials
         repeats = later.repeats().trials
         seen.append({trial.block for trial in repeats})
         later.ran(repeats[:1])
     assert not seen[0] & seen[1]
     assert not later.repeats().trials
-    assert not launch().choice.resumed
+    assert not launch().session.resumed
 
 
 def test_block_that_a_launch_finished_for_another_is_repeated(plan: Plan, launch: Begin) -> None:
     launch().ran(plan.trials[:4])
     resumed = launch()
     assert not resumed.repeats().trials, "a block that lacks a trial waits for it"
-    resumed.ran(resumed.choice.todo.trials)
+    resumed.ran(resumed.session.plan.trials)
     (block,) = {trial.repeats_block for trial in resumed.repeats().trials}
     assert block == plan.trials[4].block
 
@@ -292,7 +301,7 @@ def test_trials_that_failed_split_no_block(store: Store, plan: Plan, launch: Beg
     ours.ran([first], "GPU-1", status="crash")
     ours.ran([second, *rest])
     (twin,) = {trial.block for trial in plan.trials if trial.twin}
-    assert blocks_of(store.stored_trials(ours.choice.sweep_id).values()).split == ()
+    assert blocks_of(store.stored_trials(ours.session.sweep_id).values()).split == ()
     assert twin == first.block, "two of its three trials are ok, on one GPU"
 
 
@@ -301,16 +310,16 @@ def test_part_of_a_block_is_never_repeated_alone(plan: Plan, launch: Begin) -> N
     ours.ran(plan.trials[:-1])
     ours.ran(plan.trials[-1:], status="crash")
     one = narrow(plan, [("trial_id", plan.trials[-1].trial_id)])
-    retry = launch(one, resume=ours.choice.sweep_id, retry_failed=True)
-    retry.ran(retry.choice.todo.trials)
+    retry = launch(one, resume=ours.session.sweep_id, retry_failed=True)
+    retry.ran(retry.session.plan.trials)
     assert not retry.repeats().trials
-    whole = launch(resume=ours.choice.sweep_id)
+    whole = launch(resume=ours.session.sweep_id)
     assert {trial.repeats_block for trial in whole.repeats().trials} == {plan.trials[-1].block}
 
 
 def test_shard_repeats_its_own_blocks(plan: Plan, launch: Begin) -> None:
     mine, other = (launch(sweep_id="shared", shard=text) for text in ("1/2", "2/2"))
-    split(mine, plan, mine.choice.own.trials[0].block)
+    split(mine, plan, mine.session.own.trials[0].block)
     assert mine.repeats().trials
     assert not other.repeats().trials
 

@@ -28,13 +28,9 @@ from cudnn_sweep.orchestrator.planning.options import (
     NightOptions,
 )
 from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.planning.request import request_of
+from cudnn_sweep.orchestrator.planning.request import Planned, request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.running.run_sweep import (
-    Planned,
-    plan_sweep,
-    run_sweep,
-)
+from cudnn_sweep.orchestrator.running.run_sweep import plan_sweep, run_sweep
 from cudnn_sweep.workloads.cells.suite import LOOKS
 from tests.orchestrator.running.test_ends import Lost
 

@@ -12,6 +12,7 @@ from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.nightly.request import Suspect, confirmation_plan
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD
+from cudnn_sweep.orchestrator.planning.request import Planned, SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.sweep_selection import choose_sweep
 from cudnn_sweep.orchestrator.process import client
@@ -20,6 +21,7 @@ from cudnn_sweep.orchestrator.process.protocol import REQUEST, Request, SurveyJo
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
+from cudnn_sweep.workloads.survey import Survey
 from tests.makers import MakePlan, RecordOf
 
 pytestmark = pytest.mark.measuring
@@ -58,8 +60,14 @@ def test_a_sweep_of_two_softwares_is_resumed_and_splits_no_block(
         where = there if trial.software == LAST_GOOD else environment
         half.write(record_of(whole, trial, where=where))
     assert blocks_of(half.stored_trials("half").values()).split == ()
-    choice = choose_sweep(half, plan, plan, environment, selection)
-    assert (choice.resumed, len(choice.todo.trials)) == (True, len(plan.trials) - 2)
+    machine = Survey(environment=environment, gpus=[], gpu_uuids=[], workloads={})
+    request = SweepRequest(
+        options=selection, suite_name="confirm", suite=SUITE, results=half.location
+    )
+    resumed = choose_sweep(
+        half, Planned(request=request, machine=machine, preload=(), whole=plan, chosen=plan)
+    )
+    assert (resumed.resumed, len(resumed.plan.trials)) == (True, len(plan.trials) - 2)
 
 
 def test_plan_interleaves_softwares_in_rounds_of_every_cell(

@@ -15,10 +15,6 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of
-from cudnn_sweep.orchestrator.planning.sweep_selection import (
-    SweepChoice,
-    choose_sweep,
-)
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.recorder import Hopeless, Progress, cause, configs_to_fail
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, UNFINISHED, end_of
@@ -51,12 +47,8 @@ class Night:
             record = self._record_of(self.session, trial, slot=slot, status=status)
             self.store.write(replace(record, **columns))
 
-    def choice(self) -> SweepChoice:
-        selection = LaunchOptions(sweep_id="night")
-        return choose_sweep(self.store, self.plan, self.plan, self._environment, selection)
-
     def summary(self) -> Summary:
-        return Summary.of(self.store, self.choice(), self.session, Progress())
+        return Summary.of(self.store, self.session, Progress())
 
 
 @pytest.fixture
@@ -97,7 +89,7 @@ def test_summary_says_which_blocks_no_verdict_rests_on(night: Night) -> None:
 
 
 def test_a_cell_without_an_ok_trial_is_no_success(night: Night, record_of: RecordOf) -> None:
-    choice, session, store = night.choice(), night.session, night.store
+    session, store = night.session, night.store
     hopeless = Hopeless(configs_to_fail(session))
     for trial in night.plan.trials:
         if trial.cell.cell_id not in hopeless.cells:
@@ -106,10 +98,10 @@ def test_a_cell_without_an_ok_trial_is_no_success(night: Night, record_of: Recor
     progress = Progress(hopeless=dict(hopeless.cells))
     recorded = len(store.stored_trials("night"))
     assert 4 <= recorded < len(night.plan.trials), "both configs twice, and no more"
-    assert end_of(choice, session, store, Progress()) == UNFINISHED
-    assert end_of(choice, session, store, progress) == CELL_FAILED
+    assert end_of(session, store, Progress()) == UNFINISHED
+    assert end_of(session, store, progress) == CELL_FAILED
     night.write(night.plan.trials[-1])
-    assert end_of(choice, session, store, progress) == DONE, "one trial of it is ok"
+    assert end_of(session, store, progress) == DONE, "one trial of it is ok"
 
 
 @pytest.mark.parametrize("status", ["out_of_memory", "crash", "killed", "timeout", "ok"])
