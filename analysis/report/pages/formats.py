@@ -8,7 +8,7 @@ from string import Template
 from urllib.parse import quote
 
 from cudnn_sweep.analysis.asking.formats import escaped_line
-from cudnn_sweep.analysis.report.figures.palette import css_of_both
+from cudnn_sweep.analysis.report.figures.palette import css
 from cudnn_sweep.analysis.report.pages.page import Entry, Shown, Table
 
 URL = ":/?#=&%+,;@"  # what an address may hold as it is
@@ -30,7 +30,7 @@ def as_html(shown: Shown) -> str:
 def document(**parts: str) -> str:
     """One file that needs no network and runs no script; `parts` are markup."""
     looks = "\n".join(map(_file, ("report.css", "pages/page.css")))
-    return Template(_file("pages/page.html")).substitute(parts, style=css_of_both() + looks)
+    return Template(_file("pages/page.html")).substitute(parts, style=css() + looks)
 
 
 def _file(name: str) -> str:
