@@ -9,14 +9,10 @@ that are known by their hash.
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import fields
 from functools import cache
-from importlib.metadata import version
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -79,22 +75,12 @@ def _fields(value: Any) -> dict[str, object]:
 
 @cache
 def _libraries() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script. Making it takes a second, so the user's cache keeps it."""
+    """Vega, Vega-Lite and Vega-Embed as one script."""
     try:
         import vl_convert
     except ModuleNotFoundError as error:
         raise ReportError(MISSING_EXTRA) from error
-    name = f".cache/cudnn-sweep/vega-{version('vl-convert-python')}.js"
-    with suppress(OSError, RuntimeError):  # a user without a home has no cache
-        return (Path.home() / name).read_text(encoding="utf-8")
-    made = vl_convert.javascript_bundle(EMBED)
-    with suppress(OSError, RuntimeError):
-        kept = Path.home() / name
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part = kept.with_suffix(f".{os.getpid()}")
-        part.write_text(made, encoding="utf-8")
-        part.replace(kept)
-    return made
+    return vl_convert.javascript_bundle(EMBED)
 
 
 def _text(name: str) -> str:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from cudnn_sweep.analysis.answering.short_texts import short_names
-from cudnn_sweep.analysis.answering.verdicts import CACHES, BreakEven, Verdict, payback
+from cudnn_sweep.analysis.answering.verdicts import CACHES, BreakEven, CellKey, Verdict, payback
 from cudnn_sweep.analysis.asking.settings import config_name, texts_of
 from cudnn_sweep.analysis.report.cells import OF_CELL, VERSIONS
 from cudnn_sweep.analysis.report.content import Content, Judged
@@ -99,7 +99,7 @@ def _cells(content: Content) -> Iterator[Row]:
         yield row | {"short_label": short_label, "workload": cell.problem or cell.workload}
 
 
-def _answers(content: Content, numbers: Mapping[object, int]) -> Iterator[tuple[Row, Judged]]:
+def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, Judged]]:
     """Each verdict, with what its rows have in common."""
     for number, compared in enumerate(content.compared):
         short = short_names([each.label for each in compared.cells], CHART_NAME)
