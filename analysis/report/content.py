@@ -8,7 +8,6 @@ from itertools import accumulate
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.answering.answers import answer_of
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, TimeShare, Verdict
 from cudnn_sweep.analysis.asking.database import Database, open_database
@@ -77,7 +76,7 @@ def gather(
             min_effect=min_effect,
             cells=cells,
             compared=compared,
-            time_shares=answer_of(TimeShare, database, "where_time_goes", {}),
+            time_shares=TimeShare.among(database),
             sweeps=database.ask("sweeps"),
             failures=database.ask("failures"),
             choices=database.ask("choice_stability"),
@@ -91,9 +90,9 @@ def _compared(
     database: Database, contrast: Contrast, min_effect: float, cells: Sequence[ReportCell]
 ) -> Compared:
     values = contrast.values()
-    verdicts = answer_of(Verdict, database, "helps_or_hurts", {"min_effect": min_effect, **values})
+    verdicts = Verdict.among(database, min_effect=min_effect, **values)
     verdicts.sort(key=lambda verdict: verdict.ratio or float("inf"))
-    rows = [] if contrast.is_twins else answer_of(BreakEven, database, "break_even", values)
+    rows = [] if contrast.is_twins else BreakEven.among(database, **values)
     paybacks: dict[object, dict[str, BreakEven]] = {}
     for row in rows:
         paybacks.setdefault(row.identity, {})[row.compute_cache] = row

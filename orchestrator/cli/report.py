@@ -24,11 +24,6 @@ def report(
     sweep_id: Annotated[
         str | None, "Only this sweep, or those that a pattern matches (night-*). Default: all."
     ] = None,
-    field: Annotated[
-        str | None, "Compare only this setting. Default: every stored contrast."
-    ] = None,
-    baseline: Annotated[str, "With --field: the value in the baseline."] = "false",
-    candidate: Annotated[str, "With --field: the value in the candidate."] = "true",
     min_effect: Annotated[
         float, typer.Option(min=0, help="The smallest relative difference that counts.")
     ] = MIN_EFFECT,
@@ -48,8 +43,7 @@ def report(
     asked = results_asked(results, reference=reference)
     kind: ReportFormat = "json" if json else format
     if page is None:
-        contrast = (field, baseline, candidate) if field else None
-        text, answer = _report(asked, sweep_id, contrast, min_effect, kind)
+        text, answer = _report(asked, sweep_id, min_effect, kind)
     else:
         text, answer = _page(page, asked, sweep_id, kind)
     if output is None and kind != "html":
@@ -62,25 +56,17 @@ def report(
 
 
 def _report(
-    results: list[str],
-    sweep_id: str | None,
-    contrast: tuple[str, str, str] | None,
-    min_effect: float,
-    kind: ReportFormat,
+    results: list[str], sweep_id: str | None, min_effect: float, kind: ReportFormat
 ) -> tuple[str, str]:
-    """The report, and its answer in one line."""
-    from cudnn_sweep.analysis.answering.contrast import Contrast, stored_contrasts
+    """The report of every stored contrast, and its answer in one line."""
+    from cudnn_sweep.analysis.answering.contrast import stored_contrasts
     from cudnn_sweep.analysis.report import delivery
     from cudnn_sweep.analysis.report.content import gather
     from cudnn_sweep.analysis.report.payload import payload
 
     store = open_results(results)
-    if contrast is None:
-        stored = stored_contrasts(store, sweep_id)
-        contrasts = [each for each in stored if not each.is_twins] or stored
-    else:
-        field, baseline, candidate = contrast
-        contrasts = [Contrast(field=field, baseline=baseline, candidate=candidate)]
+    stored = stored_contrasts(store, sweep_id)
+    contrasts = [each for each in stored if not each.is_twins] or stored
     content = gather(store, results, sweep_id, contrasts, min_effect)
     warn_of(content.torn_files)
     made = payload(content)

@@ -1,7 +1,7 @@
 """What people say of torch.backends.cudnn, and what the measurements say."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from statistics import median
@@ -95,8 +95,8 @@ def _range(rows: Sequence[Row]) -> str:
     least, most = measured[0], measured[-1]
     what = _named(least)
     if len(measured) == 1:
-        text = ratio if _is_ratio(least) else figure
-        return f"{what} {_value(least)}{interval(least['value_low'], least['value_high'], text)}"
+        ends = interval(least["value_low"], least["value_high"], _words(least))
+        return f"{what} {_value(least)}{ends}"
     if least["value"] == most["value"]:
         return f"{what} {_value(least)} each"
     middle = {**least, "value": median(row["value"] for row in measured)}
@@ -118,8 +118,12 @@ def _named(row: Row) -> str:
     return f"ratio of {row['measure'].partition(', ')[0]}" if _is_ratio(row) else row["measure"]
 
 
+def _words(row: Row) -> Callable[[float], str]:
+    return ratio if _is_ratio(row) else figure
+
+
 def _value(row: Row) -> str:
-    return ratio(row["value"]) if _is_ratio(row) else figure(row["value"])
+    return _words(row)(row["value"])
 
 
 CLAIMS = Page(
