@@ -3,10 +3,10 @@
 import cudnn_sweep.analysis as sweep_analysis
 
 results = sweep_analysis.open_results("results")
-results.query("helps_or_hurts", min_effect=0.05).pandas()
+results.query("helps_or_hurts", min_effect=0.05).to_pandas()
 """
 
-from cudnn_sweep.analysis.answering.results import Answer, Results, open_results
+from cudnn_sweep.analysis.answering.results import Results, open_results
 from cudnn_sweep.analysis.errors import AnalysisError
 
-__all__ = ["AnalysisError", "Answer", "Results", "open_results"]
+__all__ = ["AnalysisError", "Results", "open_results"]

@@ -24,7 +24,7 @@ from cudnn_sweep.analysis.answering.advice import (
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
 from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.report.figures.palette import DARK, LIGHT, Palette
+from cudnn_sweep.analysis.report.figures.palette import COLOURS
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.analysis.words import cudnn_version
@@ -63,6 +63,7 @@ GPU = "select min(torch), min(driver), min(gpu), max(cudnn) from records"
 KEPT = str(DOCS / "results/h100-2026-11-24/freeze")
 KEPT_RATIOS = "select workload, input_shape, direction, precision, frozen_ratio from freezes()"
 
+LIGHT, DARK = ({name: pair[at] for name, pair in COLOURS.items()} for at in (0, 1))
 PICTURES = {"light": LIGHT, "dark": DARK, "narrow-light": LIGHT, "narrow-dark": DARK}
 
 
@@ -378,7 +379,7 @@ def _drawn(row: Verdict) -> dict[str, object]:
 
 
 def _panel(
-    palette: Palette,
+    palette: dict[str, str],
     rows: list[dict[str, object]],
     title: str,
     *,

@@ -158,7 +158,7 @@ def test_reasons_in_the_readme_are_those_of_the_stored_results() -> None:
 
     words = " ".join((ROOT / "README.md").read_text().split())
     results = ROOT / "docs/results/h200-2026-11-21"
-    cold = open_results(results / "quick").query("cold_cost").arrow().to_pylist()
+    cold = open_results(results / "quick").query("cold_cost").to_pylist()
     took = {
         row["compute_cache"]: row["candidate_cold_ms"]
         for row in cold
@@ -169,7 +169,7 @@ def test_reasons_in_the_readme_are_those_of_the_stored_results() -> None:
     choices = open_results(results / "validation").query(
         "choice_stability", sweep_id="20261121-235240-e60c"
     )
-    small = next(row for row in choices.arrow().to_pylist() if "resnet50" in row["problem"])
+    small = next(row for row in choices.to_pylist() if "resnet50" in row["problem"])
     assert (
         f"{small['processes']} processes with benchmark on made "
         f"{small['distinct_choices']} different choices" in words

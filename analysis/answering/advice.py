@@ -6,17 +6,13 @@ The arithmetic is in their SQL, and so are the columns' meanings.
 import math
 from collections.abc import Sequence
 
-from cudnn_sweep.analysis.answering.answers import AnswerRow, answer
+from cudnn_sweep.analysis.answering.answers import AnswerRow
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing.store import Store
 
-UNDECIDED, NO_DIFFERENCE, DOES_NOT_FIT, FAILS = (
-    "undecided",
-    "no difference",
-    "does not fit",
-    "fails",
-)
+UNDECIDED, NO_DIFFERENCE = "undecided", "no difference"
+DOES_NOT_FIT, FAILS = "does not fit", "fails"
 
 STORED = """
 select
@@ -73,7 +69,9 @@ order by abs(candidate - baseline) desc, operation, kernel
 
 
 class Advice(AnswerRow):
-    """One cell and contrast, for one kind of start."""
+    """One cell and contrast, for one kind of start; of each cell the start that was asked for comes first."""
+
+    question = "advice"
 
     @property
     def is_for_candidate(self) -> bool:
@@ -81,9 +79,7 @@ class Advice(AnswerRow):
         return bool(self.advice == self.contrast.rpartition(" → ")[2])
 
 
-def advices(store: Store, sweep_id: str | None, **values: Value) -> list[Advice]:
-    """Rows of `advice`: of each cell the start that was asked for, then the other one."""
-    return answer(Advice, store, sweep_id, "advice", values)
+advices = Advice.of
 
 
 class KernelChange(AnswerRow):
@@ -101,11 +97,12 @@ def kernel_changes(database: Database, sweep_id: str | None) -> list[KernelChang
 
 
 class RankPrediction(AnswerRow):
-    """What so many ranks would do under one config, predicted from single processes; see sql/choice_stability.sql."""
+    """What so many ranks would do under one config, predicted from single processes."""
+
+    question = "choice_stability"
 
 
-def rank_predictions(store: Store, sweep_id: str, ranks: int) -> list[RankPrediction]:
-    return answer(RankPrediction, store, sweep_id, "choice_stability", {"ranks": ranks})
+rank_predictions = RankPrediction.of
 
 
 class StoredCell(AnswerRow):
@@ -122,18 +119,20 @@ def stored_cells(store: Store, suites: Sequence[str], workload: str) -> list[Sto
 class Alternative(AnswerRow):
     """What another layout or precision does to the time per step, both as `contrast` has them."""
 
+    question = "axis_effect"
+
 
 def alternatives(store: Store, sweep_id: str, precision: str) -> list[Alternative]:
     """Of a sweep of one step in several layouts and precisions; what is measured, and no more."""
-    of_layout: dict[str, Value] = {"axis": "layout", "baseline": "contiguous"}
-    layouts = answer(Alternative, store, sweep_id, "axis_effect", of_layout)
-    precisions = answer(Alternative, store, sweep_id, "axis_effect", {"baseline": precision})
+    layouts = Alternative.of(store, sweep_id, axis="layout", baseline="contiguous")
+    precisions = Alternative.of(store, sweep_id, baseline=precision)
     return sorted([*layouts, *precisions], key=lambda each: each.ratio or math.inf)
 
 
 class Freeze(AnswerRow):
     """A kept choice beside off and on: one sweep, cell and errata."""
 
+    question = "freezes"
 
-def freezes(store: Store, sweep_id: str | None) -> list[Freeze]:
-    return answer(Freeze, store, sweep_id, "freezes", {})
+
+freezes = Freeze.of

@@ -77,17 +77,14 @@ def _whole(row: Advice) -> str:
     where = STARTS[row.start]
     if row.baseline_s is None or row.candidate_s is None or row.saved_s is None:
         return where
-    saved = row.saved_s
+    verb, sign = ("saves", 1) if row.saved_s >= 0 else ("costs", -1)
     text = (
         f"{row.job_steps:,} steps {where}: {clock(row.candidate_s)} on, {clock(row.baseline_s)} off; on "
-        f"{'saves' if saved >= 0 else 'costs'} {clock(abs(saved))} on average"
+        f"{verb} {clock(abs(row.saved_s))} on average"
     )
     if row.saved_s_low is None or row.saved_s_high is None or row.ratio is None:
         return text
-    low, high = row.saved_s_low, row.saved_s_high
-    if saved < 0:
-        low, high = -high, -low
-    assert row.ratio_low is not None and row.ratio_high is not None
+    low, high = sorted((sign * row.saved_s_low, sign * row.saved_s_high))
     return (
         f"{text} (95% of runs: {clock(low)} to {clock(high)}; ratio {ratio(row.ratio)}, "
         f"{ratio(row.ratio_low)} to {ratio(row.ratio_high)})"
@@ -124,26 +121,23 @@ def _details(advice: Advice, other: Advice | None) -> Iterator[tuple[str, str]]:
 
 
 def _start(row: Advice) -> str:
-    assert row.extra_start_s is not None
     ends = interval(row.extra_start_s_low, row.extra_start_s_high, clock)
     return f"on takes {clock(row.extra_start_s)} longer {STARTS[row.start]}{ends}"
 
 
 def _break_even(row: Advice) -> str:
-    assert row.break_even_steps is not None
     ends = interval(row.break_even_low, row.break_even_high, two_digits)
     return f"{two_digits(row.break_even_steps)} steps{ends} {STARTS[row.start]}"
 
 
 def _memory(advice: Advice) -> Iterator[tuple[str, str]]:
-    steady = advice.baseline_steady_reserved_bytes, advice.candidate_steady_reserved_bytes
-    pairs = [
+    sides = [
         (advice.baseline_first_bytes, advice.candidate_first_bytes, "at the first steps"),
-        (*steady, "later"),
+        (advice.baseline_steady_reserved_bytes, advice.candidate_steady_reserved_bytes, "later"),
     ]
-    told = [f"{size(on)} on, {size(off)} off {when}" for off, on, when in pairs if on and off]
-    if told:
-        yield "Memory", "; ".join(told)
+    parts = [f"{size(on)} on, {size(off)} off {when}" for off, on, when in sides if on and off]
+    if parts:
+        yield "Memory", "; ".join(parts)
 
 
 def _results(advice: Advice) -> Iterator[tuple[str, str]]:

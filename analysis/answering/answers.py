@@ -1,8 +1,8 @@
 """A question's answer as rows, for whoever displays it."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
 from cudnn_sweep.analysis.asking.database import Database, open_database
@@ -10,38 +10,33 @@ from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing.stored import Stored
 
 KEPT = 8  # answers a store: a launch asks the same at its end and for its summary
+_answers: WeakKeyDictionary[Stored, dict[Hashable, list[Any]]] = WeakKeyDictionary()
 
 
 class AnswerRow(SimpleNamespace):
     """A row of a question's answer: each of its columns is an attribute; the question's SQL says what it means."""
 
+    question: ClassVar[str]
 
-Row = TypeVar("Row", bound=AnswerRow)
-_answers: WeakKeyDictionary[Stored, dict[Hashable, list[Any]]] = WeakKeyDictionary()
+    @classmethod
+    def of(cls, store: Stored, sweep_id: str | None = None, **values: Value) -> list[Self]:
+        """The answer over one sweep or all, with further parameters.
 
+        Asked again before a file came or went, it is not worked out again: files are written once.
+        """
+        files = [path for each in store.stores for path in each.files(sweep_id)]
+        key = (cls, sweep_id, frozenset(values.items()), tuple(files))
+        kept = _answers.setdefault(store, {})
+        rows = kept.get(key)
+        if rows is None:
+            with open_database(store, sweep_id) as database:
+                rows = cls.among(database, **values)
+            kept[key] = rows
+            for oldest in list(kept)[:-KEPT]:
+                kept.pop(oldest, None)
+        return list(rows)
 
-def answer(
-    row_type: type[Row], store: Stored, sweep_id: str | None, name: str, values: Mapping[str, Value]
-) -> list[Row]:
-    """The rows of a question's answer, over one sweep or all.
-
-    Asked again before a file came or went, it is not worked out again: files are written once.
-    """
-    files = [path for each in store.stores for path in each.files(sweep_id)]
-    asked = (row_type, sweep_id, name, frozenset(values.items()), tuple(files))
-    kept = _answers.setdefault(store, {})
-    rows = kept.get(asked)
-    if rows is None:
-        with open_database(store, sweep_id) as database:
-            rows = answer_of(row_type, database, name, values)
-        kept[asked] = rows
-        for oldest in list(kept)[:-KEPT]:
-            kept.pop(oldest, None)
-    return list(rows)
-
-
-def answer_of(
-    row_type: type[Row], database: Database, name: str, values: Mapping[str, Value]
-) -> list[Row]:
-    """The same over rows that are open already."""
-    return [row_type(**row) for row in database.ask(name, **values).to_pylist()]
+    @classmethod
+    def among(cls, database: Database, **values: Value) -> list[Self]:
+        """The answer over rows that are open already."""
+        return [cls(**row) for row in database.ask(cls.question, **values).to_pylist()]

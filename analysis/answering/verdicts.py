@@ -8,10 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from cudnn_sweep.analysis.answering.answers import AnswerRow, answer
-from cudnn_sweep.analysis.asking.queries import Value
+from cudnn_sweep.analysis.answering.answers import AnswerRow
 from cudnn_sweep.analysis.asking.settings import shortened
-from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.words import counted, given, two_digits
 
 FIRST_LOOK = 3  # blocks, as `so_far` in macros/shown.sql has it
@@ -41,16 +39,20 @@ class Verdict(OfContrast):
     candidate failed in more blocks than its baseline, by Fisher's exact test.
     """
 
+    question = "helps_or_hurts"
+
 
 class BreakEven(OfContrast):
     """When one cell's extra cold cost has paid for itself, for one state of the compute cache."""
 
+    question = "break_even"
     outcome: str
 
 
 class ContrastState(AnswerRow):
     """Whether one cell and contrast is decided."""
 
+    question = "decided"
     recorded_blocks: int
     at_most: int | None
     blocks_needed: int | None
@@ -58,31 +60,21 @@ class ContrastState(AnswerRow):
 
 
 class GpuSpeed(AnswerRow):
-    """One GPU and measure; `finding` is slow, fast, differs, alike or alone."""
+    """One GPU and measure; `finding` is slow, fast, differs, alike or alone. GPUs that are off come first, then model
+    by model, the slowest before others.
+    """
+
+    question = "slow_gpus"
 
 
 class TimeShare(AnswerRow):
     """One part of the trials' time; the shares of a sweep add up to 1."""
 
-
-def verdicts(store: Store, sweep_id: str | None = None, **values: Value) -> list[Verdict]:
-    """Rows of `helps_or_hurts`, of one sweep or of all; `values` are further parameters of it."""
-    return answer(Verdict, store, sweep_id, "helps_or_hurts", values)
+    question = "where_time_goes"
 
 
-def contrast_states(
-    store: Store, sweep_id: str | None = None, **values: Value
-) -> list[ContrastState]:
-    return answer(ContrastState, store, sweep_id, "decided", values)
-
-
-def break_evens(store: Store, sweep_id: str | None = None, **values: Value) -> list[BreakEven]:
-    return answer(BreakEven, store, sweep_id, "break_even", values)
-
-
-def gpu_speeds(store: Store, sweep_id: str | None = None) -> list[GpuSpeed]:
-    """Rows of `slow_gpus`: GPUs that are off come first, then model by model, the slowest before others."""
-    return answer(GpuSpeed, store, sweep_id, "slow_gpus", {})
+verdicts, contrast_states = Verdict.of, ContrastState.of
+break_evens, gpu_speeds = BreakEven.of, GpuSpeed.of
 
 
 def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) -> str:

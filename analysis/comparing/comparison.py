@@ -22,14 +22,15 @@ semi join of_side($b_kind, $b_name) as other using (sweep_id, trial_id)
 EDITED = """
 select distinct workload
 from (
-    select workload, cell_id, list_sort(list(distinct workload_hash)) as hashes
-    from of_side($a_kind, $a_name) where workload_hash is not null group by all
+    select 'a' as side, * from of_side($a_kind, $a_name)
     union all
-    select workload, cell_id, list_sort(list(distinct workload_hash)) as hashes
-    from of_side($b_kind, $b_name) where workload_hash is not null group by all
+    select 'b' as side, * from of_side($b_kind, $b_name)
 )
+where workload_hash is not null
 group by workload, cell_id
-having count(distinct hashes) > 1
+having
+    list_sort(list(distinct workload_hash) filter (side = 'a'))
+    <> list_sort(list(distinct workload_hash) filter (side = 'b'))
 order by workload
 """
 
@@ -84,8 +85,8 @@ class Comparison:
 
     def counts(self, column: str = "verdict") -> dict[str, int]:
         """How many cells and configs have each verdict on wall time, or in `device_verdict`, in a row or more."""
-        found = {(row["cell_id"], row["settings"], row[column]) for row in self.rows.to_pylist()}
-        return dict(sorted(Counter(verdict for *_, verdict in found if verdict).items()))
+        verdicts = {(row["cell_id"], row["settings"], row[column]) for row in self.rows.to_pylist()}
+        return dict(sorted(Counter(verdict for *_, verdict in verdicts if verdict).items()))
 
     @property
     def cells(self) -> int:
@@ -122,10 +123,9 @@ def compare(
     if first == second:
         raise QueryError(f"{a} and {b} both mean {first}: nothing to compare")
     asked = {
-        "a_kind": first.kind,
-        "a_name": first.name,
-        "b_kind": second.kind,
-        "b_name": second.name,
+        f"{at}_{key}": value
+        for at, side in (("a", first), ("b", second))
+        for key, value in asdict(side).items()
     }
     ((in_both,),) = (row.values() for row in ask(IN_BOTH, asked).to_pylist())
     if in_both:
@@ -136,7 +136,11 @@ def compare(
         "select * from sides_compared($a_kind, $a_name, $b_kind, $b_name, $min_effect)",
         {**asked, "min_effect": min_effect},
     )
-    slower = [row for row in rows.to_pylist() if row["verdict"] == "hurts"]
+    slowest = None
+    for row in rows.to_pylist():
+        if slowest is None and row["verdict"] == "hurts":
+            (suite,) = ask(SUITE_OF, {"cell_id": row["cell_id"]})["suite"].to_pylist()
+            slowest = suite, row["cell_id"], "benchmark=true" in row["settings"]
     return Comparison(
         a=first,
         b=second,
@@ -144,13 +148,8 @@ def compare(
         a_parts=_parts(ask, first),
         b_parts=_parts(ask, second),
         edited=tuple(ask(EDITED, asked)["workload"].to_pylist()),
-        slowest=_named(ask, slower[0]) if slower else None,
+        slowest=slowest,
     )
-
-
-def _named(ask: Ask, row: Mapping[str, str]) -> tuple[str, str, bool]:
-    (suite,) = ask(SUITE_OF, {"cell_id": row["cell_id"]})["suite"].to_pylist()
-    return suite, row["cell_id"], "benchmark=true" in row["settings"]
 
 
 def _asking(database: Database, where: Sequence[str]) -> Ask:

@@ -1,15 +1,16 @@
-"""The cells of a report, each under the shortest name that tells it from the others."""
+"""The cells of a report, and the verdicts about them, each under the shortest name that tells it from the others."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from cudnn_sweep.analysis.answering.cell_names import ID_CHARACTERS, CellRow, Words, words_apart
-from cudnn_sweep.analysis.answering.verdicts import OfCell
+from cudnn_sweep.analysis.answering.verdicts import OfCell, Verdict
 from cudnn_sweep.analysis.asking.axes import NAMED
+from cudnn_sweep.analysis.asking.settings import texts_in
 from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import cudnn_version
 
@@ -17,45 +18,21 @@ SHARED = [
     name for name in axes() if name not in ("workload", "problem", "input_shape", "regime", "state")
 ]
 ENVIRONMENT = ("gpu", "torch", "cudnn", "driver", "code")
-OF_CELL = ("cell_id", "env_hash", "software_hash", "workload_hash", *NAMED, *ENVIRONMENT, "trials")
+VERSIONS = ("cell_id", "env_hash", "software_hash", "workload_hash")
+OF_CELL = (*VERSIONS, *NAMED, *ENVIRONMENT, "trials")
+METHODS = {True: "in turns", False: "one after another"}
 
 
-class StoredCell(OfCell):
+class ReportCell(OfCell):
     """A row of questions/cells.sql, OF_CELL: what it is, what measured it (`code` is the beginning of workload_hash),
-    and how many trials it has.
+    and how many trials it has. And its names: `label`; `row_label`, without the regime; `family`, without the input's
+    shape, and `size_label`, without the batch, where cells of several shapes share them.
     """
-
-    @property
-    def shape(self) -> list[int]:
-        return [int(size) for size in self.input_shape.split("x")]
-
-    @property
-    def size(self) -> str:
-        return str(self.input_shape.partition("x")[2])
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReportCell:
-    """A cell with its names; its place in the report's list is its number elsewhere."""
-
-    stored: StoredCell
-    label: str
-    row_label: str
-    """The label without the regime: cells that differ in the regime alone share it."""
-    regime_label: str
-    family: str | None
-    """The label without the input's shape, where cells of several shapes share it."""
-
-    @property
-    def size_label(self) -> str | None:
-        """With the sizes, without the batch: cells that differ in the batch alone share it."""
-        return self.family and f"{self.family} {self.stored.size}".rstrip()
 
 
 def named(table: pa.Table) -> list[ReportCell]:
     """The cells with names that leave out what all of them share; `shared` has it."""
     rows = [_with_cudnn(row) for row in table.to_pylist()]
-    cells = [StoredCell(**row) for row in rows]
     words = words_apart(rows)
     shown = {"what", *_telling_apart(words)}
     environment = _telling_environments(rows)
@@ -65,30 +42,56 @@ def named(table: pa.Table) -> list[ReportCell]:
     families = _joined(words, shown - {"input_shape"}, places)
     shapes = {(family, row["input_shape"]) for family, row in zip(families, rows, strict=True)}
     members = Counter(family for family, _ in shapes)
-    return [
-        ReportCell(
-            stored=cell,
-            label=label if common[label] == 1 else f"{label} {cell.cell_id[:ID_CHARACTERS]}",
-            row_label=row,
-            regime_label=each["regime"],
-            family=family if members[family] > 1 else None,
-        )
-        for cell, each, label, row, family in zip(
-            cells,
-            words,
-            labels,
-            _joined(words, shown - {"regime"}, places),
-            families,
-            strict=True,
-        )
-    ]
+    row_labels = _joined(words, shown - {"regime"}, places)
+    cells = []
+    for row, each, label, row_label, family in zip(
+        rows, words, labels, row_labels, families, strict=True
+    ):
+        batch, _, size = row["input_shape"].partition("x")
+        has_sizes = members[family] > 1
+        names = {
+            "label": label if common[label] == 1 else f"{label} {row['cell_id'][:ID_CHARACTERS]}",
+            "row_label": row_label,
+            "regime_label": each["regime"],
+            "size_label": f"{family} {size}".rstrip() if has_sizes else None,
+            "batch": int(batch),
+            "size": size,
+            "size_elements": math.prod(map(int, filter(None, size.split("x")))),
+            "family": family if has_sizes else None,
+        }
+        cells.append(ReportCell(**row, **names))
+    return cells
 
 
-def shared(cells: list[ReportCell]) -> list[str]:
+def shared(cells: Sequence[ReportCell]) -> list[str]:
     """The parts that every cell has in common, which no name has."""
-    rows = [vars(cell.stored) for cell in cells]
-    columns = [{row[name] for row in rows} for name in (*ENVIRONMENT, *SHARED)]
+    columns = [{vars(cell)[name] for cell in cells} for name in (*ENVIRONMENT, *SHARED)]
     return [value for values in columns if len(values) == 1 and (value := values.pop()) is not None]
+
+
+def verdict_labels(verdicts: Sequence[Verdict], cells: Sequence[ReportCell]) -> list[str]:
+    """Each verdict's cell, with the settings that both its configs share where those differ, and how its
+    closed loop was measured where both ways are there.
+    """
+    names = {cell.key: cell.label for cell in cells}
+    ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
+    settings = [set(texts_in(verdict.other_settings).items()) for verdict in verdicts]
+    common = set.intersection(*settings)
+    labels = [
+        " ".join(
+            [
+                names[verdict.key],
+                *("=".join(one) for one in sorted(each - common)),
+                *([METHODS[verdict.in_turns]] if len(ways) > 1 else []),
+            ]
+        )
+        for verdict, each in zip(verdicts, settings, strict=True)
+    ]
+    count = Counter(labels)
+    return [
+        label if count[label] == 1 else f"{label} ({verdict.loop_kind} loop)"
+        for label, verdict in zip(labels, verdicts, strict=True)
+    ]
 
 
 def _telling_apart(words: list[Words]) -> list[str]:

@@ -1,20 +1,31 @@
 """What a report says, gathered from one snapshot of a store: each table is a question's answer."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import accumulate
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.answering.answers import answer_of
 from cudnn_sweep.analysis.answering.contrast import Contrast
-from cudnn_sweep.analysis.answering.verdicts import BreakEven, CellKey, TimeShare, Verdict
+from cudnn_sweep.analysis.answering.verdicts import BreakEven, TimeShare, Verdict
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value, parse_query
-from cudnn_sweep.analysis.report.cells import ReportCell, named
+from cudnn_sweep.analysis.report.cells import ReportCell, named, verdict_labels
 from cudnn_sweep.analysis.storing.stored import Stored
 
 MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the query
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """A cell's verdict, and what is shown beside it."""
+
+    verdict: Verdict
+    label: str
+    paybacks: Mapping[str, BreakEven]
+    """By the state of the compute cache; none for A/A pairs, which are asked about times alone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,16 +33,11 @@ class Compared:
     """A contrast's answers, the cell with the largest gain first."""
 
     contrast: Contrast
-    verdicts: Sequence[Verdict]
-    break_evens: Mapping[tuple[str | bool | None, ...], Mapping[str, BreakEven]]
-    """By their `identity`, then by the state of the compute cache."""
+    cells: Sequence[Judged]
 
-    cold_costs: pa.Table | None
-    """None for A/A pairs, which are asked about times alone."""
-
-    def paybacks(self, verdict: Verdict) -> Mapping[str, BreakEven]:
-        """By the state of the compute cache."""
-        return self.break_evens.get(verdict.identity, {})
+    @property
+    def verdicts(self) -> list[Verdict]:
+        return [each.verdict for each in self.cells]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +46,6 @@ class Content:
 
     locations: Sequence[str]
     """Results locations as they were typed, for commands that ask again."""
-    sweep_id: str | None
     min_effect: float
     torn_files: tuple[str, ...]
     cells: Sequence[ReportCell]
@@ -54,11 +59,6 @@ class Content:
     trials: pa.Table
     """The trials of whole cells, those with the largest effects first, up to MOST_TRIALS."""
 
-    @property
-    def numbers(self) -> Mapping[CellKey, int]:
-        """Each cell's place in `cells`, by its key."""
-        return {cell.stored.key: number for number, cell in enumerate(self.cells)}
-
 
 def gather(
     store: Stored,
@@ -69,15 +69,14 @@ def gather(
 ) -> Content:
     with open_database(store, sweep_id) as database:
         cells = named(_own(database, "cells"))
-        answers = [_compared(database, contrast, min_effect) for contrast in contrasts]
-        compared = [answer for answer in answers if answer.verdicts]
+        answers = [_compared(database, contrast, min_effect, cells) for contrast in contrasts]
+        compared = [answer for answer in answers if answer.cells]
         return Content(
             locations=locations,
-            sweep_id=sweep_id,
             min_effect=min_effect,
             cells=cells,
             compared=compared,
-            time_shares=answer_of(TimeShare, database, "where_time_goes", {}),
+            time_shares=TimeShare.among(database),
             sweeps=database.ask("sweeps"),
             failures=database.ask("failures"),
             choices=database.ask("choice_stability"),
@@ -87,35 +86,35 @@ def gather(
         )
 
 
-def _compared(database: Database, contrast: Contrast, min_effect: float) -> Compared:
+def _compared(
+    database: Database, contrast: Contrast, min_effect: float, cells: Sequence[ReportCell]
+) -> Compared:
     values = contrast.values()
-    verdicts = answer_of(Verdict, database, "helps_or_hurts", {"min_effect": min_effect, **values})
-    rows = [] if contrast.is_twins else answer_of(BreakEven, database, "break_even", values)
-    break_evens: dict[tuple[str | bool | None, ...], dict[str, BreakEven]] = {}
+    verdicts = Verdict.among(database, min_effect=min_effect, **values)
+    verdicts.sort(key=lambda verdict: verdict.ratio or float("inf"))
+    rows = [] if contrast.is_twins else BreakEven.among(database, **values)
+    paybacks: dict[object, dict[str, BreakEven]] = {}
     for row in rows:
-        break_evens.setdefault(row.identity, {})[row.compute_cache] = row
+        paybacks.setdefault(row.identity, {})[row.compute_cache] = row
+    labels = verdict_labels(verdicts, cells) if verdicts else []
     return Compared(
         contrast=contrast,
-        verdicts=sorted(verdicts, key=lambda verdict: verdict.ratio or float("inf")),
-        break_evens=break_evens,
-        cold_costs=None if contrast.is_twins else database.ask("cold_cost", **values),
+        cells=[
+            Judged(verdict=verdict, label=label, paybacks=paybacks.get(verdict.identity, {}))
+            for verdict, label in zip(verdicts, labels, strict=True)
+        ],
     )
 
 
 def _shown(cells: Sequence[ReportCell], compared: Sequence[Compared]) -> list[str]:
-    trials = {cell.stored.cell_id: 0 for cell in cells}
+    trials = Counter[str]()
     for cell in cells:
-        trials[cell.stored.cell_id] += cell.stored.trials
+        trials[cell.cell_id] += cell.trials
     verdicts = [verdict for each in compared for verdict in each.verdicts]
     ordered = sorted(verdicts, key=lambda verdict: -effect(verdict.ratio))
-    shown: list[str] = []
-    room = MOST_TRIALS
-    for cell_id in dict.fromkeys([*(verdict.cell_id for verdict in ordered), *trials]):
-        room -= trials[cell_id]
-        if room < 0:
-            break
-        shown.append(cell_id)
-    return shown
+    cell_ids = list(dict.fromkeys([*(verdict.cell_id for verdict in ordered), *trials]))
+    totals = accumulate(trials[cell_id] for cell_id in cell_ids)
+    return [each for each, total in zip(cell_ids, totals, strict=True) if total <= MOST_TRIALS]
 
 
 def effect(ratio: float | None) -> float:

@@ -1,50 +1,99 @@
-"""A report in the format asked for. As Markdown, for terminals and pull requests, it has its words and tables."""
+"""A report in the format asked for: the page, one HTML file that needs no network; JSON; or Markdown, for terminals
+and pull requests, which has its words and tables.
 
+Names come from users, so nothing of theirs is ever markup: all data of the page lies in one block of escaped
+JSON, the script writes it as text, and a content security policy lets no script run but the two
+that are known by their hash.
+"""
+
+import base64
+import hashlib
 import json
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import fields
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import Any
 
 import pyarrow as pa
 
+from cudnn_sweep.analysis.asking.declared import declared
 from cudnn_sweep.analysis.asking.formats import escaped_line, to_markdown
 from cudnn_sweep.analysis.errors import ReportError
+from cudnn_sweep.analysis.report import figures as of_charts
+from cudnn_sweep.analysis.report.figures.figure import VERDICT_TEXTS, Figure
+from cudnn_sweep.analysis.report.figures.palette import css
 from cudnn_sweep.analysis.report.payload import ComparedWords, Payload
 from cudnn_sweep.analysis.report.sheets import SHOWN, Sheet
 
 MISSING_EXTRA = (
-    "charts need packages that are not installed; install them by pip install 'cudnn-sweep[report]', "
-    "or ask for --format markdown or json without --charts"
+    "vl_convert is missing: charts need packages that are not installed; install them by "
+    "pip install 'cudnn-sweep[report]', or ask for --format markdown or json"
 )
 FIRST_SENTENCES = 3  # above the table
+EMBED = "window.vegaEmbed = vegaEmbed;"  # what pieces.js needs of the bundle
+# JSON that no parser of HTML takes for the end of its block, nor one of scripts for a line's end.
+ESCAPES = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})
 
 
 def as_html(payload: Payload) -> str:
     """ReportError where the extra `report` is not installed."""
-    try:
-        from cudnn_sweep.analysis.report.pictures import to_html
-    except ModuleNotFoundError as error:
-        raise _missing(error) from error
-    return to_html(payload)
+    libraries, script = _libraries(), "\n".join(map(_text, ("pieces.js", "report.js")))
+    shown = [{"field": field, "title": title} for field, title in SHOWN.items()]
+    more = {"shown": shown, "figures": figures(), "verdicts": VERDICT_TEXTS}
+    return Template(_text("template.html")).substitute(
+        policy=_policy(libraries, script),
+        style=css() + _text("report.css"),
+        data=escaped_json(_fields(payload) | more),
+        libraries=libraries,
+        script=script,
+    )
+
+
+def figures() -> list[Figure]:
+    return sorted(declared(of_charts, Figure), key=lambda figure: figure.place)
 
 
 def as_json(payload: Payload) -> str:
-    return json.dumps(payload.as_json(), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    text = json.dumps(payload, default=_fields, ensure_ascii=False, allow_nan=False, indent=1)
+    return f"{text}\n"
 
 
-def export_charts(payload: Payload, folder: Path) -> list[Path]:
-    """Each chart as PNG and SVG; ReportError where the folder or the extra is not to be had."""
+def escaped_json(data: object) -> str:
+    """Compact JSON that may stand within a script block."""
+    text = json.dumps(
+        data, default=_fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
+    return text.translate(ESCAPES)
+
+
+def _fields(value: Any) -> dict[str, object]:
+    """Of a dataclass, as they are: `asdict` would copy every number of every table."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+@cache
+def _libraries() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script."""
     try:
-        from cudnn_sweep.analysis.report.pictures import export
+        import vl_convert
     except ModuleNotFoundError as error:
-        raise _missing(error) from error
-    try:
-        return export(payload, folder)
-    except OSError as error:
-        raise ReportError(f"cannot write charts to {folder}: {error.strerror}") from error
+        raise ReportError(MISSING_EXTRA) from error
+    return vl_convert.javascript_bundle(EMBED)
 
 
-def _missing(error: ModuleNotFoundError) -> ReportError:
-    return ReportError(f"{error.name} is missing: {MISSING_EXTRA}")
+def _text(name: str) -> str:
+    return files("cudnn_sweep.analysis.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _policy(*scripts: str) -> str:
+    """Vega sets style attributes as it draws, hence 'unsafe-inline' for styles. It runs without eval:
+    pieces.js has it interpret its expressions.
+    """
+    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
+    hashes = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in digests)
+    return f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:"
 
 
 def as_markdown(payload: Payload) -> str:
@@ -69,12 +118,11 @@ def as_markdown(payload: Payload) -> str:
 def _contrast(verdicts: Sheet, number: int, contrast: ComparedWords) -> list[str]:
     place = verdicts.columns.index("contrast")
     mine = [row for row in verdicts.rows if row[place] == number]
-    table = _table(Sheet(columns=verdicts.columns, rows=mine), SHOWN)
     first, more = contrast.sentences[:FIRST_SENTENCES], contrast.sentences[FIRST_SENTENCES:]
     return [
         f"## {escaped_line(contrast.name)}",
         *map(escaped_line, [contrast.headline, *first]),
-        table,
+        _table(Sheet(columns=verdicts.columns, rows=mine), SHOWN),
         _listed([*more, *contrast.left_out]),
     ]
 

@@ -2,14 +2,13 @@
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from cudnn_sweep.analysis.answering.verdicts import (
     CACHES,
     SO_FAR,
     BreakEven,
-    CellKey,
     Verdict,
     blocks_left_out,
     headline,
@@ -19,7 +18,7 @@ from cudnn_sweep.analysis.answering.verdicts import (
     told_lines,
 )
 from cudnn_sweep.analysis.report.cells import shared
-from cudnn_sweep.analysis.report.content import Compared, Content, effect
+from cudnn_sweep.analysis.report.content import Compared, Content, Judged, effect
 from cudnn_sweep.analysis.report.sheets import Sheet, sheets
 from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import change, counted, duration, number, percent
@@ -75,49 +74,32 @@ class Payload:
     failures_query: str
     tables: Mapping[str, Sheet]
 
-    def as_json(self) -> dict[str, object]:
-        """All of it as JSON has it. Not by `asdict`, which copies every number of every table."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return values | {
-            "contrasts": [asdict(contrast) for contrast in self.contrasts],
-            "tables": {name: sheet.as_json() for name, sheet in self.tables.items()},
-        }
-
 
 def payload(content: Content) -> Payload:
+    nothing = NOTHING_COMPARED if content.cells else NOTHING_STORED
+    where = " ".join(f"--results {shlex.quote(each)}" for each in content.locations)
+    warned = {name: sum(content.environments[name].to_pylist()) for name in WARNINGS}
     return Payload(
         location=", ".join(content.locations),
         min_effect=content.min_effect,
-        common=shared(list(content.cells)),
+        common=shared(content.cells),
         axes=list(axes()),
-        nothing=_nothing(content),
+        nothing=None if content.compared else nothing,
         cost=cost(content) if content.cells else "",
         contrasts=[_in_words(content, each) for each in content.compared],
         left_out=_left_out(content),
-        warnings=_warned(content),
-        trials_query=_command(content, "\"select * from records where cell_id = 'CELL'\""),
-        failures_query=_command(content, "failures"),
+        warnings=[f"{counted(n, 'trial')}: {name}." for name, n in warned.items() if n],
+        trials_query=f"sweep query \"select * from records where cell_id = 'CELL'\" {where}",
+        failures_query=f"sweep query failures {where}",
         tables=sheets(content),
     )
 
 
-def _nothing(content: Content) -> str | None:
-    if not content.cells:
-        return NOTHING_STORED
-    return None if content.compared else NOTHING_COMPARED
-
-
-def _command(content: Content, question: str) -> str:
-    where = " ".join(f"--results {shlex.quote(each)}" for each in content.locations)
-    return f"sweep query {question} {where}"
-
-
 def _in_words(content: Content, compared: Compared) -> ComparedWords:
-    labels = {cell.stored.key: cell.label for cell in content.cells}
     return ComparedWords(
         name=str(compared.contrast),
         headline=headline(compared.verdicts, content.min_effect),
-        sentences=sentences(compared, labels, _next_step(content, compared)),
+        sentences=sentences(compared, _next_step(content, compared)),
         left_out=blocks_left_out(compared.verdicts),
         counts=dict(Counter(each.wall_verdict for each in compared.verdicts)),
     )
@@ -133,7 +115,7 @@ def _left_out(content: Content) -> list[str]:
     statuses = Counter(content.failures["status"].to_pylist())
     failed = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
     total = counted(content.failures.num_rows, "trial")
-    unshown = sum(cell.stored.trials for cell in content.cells) - content.trials.num_rows
+    unshown = sum(cell.trials for cell in content.cells) - content.trials.num_rows
     reasons = [f"{total} did not end well: {failed}."] if failed else []
     reasons += _gaps(content)
     reasons += [f"A damaged file: {path}." for path in content.torn_files]
@@ -148,39 +130,37 @@ def _gaps(content: Content) -> list[str]:
     return [what] if lacking > 0 else []
 
 
-def _warned(content: Content) -> list[str]:
-    rows = content.environments.to_pylist()
-    counts = {name: sum(row[name] for row in rows) for name in WARNINGS}
-    return [f"{counted(n, 'trial')}: {name}." for name, n in counts.items() if n]
-
-
-def sentences(
-    compared: Compared, labels: Mapping[CellKey, str], next_step: str | None
-) -> list[str]:
+def sentences(compared: Compared, next_step: str | None) -> list[str]:
     """The largest gain and loss, the next step, what more blocks would tell, and why a setting had no effect
     where it had none.
     """
-    lines = [TWINS] if compared.contrast.is_twins else []
-    lines += [_failing(each, labels) for each in compared.verdicts if each.wall_verdict == "fails"]
     by_verdict = defaultdict(list)
-    for each in compared.verdicts:
-        by_verdict[each.wall_verdict].append(each)
+    for each in compared.cells:
+        by_verdict[each.verdict.wall_verdict].append(each)
+    lines = [TWINS] if compared.contrast.is_twins else []
+    lines += map(_failing, by_verdict["fails"])
     for what, proven, so_far in LARGEST:
-        if verdicts := by_verdict[proven] or by_verdict[so_far]:
-            lines.append(_largest(what, verdicts, compared, labels))
+        if cells := by_verdict[proven] or by_verdict[so_far]:
+            lines.append(_largest(what, cells))
     if not lines and by_verdict["inconclusive"]:
         lines.append("No gain or loss is proven yet.")
     lines += [next_step] if next_step else []
-    lines += told_lines(compared.verdicts, lambda each: labels[each.key])
+    labels = {each.verdict.identity: each.label for each in compared.cells}
+    lines += told_lines(compared.verdicts, lambda each: labels[each.identity])
     lines += more_blocks(compared.verdicts)
-    return [*lines, *_why_without_effect(compared.verdicts)]
+    reasons = Counter(str(each.verdict.no_effect_reason) for each in by_verdict["no_effect"])
+    lines += [
+        f"No effect is possible in {counted(count, 'cell')}: {REASONS.get(reason, reason)}."
+        for reason, count in reasons.most_common()
+    ]
+    return lines
 
 
 def cost(content: Content) -> str:
     total_s = sum(share.total_s for share in content.time_shares)
     measuring_s = sum(share.total_s for share in content.time_shares if share.measuring)
-    trials = sum(cell.stored.trials for cell in content.cells)
-    gpus = ", ".join(sorted({cell.stored.gpu for cell in content.cells}))
+    trials = sum(cell.trials for cell in content.cells)
+    gpus = ", ".join(sorted({cell.gpu for cell in content.cells}))
     share = f", {percent(measuring_s / total_s)} of it measuring" if total_s else ""
     return (
         f"What it cost: {counted(trials, 'trial')} in {counted(content.sweeps.num_rows, 'sweep')}, "
@@ -188,36 +168,28 @@ def cost(content: Content) -> str:
     )
 
 
-def _largest(
-    what: str,
-    verdicts: Sequence[Verdict],
-    compared: Compared,
-    labels: Mapping[CellKey, str],
-) -> str:
-    verdict = max(verdicts, key=lambda each: effect(each.ratio))
+def _largest(what: str, cells: Sequence[Judged]) -> str:
+    judged = max(cells, key=lambda each: effect(each.verdict.ratio))
+    verdict: Verdict = judged.verdict
     times = ""
     if verdict.baseline_ms is not None and verdict.candidate_ms is not None:
         times = f", {number(verdict.baseline_ms)} → {number(verdict.candidate_ms)} ms an iteration"
-    label = labels[verdict.key]
-    paid = _paid(compared.paybacks(verdict)) if what == "gain" else ""
-    open_loop = "; new shapes never end there, nor do searches" if _searches_on(verdict) else ""
+    paid = _paid(judged.paybacks) if what == "gain" else ""
+    searches_on = verdict.loop_kind == "open" and verdict.wall_verdict == "hurts"
+    open_loop = "; new shapes never end there, nor do searches" if searches_on else ""
     so_far = " so far" if verdict.wall_verdict in SO_FAR else ""
     assert verdict.ratio is not None, "a gain and a loss have one"
     size = change(verdict.ratio, verdict.ratio_low, verdict.ratio_high, of=" time")
-    return f"Largest {what}{so_far}: {label}: {size}{times}{paid}{open_loop}."
+    return f"Largest {what}{so_far}: {judged.label}: {size}{times}{paid}{open_loop}."
 
 
-def _failing(verdict: Verdict, labels: Mapping[CellKey, str]) -> str:
-    label = labels[verdict.key]
-    blocks = verdict.blocks + verdict.unpaired_blocks
+def _failing(judged: Judged) -> str:
+    verdict = judged.verdict
     return (
-        f"{label} fails with the candidate in {verdict.candidate_failed} of {blocks} blocks, with the "
+        f"{judged.label} fails with the candidate in {verdict.candidate_failed} of "
+        f"{verdict.blocks + verdict.unpaired_blocks} blocks, with the "
         f"baseline in {verdict.baseline_failed}: `sweep query failures` says how."
     )
-
-
-def _searches_on(verdict: Verdict) -> bool:
-    return bool(verdict.loop_kind == "open" and verdict.wall_verdict == "hurts")
 
 
 def _paid(paybacks: Mapping[str, BreakEven]) -> str:
@@ -227,12 +199,3 @@ def _paid(paybacks: Mapping[str, BreakEven]) -> str:
         if cache in paybacks and paybacks[cache].loop_kind != "open"
     ]
     return f"; break-even: {', '.join(points)}" if points else ""
-
-
-def _why_without_effect(verdicts: Iterable[Verdict]) -> list[str]:
-    without = (each for each in verdicts if each.wall_verdict == "no_effect")
-    reasons = Counter(str(each.no_effect_reason) for each in without)
-    return [
-        f"No effect is possible in {counted(count, 'cell')}: {REASONS.get(reason, reason)}."
-        for reason, count in reasons.most_common()
-    ]

@@ -4,19 +4,7 @@
 
 const report = JSON.parse(document.getElementById("report").textContent);
 
-const VERDICTS = {
-  fails: "✗ fails",
-  helps: "◀ helps",
-  hurts: "▶ hurts",
-  equivalent: "■ equivalent",
-  inconclusive: "● inconclusive",
-  so_far_faster: "◁ so far faster",
-  so_far_slower: "▷ so far slower",
-  undecided: "○ not decided yet",
-  no_effect: "✚ no effect",
-  not_measured: "– not measured",
-};
-const MOST_ROWS = 200; // of a table, until all are asked for
+const VERDICTS = report.verdicts; // each with its sign
 const narrow = matchMedia("(max-width: 700px)");
 
 // --- Small pieces ---
@@ -36,17 +24,20 @@ function fill(id, ...children) {
   byId(id).replaceChildren(...children);
 }
 
+function isMissing(value) {
+  return value === null || value === undefined;
+}
+
 const threeDigits = new Intl.NumberFormat("en", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
 
 function shownNumber(value) {
-  if (value === null || value === undefined) return "";
   if (Number.isInteger(value)) return value.toLocaleString("en");
   const small = value !== 0 && Math.abs(value) < 1e-4;
   return small ? value.toExponential(2) : threeDigits.format(value);
 }
 
 function shownValue(value, field) {
-  if (value === null || value === undefined) return "";
+  if (isMissing(value)) return "";
   if (typeof value !== "number") return VERDICTS[value] ?? String(value);
   if (/_bytes$/.test(field)) return `${shownNumber(value / 2 ** 30)} GiB`;
   if (/ratio/.test(field) && value < 10) return value.toFixed(3); // near 1, where three digits say little
@@ -79,21 +70,10 @@ function selectOf(name, title, options, onChange) {
 
 function tableOf({ caption, columns: shownColumns, rows, firstCell, sorting }) {
   const columns = shownColumns.map(columnOf);
-  const shown = rows.slice(0, MOST_ROWS);
-  const body = element("tbody", {}, ...shown.map((row) => rowOf(row, columns, firstCell)));
+  const body = element("tbody", {}, ...rows.map((row) => rowOf(row, columns, firstCell)));
   const head = element("tr", {}, ...columns.map((column) => headOf(column, rows, sorting)));
   const table = element("table", {}, element("caption", {}, caption), element("thead", {}, head), body);
-  const region = { class: "scrolls", role: "region", tabindex: "0", "aria-label": caption };
-  const parts = [element("div", region, table)];
-  if (rows.length > shown.length) {
-    const more = element("button", { type: "button" }, `Show all ${shownNumber(rows.length)} rows`);
-    more.addEventListener("click", () => {
-      body.append(...rows.slice(MOST_ROWS).map((row) => rowOf(row, columns, firstCell)));
-      more.remove();
-    });
-    parts.push(more);
-  }
-  return parts;
+  return element("div", { class: "scrolls", role: "region", tabindex: "0", "aria-label": caption }, table);
 }
 
 function rowOf(row, columns, firstCell) {
@@ -127,8 +107,7 @@ function headOf(column, rows, sorting) {
 }
 
 function compare(one, other) {
-  const missing = (value) => value === null || value === undefined;
-  if (missing(one) || missing(other)) return missing(one) - missing(other);
+  if (isMissing(one) || isMissing(other)) return isMissing(one) - isMissing(other);
   return typeof one === "number" && typeof other === "number" ? one - other : String(one).localeCompare(String(other));
 }
 
@@ -153,7 +132,7 @@ function showTooltip(figure, event, item) {
   const datum = item?.datum;
   tooltip.hidden = !item?.tooltip || !datum;
   if (tooltip.hidden) return;
-  const columns = figure.columns.map(columnOf).filter(({ field }) => datum[field] !== null && datum[field] !== undefined);
+  const columns = figure.columns.map(columnOf).filter(({ field }) => !isMissing(datum[field]));
   const lines = columns.flatMap(({ field, title }) => [element("dt", {}, title), element("dd", {}, shownValue(datum[field], field))]);
   tooltip.replaceChildren(element("dl", {}, ...lines));
   const left = Math.min(event.clientX + 14, innerWidth - tooltip.offsetWidth - 8);

@@ -2,10 +2,10 @@
 
 const NOT_FILTERS = ["problem", "input_shape"]; // in the names of workloads, and too many
 const FILTERS = [...report.axes.filter((axis) => !NOT_FILTERS.includes(axis)), "gpu", "verdict"];
-const MOST_DENSE_PX = 720; // of a chart whose lines have no names
-const DENSE_ROWS = 60; // more lines than these go without names
+const DENSE_ROWS = 60; // more lines than these stand close together
+const HEIGHT_PX = 300; // of a chart that has no lines
+const [LINE_PX, DENSE_PX, MOST_DENSE_PX] = [24, 4, 720];
 const FIRST_SENTENCES = 3; // the others are folded
-const NARROW_LEGEND = { columns: 3, labelLimit: 290 };
 
 // --- Data: tables as objects, each row with the attributes of its cell ---
 
@@ -54,7 +54,7 @@ function sortedCells() {
   const rows = tables.verdicts.filter(isShown);
   const missingLast = (one, other) => {
     const order = compare(one[sorting.key], other[sorting.key]);
-    const lacks = (one[sorting.key] ?? null) === null || (other[sorting.key] ?? null) === null;
+    const lacks = isMissing(one[sorting.key]) || isMissing(other[sorting.key]);
     return sorting.descending && !lacks ? -order : order;
   };
   return rows.sort(missingLast);
@@ -69,7 +69,7 @@ function showCells() {
     return button;
   };
   const caption = `${report.contrasts[chosen.contrast]?.name ?? "No contrast"}: ${shownNumber(rows.length)} cells`;
-  fill("cell-table", ...(rows.length ? tableOf({ caption, columns, rows, firstCell, sorting }) : [nothing("No cell passes the filters.")]));
+  fill("cell-table", rows.length ? tableOf({ caption, columns, rows, firstCell, sorting }) : nothing("No cell passes the filters."));
 }
 
 // --- A cell's trials ---
@@ -82,7 +82,7 @@ function showTrials(cell) {
   const caption = `${cells[cell].label}: ${shownNumber(cells[cell].trials)} trials`;
   fill(
     "trial-table",
-    ...(rows.length ? tableOf({ caption, columns, rows }) : [element("p", {}, `${caption}, too many for this file.`)]),
+    rows.length ? tableOf({ caption, columns, rows }) : element("p", {}, `${caption}, too many for this file.`),
     element("p", {}, "All of their columns: ", element("code", {}, command))
   );
   byId("trials").focus({ preventScroll: true });
@@ -94,29 +94,18 @@ function showTrials(cell) {
 const views = [];
 
 function specOf(figure, rows) {
-  const linesBy = (field) => new Set(rows.map((row) => row[field])).size;
-  const layout = layoutOf(figure, linesBy(figure.rows) > DENSE_ROWS);
-  const drawing = figure.drawings[layout];
-  const lines = linesBy(figure.rows);
-  const most = layout === "dense" ? MOST_DENSE_PX : Infinity;
-  const height = drawing.height.step ? Math.min(most, lines * drawing.height.step) : drawing.height;
+  const lines = new Set(rows.map((row) => row[figure.rows])).size;
+  const dense = lines > DENSE_ROWS;
+  const height = dense ? Math.min(MOST_DENSE_PX, lines * DENSE_PX) : figure.rows ? lines * LINE_PX : HEIGHT_PX;
   const description = `${figure.title}. ${figure.about} The rows behind it follow as a table.`;
-  const legend = { ...drawing.config.legend, ...(narrow.matches ? NARROW_LEGEND : {}) };
-  const params = [{ name: "min_effect", value: report.min_effect }];
-  return { ...drawing, height, description, params, config: { ...drawing.config, legend }, datasets: { rows } };
-}
-
-function layoutOf({ drawings }, isMany) {
-  if (drawings.dense && isMany) return "dense";
-  return drawings.narrow && narrow.matches ? "narrow" : "wide";
+  const known = { min_effect: report.min_effect, narrow: narrow.matches, dense };
+  const params = Object.entries(known).map(([name, value]) => ({ name, value }));
+  return { ...figure.drawing, height, description, params, datasets: { rows } };
 }
 
 function drawnRows(figure) {
   return tables[figure.table].filter(
-    (row) =>
-      isShown(row) &&
-      figure.needs.every((field) => row[field] !== null && row[field] !== undefined) &&
-      Object.entries(figure.only).every(([field, value]) => row[field] === value)
+    (row) => isShown(row) && figure.needs.every((field) => !isMissing(row[field]))
   );
 }
 
@@ -150,12 +139,11 @@ function figureElement(figure) {
   const heading = element("h2", { id: `heading-${figure.name}` }, figure.title);
   const details = element("details", { id: `data-${figure.name}` }, element("summary"), element("div"));
   details.addEventListener("toggle", () => {
-    const rows = details.open ? drawnRows(figure) : [];
-    details.lastChild.replaceChildren(...(rows.length ? tableOf({ caption: figure.title, columns: figure.columns, rows }) : []));
+    if (details.open) details.lastChild.replaceChildren(tableOf({ caption: figure.title, columns: figure.columns, rows: drawnRows(figure) }));
   });
   return element(
     "figure",
-    { "aria-labelledby": heading.id, class: figure.half ? "half" : "whole" },
+    { "aria-labelledby": heading.id },
     heading,
     element("div", { id: `chart-${figure.name}`, class: "chart" }),
     element("figcaption", { class: "quiet" }, figure.about),
@@ -181,7 +169,7 @@ function failures() {
   if (!rows.length) return [];
   const columns = ["status", "message", ...report.axes, "benchmark", "started_at", "trial_id"];
   return [
-    ...tableOf({ caption: "Failed trials", columns, rows }),
+    tableOf({ caption: "Failed trials", columns, rows }),
     element("p", {}, "All of them: ", element("code", {}, report.failures_query)),
   ];
 }
@@ -234,8 +222,8 @@ function showEnvironment() {
   const columns = [{ field: "field", title: "" }, ...environments.map((each, place) => ({ field: place, title: each.gpu }))];
   fill(
     "environment-table",
-    ...tableOf({ caption: "What measured", columns, rows }),
-    ...tableOf({ caption: "Sweeps", columns: report.tables.sweeps.columns, rows: tables.sweeps })
+    tableOf({ caption: "What measured", columns, rows }),
+    tableOf({ caption: "Sweeps", columns: report.tables.sweeps.columns, rows: tables.sweeps })
   );
 }
 

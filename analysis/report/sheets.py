@@ -5,26 +5,22 @@ the report's contrasts.
 """
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-import pyarrow as pa
-
 from cudnn_sweep.analysis.answering.short_texts import short_names
 from cudnn_sweep.analysis.answering.verdicts import CACHES, BreakEven, CellKey, Verdict, payback
-from cudnn_sweep.analysis.asking.settings import config_name, texts_in, texts_of
-from cudnn_sweep.analysis.report.cells import OF_CELL
-from cudnn_sweep.analysis.report.content import Compared, Content, effect
+from cudnn_sweep.analysis.asking.settings import config_name, texts_of
+from cudnn_sweep.analysis.report.cells import OF_CELL, VERSIONS
+from cudnn_sweep.analysis.report.content import Content, Judged
 from cudnn_sweep.analysis.storing.schema import settings
 from cudnn_sweep.analysis.words import cudnn_version
 
 Scalar: TypeAlias = str | float | int | bool | None
-Row: TypeAlias = Mapping[str, Scalar]
+Row: TypeAlias = dict[str, Any]
 
-METHODS = {True: "in turns", False: "one after another"}
 DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_FAILURES = 200  # listed; the count is of all
 CHART_NAME = 50  # characters that a chart of a phone has room for
@@ -45,8 +41,7 @@ SHOWN = {
     "blocks_needed": "more blocks to decide",
 }
 """Titles of the verdicts' columns that a page and Markdown show."""
-LABELS = ("row_label", "regime_label", "size_label")
-CERTAIN = ("after", "at once", "until", "never")  # outcomes whose gain or loss is surely not zero
+CHOICE = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,26 +49,25 @@ class Sheet:
     columns: Sequence[str]
     rows: Sequence[Sequence[Scalar]]
 
-    def as_json(self) -> dict[str, object]:
-        return {"columns": self.columns, "rows": self.rows}
-
 
 def sheets(content: Content) -> dict[str, Sheet]:
-    numbers = content.numbers
+    numbers = {cell.key: number for number, cell in enumerate(content.cells)}
+
+    def of_cells(rows: Iterable[Row]) -> Iterator[Row]:
+        return ({"cell": numbers[tuple(row[name] for name in VERSIONS)], **row} for row in rows)
+
+    answers = [(about, each) for about, each in _answers(content, numbers)]
     return {
         "cells": _sheet(_cells(content)),
-        "verdicts": _sheet(_verdict(*each) for each in _answers(content)),
+        "verdicts": _sheet(_verdict(about, each) for about, each in answers),
         "paybacks": _sheet(
-            _payback(about, verdict, row)
-            for about, verdict, compared in _answers(content)
-            for row in compared.paybacks(verdict).values()
+            _about(row) | about for about, each in answers for row in each.paybacks.values()
         ),
-        "cold_costs": _sheet(_colds(content, numbers)),
-        "choices": _of_cells(content.choices, numbers, _choice),
-        "trials": _of_cells(content.trials, numbers, _trial),
+        "choices": _sheet(map(_choice, of_cells(content.choices.to_pylist()))),
+        "trials": _sheet(map(_trial, of_cells(content.trials.to_pylist()))),
         "environments": _sheet(map(_environment, content.environments.to_pylist())),
-        "sweeps": _arrow(content.sweeps),
-        "failures": _arrow(content.failures.slice(0, MOST_FAILURES)),
+        "sweeps": _sheet(content.sweeps.to_pylist()),
+        "failures": _sheet(content.failures.slice(0, MOST_FAILURES).to_pylist()),
     }
 
 
@@ -94,117 +88,44 @@ def _sheet(rows: Iterable[Row]) -> Sheet:
     return Sheet(columns=columns, rows=[[plain(row[name]) for name in columns] for row in listed])
 
 
-def _arrow(table: pa.Table) -> Sheet:
-    return _sheet(table.to_pylist())
-
-
-def _environment(row: dict[str, Any]) -> Row:
+def _environment(row: Row) -> Row:
     return row | {"cudnn": row["cudnn"] and cudnn_version(row["cudnn"])}
 
 
-def _of_cells(
-    table: pa.Table, numbers: Mapping[CellKey, int], shown: Callable[[Row], Row]
-) -> Sheet:
-    rows = table.to_pylist()
-    return _sheet({"cell": numbers[_key(row)]} | dict(shown(row)) for row in rows)
-
-
-def _key(row: Mapping[str, Any]) -> CellKey:
-    return row["cell_id"], row["env_hash"], row["software_hash"], row["workload_hash"]
-
-
-def _cells(content: Content) -> Iterable[Row]:
+def _cells(content: Content) -> Iterator[Row]:
     short = short_names([cell.label for cell in content.cells], CHART_NAME)
     for cell, short_label in zip(content.cells, short, strict=True):
-        stored = cell.stored
-        yield {name: vars(stored)[name] for name in OF_CELL if not name.endswith("_hash")} | {
-            "label": cell.label,
-            "short_label": short_label,
-            **{name: getattr(cell, name) for name in LABELS},
-            "workload": stored.problem or stored.workload,
-            "batch": stored.shape[0],
-            "size": stored.size,
-            "size_elements": math.prod(stored.shape[1:]),
-            "family": cell.family,
-        }
+        row = {name: value for name, value in vars(cell).items() if not name.endswith("_hash")}
+        yield row | {"short_label": short_label, "workload": cell.problem or cell.workload}
 
 
-def _answers(content: Content) -> Iterable[tuple[Row, Verdict, Compared]]:
-    """Each verdict, with what its rows begin with."""
+def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, Judged]]:
+    """Each verdict, with what its rows have in common."""
     for number, compared in enumerate(content.compared):
-        labels = _labels(content, compared)
-        short = short_names(labels, CHART_NAME)
-        for verdict, label, short_label in zip(compared.verdicts, labels, short, strict=True):
-            about = {"cell": content.numbers[verdict.key], "contrast": number}
-            yield about | {"label": label, "short_label": short_label}, verdict, compared
+        short = short_names([each.label for each in compared.cells], CHART_NAME)
+        for each, short_label in zip(compared.cells, short, strict=True):
+            about = {"cell": numbers[each.verdict.key], "contrast": number}
+            yield about | {"label": each.label, "short_label": short_label}, each
 
 
-def _labels(content: Content, compared: Compared) -> list[str]:
-    """Each verdict's cell, with the settings that both its configs share where those differ, and how its
-    closed loop was measured where both ways are there.
-    """
-    names = {cell.stored.key: cell.label for cell in content.cells}
-    ways = {verdict.in_turns for verdict in compared.verdicts if verdict.loop_kind == "closed"}
-    settings = [set(texts_in(verdict.other_settings).items()) for verdict in compared.verdicts]
-    common = set.intersection(*settings)
-    labels = [
-        " ".join(
-            [
-                names[verdict.key],
-                *("=".join(one) for one in sorted(each - common)),
-                *([METHODS[verdict.in_turns]] if len(ways) > 1 else []),
-            ]
-        )
-        for verdict, each in zip(compared.verdicts, settings, strict=True)
-    ]
-    count = Counter(labels)
-    return [
-        label if count[label] == 1 else f"{label} ({verdict.loop_kind} loop)"
-        for label, verdict in zip(labels, compared.verdicts, strict=True)
-    ]
-
-
-def _verdict(about: Row, verdict: Verdict, compared: Compared) -> Row:
-    row = {**_answered(verdict), **about, "verdict": verdict.wall_verdict}
+def _verdict(about: Row, judged: Judged) -> Row:
+    row = _about(judged.verdict) | about | {"verdict": judged.verdict.wall_verdict}
     for cache in CACHES:
-        paid = compared.paybacks(verdict).get(cache)
+        paid = judged.paybacks.get(cache)
         row[f"{cache}_payback"] = payback(paid) if paid else None
         row[f"{cache}_iterations"] = paid.break_even_iterations if paid else None
     return row
 
 
-def _payback(about: Row, verdict: Verdict, row: BreakEven) -> Row:
-    certain = "yes" if row.outcome in CERTAIN else "no"
-    return {**_answered(row), **about, "is_certain": certain, "effect": effect(verdict.ratio)}
-
-
-def _answered(row: Verdict | BreakEven) -> Row:
+def _about(row: Verdict | BreakEven) -> Row:
     """All of it that is not about the cell itself."""
     return {name: value for name, value in vars(row).items() if name not in OF_CELL}
 
 
-def _colds(content: Content, numbers: Mapping[CellKey, int]) -> Iterable[Row]:
-    """A row for the baseline and one for the candidate of each answer."""
-    for number, compared in enumerate(content.compared):
-        contrast = compared.contrast
-        for row in compared.cold_costs.to_pylist() if compared.cold_costs else []:
-            for side in ("baseline", "candidate"):
-                cold_ms = row[f"{side}_cold_ms"]
-                yield {
-                    "cell": numbers[_key(row)],
-                    "contrast": number,
-                    "config": f"{contrast.field}={getattr(contrast, side)}",
-                    "compute_cache": row["compute_cache"],
-                    "shapes": row["shapes"],
-                    "cold_s": cold_ms / 1000 if cold_ms is not None else None,
-                    "blocks": row["blocks"],
-                }
-
-
 def _choice(row: Row) -> Row:
-    names = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
     two = {"choice_share": None} if row["processes"] in (1, 2) else {}  # which tell nothing
-    return {"config": config_name(texts_of(row))} | {name: row[name] for name in names} | two
+    kept = {name: row[name] for name in ("cell", *CHOICE)}
+    return {"config": config_name(texts_of(row))} | kept | two
 
 
 def _trial(row: Row) -> Row:

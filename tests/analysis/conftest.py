@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pytest
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from cudnn_sweep.analysis.answering.answers import Row
+from cudnn_sweep.analysis.answering.answers import AnswerRow
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import Value, load_query
 from cudnn_sweep.analysis.storing.schema import (
@@ -125,6 +125,9 @@ def _with_a_failure_and_a_cpu(store: Store) -> Store:
 def make_record(**changes: object) -> RunRecord:
     """A good trial with some columns changed."""
     return replace(RECORD, **changes)  # type: ignore[arg-type]
+
+
+Row = TypeVar("Row", bound=AnswerRow)
 
 
 def changed(row: Row, **columns: Any) -> Row:

@@ -80,7 +80,7 @@ def _ask(location: str, name: str) -> Asked:
 
 def _our_ratios(location: str) -> dict[str, float]:
     """Wall ratios by cell, of closed cells under PyTorch's other defaults."""
-    answer = open_results(location).query("helps_or_hurts").arrow().to_pylist()
+    answer = open_results(location).query("helps_or_hurts").to_pylist()
     return {
         "|".join(row[name] for name in CELL): row["ratio"]
         for row in answer
@@ -124,7 +124,7 @@ def _measure(folder: Path, trials: int, samples: int, repeats: int) -> None:
         with steps(console, total=1) as begins:
             begins(f"{trials} made-up trials are written")
             write_generated(store, trials=trials, samples=samples)
-    (row,) = open_results(folder).sql("select count(*) as trials from records").arrow().to_pylist()
+    (row,) = open_results(folder).sql("select count(*) as trials from records").to_pylist()
     trial_bytes = stored_bytes(folder) / row["trials"]
     typer.echo(f"{row['trials']} trials, {trial_bytes:.0f} bytes per trial on disk")
     with steps(console, total=repeats * len(query_names())) as begins:

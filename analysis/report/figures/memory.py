@@ -2,14 +2,13 @@
 
 from cudnn_sweep.analysis.report.figures.figure import (
     Figure,
+    by_verdict,
     dashed,
     drawing,
-    ratios,
-    verdict_marks,
+    log_scaled,
+    points,
 )
 
-X = ratios("x", "ratio", "time, candidate / baseline", grid=True)
-Y = ratios("y", "memory_ratio", "peak memory, candidate / baseline", grid=True)
 MEMORY = Figure(
     place=50,
     name="memory",
@@ -19,15 +18,17 @@ MEMORY = Figure(
     table="verdicts",
     needs=["ratio", "memory_ratio"],
     columns=[
-        "label",
-        "memory_ratio",
-        "baseline_peak_reserved_bytes",
-        "candidate_peak_reserved_bytes",
-        "ratio",
-        "verdict",
+        *("label", "memory_ratio", "baseline_peak_reserved_bytes"),
+        *("candidate_peak_reserved_bytes", "ratio", "verdict"),
     ],
-    half=True,
-    drawings={
-        "wide": drawing(dashed(x={"datum": 1}), dashed(y={"datum": 1}), verdict_marks(80, x=X, y=Y))
-    },
+    drawing=drawing(
+        dashed(x={"datum": 1}),
+        dashed(y={"datum": 1}),
+        points(
+            x=log_scaled("ratio", "time, candidate / baseline", grid=True),
+            y=log_scaled("memory_ratio", "peak memory, candidate / baseline", grid=True),
+            color=by_verdict("color"),
+            shape=by_verdict("shape"),
+        ),
+    ),
 )

@@ -1,12 +1,6 @@
-"""Colours by role. Charts name them as CSS variables, so that in a page they follow its light or dark theme
-and its print style; in an exported picture they are the light theme's.
+"""Colours by role. Charts name them as CSS variables, so that they follow the reader's light or dark theme; on
+paper they are light.
 """
-
-import re
-from collections.abc import Mapping
-from typing import TypeAlias
-
-Palette: TypeAlias = Mapping[str, str]
 
 COLOURS = {
     "ink": ("#1b1f24", "#e6e9ed"),
@@ -37,32 +31,27 @@ COLOURS = {
     "c8": ("#5b6470", "#a2abb6"),
 }
 """Light and dark. Verdicts have hues that colour-blind people tell apart; `less_3` to `more_3` go from fast to slow."""
-LIGHT: Palette = {name: light for name, (light, _) in COLOURS.items()}
-DARK: Palette = {name: dark for name, (_, dark) in COLOURS.items()}
+
+
+def _variable(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def colour(name: str) -> str:
     """As charts and style sheets name it."""
-    return f"var(--{name.replace('_', '-')})"
+    return f"var({_variable(name)})"
 
 
-STEPS = [colour(f"less_{n}") for n in (3, 2, 1)]
-STEPS += [colour(name) for name in ("same", "more_1", "more_2", "more_3")]
+STEPS = [colour(name) for name in COLOURS if name.startswith(("less", "same", "more"))]
 CATEGORIES = [colour(f"c{n}") for n in range(1, 9)]
 
 
-def css(palette: Palette) -> str:
-    """The palette as declarations of CSS variables."""
-    return " ".join(f"{colour(name)[4:-1]}: {value};" for name, value in palette.items())
-
-
-def css_of_both() -> str:
-    """The light theme, and the dark one where the reader's system is dark."""
-    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {css(DARK)} }} }}"
-    return f":root {{ {css(LIGHT)} }}\n{dark}\n"
-
-
-def in_colours(text: str, palette: Palette) -> str:
-    """The text with the palette's own values instead of variables."""
-    values = {colour(name): value for name, value in palette.items()}
-    return re.sub("|".join(map(re.escape, values)), lambda variable: values[variable[0]], text)
+def css() -> str:
+    """The colours as CSS variables."""
+    both = " ".join(
+        f"{_variable(name)}: light-dark({', '.join(pair)});" for name, pair in COLOURS.items()
+    )
+    return (
+        f":root {{ color-scheme: light dark; {both} }}\n"
+        "@media print { :root { color-scheme: light; } }\n"
+    )

@@ -1,16 +1,14 @@
 """What people say of torch.backends.cudnn, and what the measurements say."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from statistics import median
 
-from cudnn_sweep.analysis.answering.cell_names import CELLS, name_of_some
-from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.queries import load_query, part_names
-from cudnn_sweep.analysis.report.pages.page import Entry, Page, Row, Rows, Table
-from cudnn_sweep.analysis.words import figure, interval, number, ratio
+from cudnn_sweep.analysis.report.pages.page import Entry, Page, Row
+from cudnn_sweep.analysis.words import figure, interval, ratio
 
 ABOUT = (
     "Each claim is judged figure by figure, under PyTorch's other settings. A figure holds, does not hold, or is "
@@ -25,55 +23,39 @@ VERDICTS = {
     "undecided": "undecided",
     "not measured": "not measured here",
 }
+FIGURE = (
+    *("cell", "condition", "measure", "contrast", "baseline_value", "candidate_value"),
+    *("value", "value_low", "value_high", "trials", "outcome"),
+)
 QUESTIONS = tuple(name for name in part_names() if name.startswith("claims/"))
 
 
-def named(database: Database, rows: Rows) -> Rows:
-    """Each row with the name of its cell; a figure over several cells is named by what these share."""
-    cells = {row["cell_id"]: row for row in database.query(CELLS).to_pylist()}
-
-    def name(row: Row) -> str:
-        known = {key: each for key, each in row.items() if each is not None}
-        return name_of_some({**cells.get(row["cell_id"], {}), **known})
-
-    return [row | {"cell": name(row)} for row in rows]
-
-
-def entries(rows: Sequence[Row]) -> list[Entry]:
+def entries(rows: Sequence[Row], options: str) -> list[Entry]:
     """A paragraph a claim and GPU; the rows of one follow each other."""
     place = itemgetter("claim", "gpu", "torch", "cudnn")
-    return [_entry(list(found)) for _, found in groupby(rows, place)]
+    return [_entry(list(found), options) for _, found in groupby(rows, place)]
 
 
-def _entry(rows: list[Row]) -> Entry:
+def _entry(rows: list[Row], options: str) -> Entry:
     first = rows[0]
     is_measured = first["verdict"] != "not measured"
     figures = rows if is_measured else []
     question = QUESTIONS[first["claim"] - 1]
-    facts = {
-        "verdict": first["in_words"],
-        "what is judged": load_query(question).notes,
-        **dict(_conditions(figures)),
-        "one or two figures only": first["rests_on_few"],
-        "trials compared": f"{trials:,}" if (trials := _trials(figures)) else "",
-        "measured on": f"{first['gpu']}, torch {first['torch']}" if is_measured else "",
-        "measure it": first["measured_by"],
-    }
     return Entry(
         name=f"claim {first['claim']}",
-        address=None,
         said=first["said"],
         group=VERDICTS[first["verdict"]],
-        facts={name: text for name, text in facts.items() if text},
-        command=f"sweep query {question}",
-        asks_results=True,
-        table=Table(
-            header=tuple(COLUMNS),
-            rows=tuple(tuple(text(row) for text in COLUMNS.values()) for row in figures),
-            numbers=frozenset({4, 5, 6, 7}),
-        )
-        if figures
-        else None,
+        facts={
+            "verdict": first["in_words"],
+            "what is judged": load_query(question).notes,
+            **dict(_conditions(figures)),
+            "one or two figures only": first["rests_on_few"],
+            "trials compared": f"{trials:,}" if (trials := _trials(figures)) else "",
+            "measured on": f"{first['gpu']}, torch {first['torch']}" if is_measured else "",
+            "measure it": first["measured_by"],
+        },
+        command=f"sweep query {question} {options}",
+        figures=[{name: row[name] for name in FIGURE} for row in figures],
     )
 
 
@@ -113,7 +95,8 @@ def _range(rows: Sequence[Row]) -> str:
     least, most = measured[0], measured[-1]
     what = _named(least)
     if len(measured) == 1:
-        return f"{what} {_with_interval(least)}"
+        ends = interval(least["value_low"], least["value_high"], _words(least))
+        return f"{what} {_value(least)}{ends}"
     if least["value"] == most["value"]:
         return f"{what} {_value(least)} each"
     middle = {**least, "value": median(row["value"] for row in measured)}
@@ -135,28 +118,12 @@ def _named(row: Row) -> str:
     return f"ratio of {row['measure'].partition(', ')[0]}" if _is_ratio(row) else row["measure"]
 
 
-def _value(row: Row, column: str = "value") -> str:
-    return ratio(row[column]) if _is_ratio(row) else figure(row[column])
+def _words(row: Row) -> Callable[[float], str]:
+    return ratio if _is_ratio(row) else figure
 
 
-def _with_interval(row: Row) -> str:
-    if row["value"] is None:
-        return ""
-    text = ratio if _is_ratio(row) else figure
-    return _value(row) + interval(row["value_low"], row["value_high"], text)
-
-
-COLUMNS: Mapping[str, Callable[[Row], str]] = {
-    "cell": lambda row: row["cell"],
-    "condition": lambda row: row["condition"],
-    "figure": lambda row: row["measure"],
-    "contrast": lambda row: row["contrast"] or "",
-    "from": lambda row: number(row["baseline_value"]),
-    "to": lambda row: number(row["candidate_value"]),
-    "value (95%)": _with_interval,
-    "trials": lambda row: number(row["trials"]),
-    "says": lambda row: row["outcome"] or "",
-}
+def _value(row: Row) -> str:
+    return _words(row)(row["value"])
 
 
 CLAIMS = Page(
@@ -165,13 +132,12 @@ CLAIMS = Page(
     about=ABOUT,
     questions=QUESTIONS,
     noun="claim",
-    groups=(
-        ("hold", "helps"),
-        ("hold in part", "inconclusive"),
-        ("do not hold", "hurts"),
-        ("undecided", "no-effect"),
-        ("not measured here", "no-effect"),
-    ),
+    groups={
+        "hold": "helps",
+        "hold in part": "inconclusive",
+        "do not hold": "hurts",
+        "undecided": "no-effect",
+        "not measured here": "no-effect",
+    },
     entries=entries,
-    gather=named,
 )

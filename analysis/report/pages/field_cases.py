@@ -41,24 +41,23 @@ def entry(row: Mapping[str, Any]) -> Entry:
         )
         if row[column] and row[column] != "unstated"
     )
-    facts = {
-        "compared": row["contrast"],
-        "claim holds if": _bound(row),
-        "today": _today(row),
-        "cause": row["cause"],
-        "because": row["because"],
-        "routes": _two(row["baseline_routes"], row["candidate_routes"]),
-        "then": then,
-        "assumed": row["assumed"],
-        "measured on": row["gpu"],
-    }
     has_script = row["workload"] == "conv" and row["regime"] == "fixed"
     return Entry(
         name=row["case_id"],
         address=row["address"],
         said=row["claim"],
         group=row["outcome"],
-        facts={name: text for name, text in facts.items() if text},
+        facts={
+            "compared": row["contrast"],
+            "claim holds if": _bound(row),
+            "today": _today(row),
+            "cause": row["cause"],
+            "because": row["because"],
+            "routes": _two(row["baseline_routes"], row["candidate_routes"]),
+            "then": then,
+            "assumed": row["assumed"],
+            "measured on": row["gpu"],
+        },
         command=f"sweep repro {row['case_id']}" if has_script else None,
     )
 
@@ -71,14 +70,11 @@ def _framework(version: str | None) -> str:
 def _bound(row: Mapping[str, Any]) -> str | None:
     if row["measure"] is None:
         return None
-    what = UNITS[row["measure"]] if row["kind"] == "bound" else f"ratio of {_clock(row)}"
+    unit = UNITS[row["measure"]]
+    what = unit if row["kind"] == "bound" else f"ratio of {unit.partition(',')[0]}"
     if row["holds"] == "within":
         return f"{what} within {ratio(1 / row['bound'])} and {given(row['bound'])}"
     return f"{what} {row['holds']} {given(row['bound'])}"
-
-
-def _clock(row: Mapping[str, Any]) -> str:
-    return UNITS[row["measure"]].partition(",")[0]
 
 
 def _today(row: Mapping[str, Any]) -> str | None:
@@ -106,13 +102,13 @@ FIELD_CASES = Page(
     about=ABOUT,
     questions=("field_cases",),
     noun="case",
-    groups=(
-        ("still there", "hurts"),
-        ("reversed", "helps"),
-        ("gone", "equivalent"),
-        ("undecided", "inconclusive"),
-        ("not to be run here", "no-effect"),
-        ("not measured yet", "no-effect"),
-    ),
-    entries=lambda rows: [entry(row) for row in rows],
+    groups={
+        "still there": "hurts",
+        "reversed": "helps",
+        "gone": "equivalent",
+        "undecided": "inconclusive",
+        "not to be run here": "no-effect",
+        "not measured yet": "no-effect",
+    },
+    entries=lambda rows, _: list(map(entry, rows)),
 )

@@ -1,27 +1,40 @@
 """A page as HTML without a script, as Markdown, or as JSON."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
 from urllib.parse import quote
 
-from cudnn_sweep.analysis.asking.formats import escaped_line
-from cudnn_sweep.analysis.report.figures.palette import css_of_both
-from cudnn_sweep.analysis.report.pages.page import Entry, Shown, Table
+from cudnn_sweep.analysis.asking.formats import escaped_line, readable
+from cudnn_sweep.analysis.report.figures.palette import css
+from cudnn_sweep.analysis.report.pages.page import Entry, Row, Shown
 
 URL = ":/?#=&%+,;@"  # what an address may hold as it is
 
 
 def as_html(shown: Shown) -> str:
-    sections = [_section(shown, group) for group, count in shown.counts().items() if count]
+    groups = {group: shown.of(group) for group, count in shown.counts().items() if count}
+    roles = shown.page.groups
+    tiles = [
+        f'<li class="tile {roles[group]}"><strong>{len(entries)}</strong> '
+        f'<a href="#{_anchor(group)}">{escape(group)}</a></li>'
+        for group, entries in groups.items()
+    ]
+    sections = [
+        f'<section id="{_anchor(group)}"><h2>{escape(group.capitalize())} '
+        f'<span class="quiet">({len(entries)})</span></h2>\n'
+        + "\n".join(_article(entry, roles[group]) for entry in entries)
+        + "\n</section>"
+        for group, entries in groups.items()
+    ]
     return document(
         title=escape(shown.page.title),
         measured=escape("; ".join(shown.measured)),
         headline=escape(shown.headline()),
         about=escape(shown.page.about),
-        tiles="\n".join(_tile(shown, group, count) for group, count in shown.counts().items()),
+        tiles="\n".join(tiles),
         sections="\n".join(sections),
         location=escape(shown.location),
     )
@@ -30,7 +43,7 @@ def as_html(shown: Shown) -> str:
 def document(**parts: str) -> str:
     """One file that needs no network and runs no script; `parts` are markup."""
     looks = "\n".join(map(_file, ("report.css", "pages/page.css")))
-    return Template(_file("pages/page.html")).substitute(parts, style=css_of_both() + looks)
+    return Template(_file("pages/page.html")).substitute(parts, style=css() + looks)
 
 
 def _file(name: str) -> str:
@@ -41,81 +54,61 @@ def _anchor(group: str) -> str:
     return group.replace(" ", "-")
 
 
-def _tile(shown: Shown, group: str, count: int) -> str:
-    if not count:
-        return ""
-    role = dict(shown.page.groups)[group]
-    link = f'<a href="#{_anchor(group)}">{escape(group)}</a>'
-    return f'<li class="tile {role}"><strong>{count}</strong> {link}</li>'
-
-
-def _section(shown: Shown, group: str) -> str:
-    role, entries = dict(shown.page.groups)[group], shown.of(group)
-    cases = "\n".join(_article(entry, role) for entry in entries)
-    return (
-        f'<section id="{_anchor(group)}"><h2>{escape(group.capitalize())} '
-        f'<span class="quiet">({len(entries)})</span></h2>\n{cases}\n</section>'
-    )
-
-
 def _article(entry: Entry, role: str) -> str:
     name = escape(entry.name)
     if entry.address:
         name = f'<a href="{escape(entry.address)}" rel="noreferrer">{name}</a>'
-    facts = "\n".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in entry.facts.items())
-    command = (
-        f"<dt>see it</dt><dd><code>{escape(entry.command)}</code></dd>" if entry.command else ""
-    )
+    terms = [f"<dt>{escape(each)}</dt><dd>{escape(text)}</dd>" for each, text in _facts(entry)]
+    if entry.command:
+        terms.append(f"<dt>see it</dt><dd><code>{escape(entry.command)}</code></dd>")
     return (
         f'<article class="{role}"><h3>{name} <span>{escape(entry.said)}</span></h3>\n'
-        f"<dl>{facts}{command}</dl>{_table(entry.table)}</article>"
+        f"<dl>{''.join(terms)}</dl>{_table(entry.figures)}</article>"
     )
 
 
-def _table(table: Table | None) -> str:
-    if table is None:
+def _facts(entry: Entry) -> list[tuple[str, str]]:
+    return [(name, text) for name, text in entry.facts.items() if text]
+
+
+def _table(rows: Sequence[Row]) -> str:
+    if not rows:
         return ""
-    head = "".join(f"<th>{escape(name)}</th>" for name in table.header)
-    rows = "\n".join(
-        f"<tr>{''.join(_cell(table, place, text) for place, text in enumerate(row))}</tr>"
-        for row in table.rows
-    )
+    head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in rows[0])
+    body = "\n".join(f"<tr>{''.join(map(_cell, row.values()))}</tr>" for row in rows)
     return (
-        f'<details><summary>{len(table.rows)} figures</summary><div class="scrolls">'
-        f"<table><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div></details>"
+        f'<details><summary>{len(rows)} figures</summary><div class="scrolls">'
+        f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div></details>"
     )
 
 
-def _cell(table: Table, place: int, text: str) -> str:
-    number = ' class="number"' if place in table.numbers else ""
-    return f"<td{number}>{escape(text)}</td>"
+def _cell(value: object) -> str:
+    number = ' class="number"' if isinstance(value, int | float) else ""
+    return f"<td{number}>{escape(readable(value))}</td>"
 
 
 def as_markdown(shown: Shown) -> str:
     parts = [
         f"# {shown.page.title}",
-        *map(escaped_line, shown.measured),
-        escaped_line(shown.headline()),
+        *map(escaped_line, [*shown.measured, shown.headline()]),
+        shown.page.about,
     ]
-    parts.append(shown.page.about)
     for group, count in shown.counts().items():
         if count:
-            parts += [f"## {group.capitalize()}", "\n".join(_lines(shown.of(group)))]
+            lines = (line for entry in shown.of(group) for line in _lines(entry))
+            parts += [f"## {group.capitalize()}", "\n".join(lines)]
     return "\n\n".join(parts) + "\n"
 
 
-def _lines(entries: Sequence[Entry]) -> list[str]:
-    lines = []
-    for entry in entries:
-        name = f"[{entry.name}]({quote(entry.address, URL)})" if entry.address else entry.name
-        lines.append(f"- {name}: {escaped_line(entry.said)}")
-        lines += [f"  - {name}: {escaped_line(text)}" for name, text in entry.facts.items()]
-    return lines
+def _lines(entry: Entry) -> Iterator[str]:
+    name = f"[{entry.name}]({quote(entry.address, URL)})" if entry.address else entry.name
+    yield f"- {name}: {escaped_line(entry.said)}"
+    yield from (f"  - {name}: {escaped_line(text)}" for name, text in _facts(entry))
 
 
 def as_json(shown: Shown) -> str:
     entries = [
-        {"name": each.name, "said": each.said, "group": each.group, "facts": dict(each.facts)}
+        {"name": each.name, "said": each.said, "group": each.group, "facts": dict(_facts(each))}
         for each in shown.entries
     ]
     told = {

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cudnn_sweep.analysis.report.pages.claims import named
 from cudnn_sweep.analysis.report.pages.page import Entry, Page
 from cudnn_sweep.analysis.words import percent
 
@@ -20,10 +19,10 @@ def entry(row: Mapping[str, Any]) -> Entry:
     if row["cell_id"] is not None:
         said = f"{row['a']} → {row['b']}"
         facts = between | {"because of": row["why"]}
-        return Entry(name=row["cell"], address=None, said=said, group=TURNED, facts=facts)
+        return Entry(name=row["cell"], said=said, group=TURNED, facts=facts)
     ends = f"{percent(row['share_low'])} to {percent(row['share_high'])}"
     said = f"{row['carried']} of {row['cells']} cells, {percent(row['share'])} ({ends})"
-    return Entry(name=row["what"], address=None, said=said, group=SHARES, facts=between)
+    return Entry(name=row["what"], said=said, group=SHARES, facts=between)
 
 
 TRANSFERS = Page(
@@ -33,7 +32,6 @@ TRANSFERS = Page(
     questions=("transfers",),
     noun="finding",
     nothing="No cell was measured on two GPU models or versions.",
-    groups=((SHARES, "equivalent"), (TURNED, "inconclusive")),
-    entries=lambda rows: [entry(row) for row in rows],
-    gather=lambda database, rows: [{"gpu": None, **row} for row in named(database, rows)],
+    groups={SHARES: "equivalent", TURNED: "inconclusive"},
+    entries=lambda rows, _: list(map(entry, rows)),
 )

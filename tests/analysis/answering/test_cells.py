@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.analysis.answering.answers import answer
 from cudnn_sweep.analysis.answering.verdicts import TimeShare
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.storing.schema import RunRecord
@@ -47,7 +46,7 @@ def test_a_trial_that_never_answered_counts_as_other(store: Store) -> None:
 
 def _shares(store: Store, *records: RunRecord) -> dict[str, TimeShare]:
     store.write(*records)
-    return {share.part: share for share in answer(TimeShare, store, None, "where_time_goes", {})}
+    return {share.part: share for share in TimeShare.of(store)}
 
 
 def test_kernels_of_two_sources_are_not_called_other_ones(ask: Ask) -> None:

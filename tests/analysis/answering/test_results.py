@@ -21,26 +21,18 @@ def results(kept_store: Store) -> Results:
 
 def test_every_column_of_records_becomes_pandas_and_polars(results: Results) -> None:
     answer = results.sql("select * from records")
-    assert answer.pandas().shape == answer.polars().shape == answer.arrow().shape
-    assert list(answer.pandas().columns) == answer.polars().columns == answer.arrow().column_names
-    assert len(answer) == answer.arrow().num_rows
-    assert polars.DataFrame(answer).equals(answer.polars(), null_equal=True)
+    frame, other = answer.to_pandas(), polars.DataFrame(answer)
+    assert frame.shape == other.shape == answer.shape
+    assert list(frame.columns) == other.columns == answer.column_names
 
 
 def test_questions_and_sql_take_parameters_by_name(results: Results) -> None:
     assert len(results.query("sweeps")) == 2
     assert len(results.query("failures", sweep_id="night-2")) == 0
     counted = results.sql("select count(*) as trials from records where block = $block", block=0)
-    assert counted.arrow().to_pylist() == [{"trials": 4}]
-    names = results.questions().arrow()["name"].to_pylist()
+    assert counted.to_pylist() == [{"trials": 4}]
+    names = results.questions()["name"].to_pylist()
     assert names == query_names()
-
-
-def test_a_notebook_shows_the_first_rows_escaped(results: Results) -> None:
-    shown = results.sql("select '<script>' as \"<b>\", range as n from range(30)")._repr_html_()
-    assert "<script>" not in shown and "<b>" not in shown
-    assert "&lt;script&gt;" in shown and shown.count("<tr>") == 21
-    assert "30 rows, 2 columns, the first 20 shown" in shown
 
 
 def test_mistakes_are_errors_of_ours(results: Results, tmp_path: Path) -> None:
@@ -54,15 +46,6 @@ def test_mistakes_are_errors_of_ours(results: Results, tmp_path: Path) -> None:
         AnalysisError, match=r"no results in .*/elsewhere: found no sweep=\* folder"
     ):
         open_results(tmp_path / "elsewhere")
-
-
-@pytest.mark.parametrize("package", ["pandas", "polars"])
-def test_a_missing_package_is_named_with_the_way_to_get_it(
-    results: Results, monkeypatch: pytest.MonkeyPatch, package: str
-) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(AnalysisError, match=rf"{package}\(\) needs .*cudnn-sweep\[notebook\]"):
-        getattr(results.query("sweeps"), package)()
 
 
 def test_a_damaged_file_is_left_out_with_a_warning(filled_store: Store) -> None:

@@ -35,7 +35,7 @@ OPTIONS = {
     "trace": "--input 1x3x8x8 --argument in_channels=3 --argument out_channels=3 --argument kernel_size=3",
 }
 SUFFIXES = {"question": ".sql", "model": ".py:net"}
-FOLDERS = ("results", "reports", "charts")
+FOLDERS = ("results", "reports")
 COULD_NOT_TELL = 3
 
 
