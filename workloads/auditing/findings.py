@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 Value = bool | int | float | str | None
 Sizes = tuple[int, ...]
@@ -60,10 +60,6 @@ class Convolution:
     """Later calls use the plan that the first one chose."""
     enabled_at_first: bool
     autocast_at_first: bool
-    first_forward_s: float = 0.0
-    """A thread has plans of its own: the first call in each is counted."""
-    first_backward_s: float | None = None
-    """None: no backward pass was seen."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,13 +115,6 @@ class Model:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NotSeen:
-    what: str
-    evidence: str | None
-    """None: nothing says that the script does it, and nothing says that it does not."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Findings:
     schema_version: int
     python: str
@@ -156,6 +145,5 @@ class Findings:
     new_in_last_tenth: int
     convolutions: tuple[Convolution, ...]
     models: tuple[Model, ...]
-    not_seen: tuple[NotSeen, ...]
     own_errors: tuple[str, ...]
     """What went wrong in the audit itself: calls may be missing."""

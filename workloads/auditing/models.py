@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import wraps
+from threading import get_ident
 from types import FrameType, ModuleType
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -128,14 +129,14 @@ class Models:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        thread = self._convolutions.local.calls
-        if thread.inside:
+        convolutions, thread = self._convolutions, get_ident()
+        if thread in convolutions.inside:
             return plain_call(module, *args, **kwargs)
         self._ending(max((each.model.calls for each in self._by_kind.values()), default=0))
-        thread.inside = True
+        convolutions.inside.add(thread)
         try:
             in_threads = isinstance(module, self._torch.nn.DataParallel)
-            called = self._convolutions.calls if in_threads else lambda: thread.calls
+            called = convolutions.calls if in_threads else lambda: convolutions.called[thread]
             before = called()
             given: Given = ()
             with self._own:
@@ -146,7 +147,7 @@ class Models:
                     self._note(module, given, called() - before, output)
             return output
         finally:
-            thread.inside = False
+            convolutions.inside.discard(thread)
 
     def _watch_class_of_torch(self, class_: type) -> None:
         plain_call: Callable[..., Any] = class_.__call__
