@@ -11,7 +11,6 @@ from rich.text import Text
 from cudnn_sweep.analysis.words import printable
 from cudnn_sweep.orchestrator.showing.say import plain_table
 from cudnn_sweep.workloads.auditing.findings import Findings, Model, Place, Value, Write
-from cudnn_sweep.workloads.auditing.libraries import main_files
 from cudnn_sweep.workloads.problem import sizes_text
 
 PACKAGES = f"{os.sep}site-packages{os.sep}"
@@ -55,7 +54,9 @@ def _parts(findings: Findings) -> Iterator[RenderableType]:
         if not findings.models:
             yield _line("No call of a torch.nn.Module with a convolution was seen.")
         yield _head("Software")
-        yield from map(_line, _software(findings))
+        gpu = findings.gpu or "the script did not use CUDA"
+        cudnn = f", cuDNN {findings.cudnn}" if findings.cudnn else ""
+        yield _line(f"torch {findings.torch}, Python {findings.python}, {gpu}{cudnn}")
     yield _line(f"\n{NOT_SEEN}")
     for text in findings.own_errors:
         yield _line(f"warning: the audit itself failed, so calls may be missing: {text}", "yellow")
@@ -145,26 +146,10 @@ def _model_text(model: Model) -> str:
     if model.shapes:
         usual = max(model.shapes, key=lambda each: each.training + each.inference)
         times = usual.training + usual.inference
-        curve = ", ".join(f"{distinct:,} after {calls:,}" for calls, distinct in model.arrivals)
-        text += f"; distinct inputs: {curve} calls; most often {sizes_text(usual.shape)} ({times:,} times)"
+        text += f"; {len(model.shapes):,} distinct inputs, most often {sizes_text(usual.shape)} ({times:,} times)"
     if model.without_shape:
         text += f"; {model.without_shape:,} calls without a tensor of floats among the arguments"
     return text
-
-
-def _software(findings: Findings) -> Iterator[str]:
-    gpu = findings.gpu or "the script did not use CUDA"
-    yield f"torch {findings.torch}, Python {findings.python}, {gpu}"
-    files = main_files(findings.libraries)
-    if not files:
-        yield "libcudnn: none is loaded"
-        return
-    version = f" (cuDNN {findings.cudnn})" if findings.cudnn else ""
-    several = "" if len(files) == 1 else f"{len(files)} are loaded, which may not fit together: "
-    yield f"libcudnn: {several}{', '.join(files)}{version}"
-    folders = {os.path.dirname(file) for file in findings.libraries}
-    if len(folders) > 1:
-        yield f"Parts of it come from {len(folders)} folders: {', '.join(sorted(folders))}"
 
 
 def _place_text(place: Place) -> str:

@@ -14,16 +14,15 @@ from collections.abc import Collection
 from dataclasses import asdict
 from importlib import import_module
 from time import monotonic
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import NoReturn
 
 from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_at, new_in_tail
 from cudnn_sweep.workloads.auditing.findings import SCHEMA_VERSION, Findings, Value
 from cudnn_sweep.workloads.auditing.imported import when_imported
-from cudnn_sweep.workloads.auditing.libraries import loaded_cudnn_files
 from cudnn_sweep.workloads.auditing.models import Models
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
-from cudnn_sweep.workloads.auditing.writes import Writes, variables_now, without_ours
+from cudnn_sweep.workloads.auditing.writes import Writes, variables_now
 
 VARIABLE = "CUDNN_SWEEP_AUDIT"
 """JSON: `findings`, the file to write; `steps`, or null; `python_path`, the user's PYTHONPATH, or null;
@@ -74,12 +73,10 @@ class _Audit:
         self._flags_at_start: dict[str, Value] = {}
         self._variables_at_start = variables_now()
         self._limit_reached = False
-        self._error: str | None = None
 
     def begin(self) -> None:
         atexit.register(self._write)  # the first that is registered is the last that runs
         signal.signal(END, lambda *_: self._end())
-        self._watch_errors()
         self._watch_ends()
         self._writes.watch_variables()
         when_imported("torch", self._watch_torch)
@@ -90,26 +87,6 @@ class _Audit:
         self._models.watch(torch)
         self._writes.watch_flags(torch)
         self._flags_at_start = self._writes.flags()
-
-    def _watch_errors(self) -> None:
-        """A traceback is printed as without us."""
-        show, show_of_thread = sys.excepthook, threading.excepthook
-
-        def hook(
-            type_: type[BaseException], error: BaseException, traceback: TracebackType | None
-        ) -> None:
-            self._error = type_.__name__
-            without_ours(error)
-            show(type_, error, error.__traceback__)
-
-        def hook_of_thread(args: threading.ExceptHookArgs) -> None:
-            type_, error, _, thread = args
-            if error is not None:
-                without_ours(error)
-                args = threading.ExceptHookArgs((type_, error, error.__traceback__, thread))
-            show_of_thread(args)
-
-        sys.excepthook, threading.excepthook = hook, hook_of_thread
 
     def _watch_ends(self) -> None:
         """os._exit runs nothing that is registered."""
@@ -147,6 +124,7 @@ class _Audit:
         torch, convolutions = self._torch, self._convolutions.found()
         calls, arrived = self._convolutions.calls(), [each.arrived_at for each in convolutions]
         cuda_used = torch is not None and torch.cuda.is_initialized()
+        last_error = getattr(sys, "last_type", None)  # Python keeps what it printed
         return Findings(
             schema_version=SCHEMA_VERSION,
             python=sys.version.split()[0],
@@ -154,10 +132,9 @@ class _Audit:
             cuda=None if torch is None else torch.version.cuda,
             gpu=torch.cuda.get_device_name() if torch is not None and cuda_used else None,
             cudnn=_cudnn_version(torch) if torch is not None and cuda_used else None,
-            libraries=loaded_cudnn_files(),
             wall_s=monotonic() - self._began,
             limit_reached=self._limit_reached,
-            error=self._error,
+            error=last_error and last_error.__name__,
             writes=self._writes.writes(),
             flags_at_start=self._flags_at_start,
             flags_at_end=self._writes.flags(),

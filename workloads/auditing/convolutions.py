@@ -182,7 +182,6 @@ class Convolutions:
                     **described,
                     arrived_at=self.calls() + 1,
                     benchmark_at_first=benchmark,
-                    enabled_at_first=torch._C._get_cudnn_enabled(),
                     autocast_at_first=is_autocast,
                 )
         self._tallies[key] = Tally(self._plans[plan], benchmark)

@@ -58,7 +58,6 @@ class Convolution:
     """The number of its first call among all convolutions."""
     benchmark_at_first: bool
     """Later calls use the plan that the first one chose."""
-    enabled_at_first: bool
     autocast_at_first: bool
 
 
@@ -110,8 +109,6 @@ class Model:
     without_shape: int = 0
     """Calls with no floating-point tensor that has two or more sizes among the arguments."""
     shapes: tuple[InputShape, ...] = ()
-    arrivals: tuple[tuple[int, int], ...] = ()
-    """(calls, distinct shapes by then)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,8 +121,6 @@ class Findings:
     gpu: str | None
     """None: the script did not use CUDA."""
     cudnn: int | None
-    libraries: tuple[str, ...]
-    """Files of libcudnn that are loaded."""
     wall_s: float
     limit_reached: bool
     error: str | None

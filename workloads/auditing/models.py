@@ -10,7 +10,7 @@ from types import FrameType, ModuleType
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_at
+from cudnn_sweep.workloads.auditing.convolutions import Convolutions
 from cudnn_sweep.workloads.auditing.findings import Argument, InputShape, Model, Sizes
 from cudnn_sweep.workloads.auditing.imported import when_imported
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
@@ -40,7 +40,6 @@ class ModelCalls:
             unseen=unseen,
         )
         self._shapes: dict[Sizes, list[int]] = {}
-        self._arrivals: list[int] = []
         self._arguments: dict[tuple[bool, str | int, str | None], Argument] = {}
         self._noted: set[tuple[bool, Given]] = set()
 
@@ -57,10 +56,7 @@ class ModelCalls:
         if shape is None:
             model.without_shape += 1
             return
-        if shape not in self._shapes:
-            self._shapes[shape] = [0, 0]
-            self._arrivals.append(model.calls)
-        self._shapes[shape][training] += 1
+        self._shapes.setdefault(shape, [0, 0])[training] += 1
 
     def _note_arguments(self, given: Given, first: Sizes | None, training: bool) -> None:
         named = named_sizes(first) if first and len(first) <= MOST_SIZES else {}
@@ -82,7 +78,6 @@ class ModelCalls:
                 InputShape(shape=shape, training=training, inference=inference)
                 for shape, (inference, training) in shapes
             ),
-            arrivals=arrivals_at(self._arrivals, self.model.calls),
         )
 
 

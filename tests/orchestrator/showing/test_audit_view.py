@@ -23,7 +23,6 @@ CONVOLUTION = blank(
     calls=100,
     calls_with_benchmark=40,
     arrived_at=1,
-    enabled_at_first=True,
 )
 
 
@@ -54,15 +53,6 @@ def test_plans_that_were_made_before_benchmark_was_on_are_counted() -> None:
     assert "1 of the distinct ones were first called with benchmark off" in text
     assert "cuDNN's flags changed nothing" not in text
     assert "New ones were still arriving: 3 in" in shown(replace(found, new_in_last_tenth=3))
-
-
-def test_number_of_loaded_libraries_is_said() -> None:
-    one = ("/a/libcudnn.so.9", "/a/libcudnn_cnn.so.9")
-    assert "libcudnn: none is loaded" in shown(FINDINGS)
-    assert "libcudnn: /a/libcudnn.so.9\n" in shown(replace(FINDINGS, libraries=one))
-    two = shown(replace(FINDINGS, libraries=(*one, "/b/libcudnn.so.8")))
-    assert "libcudnn: 2 are loaded, which may not fit together" in two
-    assert "Parts of it come from 2 folders: /a, /b" in two
 
 
 def test_what_is_not_seen_and_what_failed_is_said() -> None:
