@@ -63,10 +63,6 @@ class SpatialRegime(ShapeRegime):
     """Every size is a multiple of this. Networks that halve their sizes need it: 32 if they halve
     them five times."""
 
-    def of_multiple(self) -> str:
-        """What messages say of `multiple`; nothing where it is 1."""
-        return "" if self.multiple == 1 else f" that are multiples of {self.multiple}"
-
     def stepped(self, base: Shape, step: int, steps: Iterable[int]) -> list[Shape]:
         """`base` smaller by so many steps, which are multiples too. Raises WorkloadError where one has no room."""
         wide = ceil(step / self.multiple) * self.multiple

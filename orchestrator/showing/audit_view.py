@@ -8,22 +8,17 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cudnn_sweep.analysis.words import clock, printable
+from cudnn_sweep.analysis.words import printable
 from cudnn_sweep.orchestrator.showing.say import plain_table
-from cudnn_sweep.workloads.auditing.findings import (
-    Convolution,
-    Findings,
-    Model,
-    Place,
-    Value,
-    Write,
-)
-from cudnn_sweep.workloads.auditing.libraries import main_files
+from cudnn_sweep.workloads.auditing.findings import Findings, Model, Place, Value, Write
 from cudnn_sweep.workloads.problem import sizes_text
 
 PACKAGES = f"{os.sep}site-packages{os.sep}"
 SHOWN_AT_END = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
-SLOWEST = 3  # first calls that are named
+NOT_SEEN = (
+    "Not seen, if there are any: backward passes; convolutions in compiled code, TorchScript, CUDA graphs, "
+    "torch.func.vmap, C++ extensions and torch.ops; flags that C++ code sets; other processes, such as workers."
+)
 NOTHING_SET = (
     "No line of Python set a flag of cuDNN, or a variable that belongs to it: "
     "`benchmark` is {benchmark}."
@@ -59,13 +54,10 @@ def _parts(findings: Findings) -> Iterator[RenderableType]:
         if not findings.models:
             yield _line("No call of a torch.nn.Module with a convolution was seen.")
         yield _head("Software")
-        yield from map(_line, _software(findings))
-    yield _head("Not seen")
-    for each in findings.not_seen:
-        if each.evidence:
-            yield _line(f"- {each.what}: {each.evidence}")
-    without = "; ".join(each.what for each in findings.not_seen if not each.evidence)
-    yield _line(f"- no sign of any, but possible: {without.replace('; convolutions', ',')}")
+        gpu = findings.gpu or "the script did not use CUDA"
+        cudnn = f", cuDNN {findings.cudnn}" if findings.cudnn else ""
+        yield _line(f"torch {findings.torch}, Python {findings.python}, {gpu}{cudnn}")
+    yield _line(f"\n{NOT_SEEN}")
     for text in findings.own_errors:
         yield _line(f"warning: the audit itself failed, so calls may be missing: {text}", "yellow")
 
@@ -111,7 +103,6 @@ def _writes_table(writes: Sequence[Write]) -> Table:
 
 
 def _convolutions(findings: Findings) -> Iterator[RenderableType]:
-    found = findings.convolutions
     if not findings.calls:
         yield _line("No call was seen; see below for what an audit does not see.")
         return
@@ -128,30 +119,7 @@ def _convolutions(findings: Findings) -> Iterator[RenderableType]:
         )
     else:
         yield _line("No new one arrived in the last tenth of the calls.")
-    yield _line(_first_calls_text(found))
-    for each in sorted(found, key=_first_s, reverse=True)[:SLOWEST]:
-        yield _line(f"  {clock(_first_s(each))}  {_convolution_text(each)}")
     yield from map(_line, _benchmark_lines(findings))
-
-
-def _first_calls_text(found: Sequence[Convolution]) -> str:
-    forward = sum(each.first_forward_s for each in found)
-    backward = sum(each.first_backward_s or 0.0 for each in found)
-    return (
-        f"First calls took {clock(forward + backward)}: forward {clock(forward)}, "
-        f"backward {clock(backward)}. The slowest:"
-    )
-
-
-def _first_s(convolution: Convolution) -> float:
-    return convolution.first_forward_s + (convolution.first_backward_s or 0.0)
-
-
-def _convolution_text(each: Convolution) -> str:
-    return (
-        f"{each.operation} {sizes_text(each.input)}, weight {sizes_text(each.weight)}, "
-        f"{each.dtype} {each.memory_format} on {each.device}"
-    )
 
 
 def _benchmark_lines(findings: Findings) -> Iterator[str]:
@@ -178,26 +146,10 @@ def _model_text(model: Model) -> str:
     if model.shapes:
         usual = max(model.shapes, key=lambda each: each.training + each.inference)
         times = usual.training + usual.inference
-        curve = ", ".join(f"{distinct:,} after {calls:,}" for calls, distinct in model.arrivals)
-        text += f"; distinct inputs: {curve} calls; most often {sizes_text(usual.shape)} ({times:,} times)"
+        text += f"; {len(model.shapes):,} distinct inputs, most often {sizes_text(usual.shape)} ({times:,} times)"
     if model.without_shape:
         text += f"; {model.without_shape:,} calls without a tensor of floats among the arguments"
     return text
-
-
-def _software(findings: Findings) -> Iterator[str]:
-    gpu = findings.gpu or "the script did not use CUDA"
-    yield f"torch {findings.torch}, Python {findings.python}, {gpu}"
-    files = main_files(findings.libraries)
-    if not files:
-        yield "libcudnn: none is loaded"
-        return
-    version = f" (cuDNN {findings.cudnn})" if findings.cudnn else ""
-    several = "" if len(files) == 1 else f"{len(files)} are loaded, which may not fit together: "
-    yield f"libcudnn: {several}{', '.join(files)}{version}"
-    folders = {os.path.dirname(file) for file in findings.libraries}
-    if len(folders) > 1:
-        yield f"Parts of it come from {len(folders)} folders: {', '.join(sorted(folders))}"
 
 
 def _place_text(place: Place) -> str:

@@ -20,7 +20,10 @@ from cudnn_sweep.orchestrator.auditing.audit import AuditRequest, audit_script
 Attempts = Callable[[int, int], int]
 SIGNALLED = 128  # an exit code, and the signal's number
 LONG_S = 100.0
-OF_A_PROCESS = re.compile(rb"0x[0-9a-f]{8,}|USDT:.*\n")  # addresses, and times of torch's profiler
+# Addresses, times of torch's profiler, and what docs/your-model.md says of tracebacks.
+OF_A_PROCESS = re.compile(
+    rb"0x[0-9a-f]{8,}|USDT:.*\n|" + rb' +File "[^"]*/workloads/auditing/.*\n(    .*\n)+'
+)
 
 KIT = "def two():\n    return 2\n"
 TEXTS = YAML(typ="safe", pure=True).load((Path(__file__).parent / "scripts.yaml").read_text())

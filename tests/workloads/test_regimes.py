@@ -1,7 +1,7 @@
 """Every shape regime, at a size that it can vary."""
 
 from itertools import islice
-from statistics import fmean, median
+from statistics import median
 
 import pytest
 
@@ -49,11 +49,6 @@ def test_size_is_held_for_some_steps_of_multi_scale_training() -> None:
         ("cycle", {"sizes": 3, "step": 16}, (BASE, (8, 3, 80, 112), (8, 3, 64, 96))),
         ("last_partial_batch", {"full_batches": 2, "last": 0.5}, (BASE, BASE, (4, 3, 96, 128))),
         (
-            "progressive",
-            {"stages": 3, "smallest": 0.5, "hold": 1},
-            ((8, 3, 48, 64), (8, 3, 72, 96), BASE),
-        ),
-        (
             "train_and_eval",
             {"train_steps": 2, "eval_steps": 1, "eval_batch": 4.0},
             (BASE, BASE, (32, 3, 96, 128)),
@@ -64,19 +59,6 @@ def test_shapes_of_a_period_are_what_the_parameters_say(
     name: str, parameters: dict[str, float], period: tuple[Shape, ...]
 ) -> None:
     assert make_regime(name, parameters).period(BASE) == period
-
-
-def test_server_takes_as_much_as_arrives() -> None:
-    sizes = [shape[0] for shape in serving(0.25, 64)]
-    assert fmean(sizes) == pytest.approx(16, rel=0.1)
-    assert max(sizes) <= 64 and min(sizes) >= 1
-    assert fmean(shape[0] for shape in serving(0.9, 64)) == pytest.approx(57.6, rel=0.1)
-
-
-def serving(load: float, batch: int) -> tuple[Shape, ...]:
-    period = make_regime("serving_queue", {"load": load, "batches": 400}).period((batch, 3, 8, 8))
-    assert period is not None
-    return period
 
 
 def test_lengths_are_short_mostly_and_padded_to_their_bucket() -> None:
@@ -90,7 +72,7 @@ def test_lengths_are_short_mostly_and_padded_to_their_bucket() -> None:
     assert {shape[2] for shape in padded} == {2500, 5000, 7500, 10_000}
 
 
-@pytest.mark.parametrize("name", ["cycle", "fresh", "lengths", "multi_scale", "progressive"])
+@pytest.mark.parametrize("name", ["cycle", "fresh", "lengths", "multi_scale"])
 def test_sizes_are_multiples_where_a_network_needs_it(name: str) -> None:
     rule = make_regime(name, {"multiple": 32})
     sizes = {size for shape in islice(rule.stream((8, 3, 650, 40_000)), 300) for size in shape[2:]}

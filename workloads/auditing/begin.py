@@ -8,128 +8,26 @@ import atexit
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection
 from dataclasses import asdict
-from functools import wraps
 from importlib import import_module
 from time import monotonic
-from types import ModuleType, TracebackType
-from typing import Any, NoReturn, TypeVar
+from types import ModuleType
+from typing import NoReturn
 
 from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_at, new_in_tail
-from cudnn_sweep.workloads.auditing.findings import (
-    SCHEMA_VERSION,
-    Convolution,
-    Findings,
-    Model,
-    NotSeen,
-    Value,
-)
+from cudnn_sweep.workloads.auditing.findings import SCHEMA_VERSION, Findings, Value
 from cudnn_sweep.workloads.auditing.imported import when_imported
-from cudnn_sweep.workloads.auditing.libraries import loaded_cudnn_files
 from cudnn_sweep.workloads.auditing.models import Models
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
-from cudnn_sweep.workloads.auditing.writes import Writes, variables_now, without_ours
-
-T = TypeVar("T")
+from cudnn_sweep.workloads.auditing.writes import Writes, variables_now
 
 VARIABLE = "CUDNN_SWEEP_AUDIT"
 """JSON: `findings`, the file to write; `steps`, or null; `python_path`, the user's PYTHONPATH, or null;
 `modules`, the folder of the script."""
 END = signal.SIGRTMAX - 2  # "time is up"; a script of the user's has no handler for it
-
-BACKWARD = (
-    "backward passes of convolutions, which autograd runs from C++ (the first of each is timed)"
-)
-DIRECT = "convolutions from C++ extensions, torch.ops or torch.convolution"
-
-
-class Elsewhere:
-    """Counts what happens where an audit does not look: forks, Python processes and replays of graphs."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-
-    def watch_processes(self) -> None:
-        os.register_at_fork(after_in_parent=self._counting("forks", lambda: None))
-        import _posixsubprocess
-
-        for module, name in ((subprocess, "_fork_exec"), (_posixsubprocess, "fork_exec")):
-            if hasattr(module, name):
-                setattr(module, name, self._counting("pythons", getattr(module, name), _is_python))
-
-    def watch_graphs(self, torch: ModuleType) -> None:
-        graph = torch.cuda.CUDAGraph
-        graph.replay = self._counting("replays", graph.replay)
-
-    def _counting(
-        self, what: str, call: Callable[..., T], counts: Callable[..., bool] = lambda *_: True
-    ) -> Callable[..., T]:
-        @wraps(call)
-        def counted(*args: Any) -> T:
-            self.counts[what] += counts(*args)
-            return call(*args)
-
-        return counted
-
-    def not_seen(
-        self,
-        convolutions: Collection[Convolution],
-        models: Collection[Model],
-        transformed: int,
-    ) -> tuple[NotSeen, ...]:
-        forks, pythons, replays = (self.counts[each] for each in ("forks", "pythons", "replays"))
-        signs = {
-            "other processes": [
-                _if(forks, _count(forks, "process", "es") + " forked, as DataLoader's workers are"),
-                _if(pythons, _count(pythons, "Python process", "es") + " started"),
-            ]
-        }
-        if "torch" in sys.modules:
-            passed = sum(each.first_backward_s is not None for each in convolutions)
-            of_all = f"{passed} of {len(convolutions)} distinct convolutions had one"
-            counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
-            graphs = counters["stats"]["unique_graphs"] if "stats" in counters else 0
-            made = f"torch.compile made {_count(graphs, 'graph')}"
-            signs = {
-                BACKWARD: [_if(passed, of_all)],
-                "convolutions in compiled code": [*_compiled(models), _if(graphs, made)],
-                "convolutions in TorchScript": [],
-                "convolutions in a CUDA graph": [
-                    _if(replays, f"graphs were replayed {_count(replays, 'time')}")
-                ],
-                "convolutions in torch.func.vmap and its like": [
-                    _if(transformed, f"called {_count(transformed, 'time')}")
-                ],
-                DIRECT: [],
-                "flags that C++ code sets": [],
-                **signs,
-            }
-        return tuple(
-            NotSeen(what=what, evidence="; ".join(filter(None, texts)) or None)
-            for what, texts in signs.items()
-        )
-
-
-def _is_python(arguments: Any, *_: Any) -> bool:
-    return bool(arguments) and os.path.basename(os.fsdecode(arguments[0])).startswith("python")
-
-
-def _compiled(models: Iterable[Model]) -> list[str]:
-    mine = (each for each in models if each.unseen == "compiled")
-    return [f"{each.name} has some and was called {_count(each.calls, 'time')}" for each in mine]
-
-
-def _if(number: int, text: str) -> str:
-    return text if number else ""
-
-
-def _count(number: int, what: str, plural: str = "s") -> str:
-    return f"{number:,} {what}{plural if number != 1 else ''}"
 
 
 def begin(folder: str, before: Collection[str]) -> None:
@@ -171,20 +69,16 @@ class _Audit:
         self._convolutions = Convolutions(self._own)
         self._models = Models(self._own, self._convolutions, self._end_after)
         self._writes = Writes(self._own, self._convolutions.calls)
-        self._elsewhere = Elsewhere()
         self._torch: ModuleType | None = None
         self._flags_at_start: dict[str, Value] = {}
         self._variables_at_start = variables_now()
         self._limit_reached = False
-        self._error: str | None = None
 
     def begin(self) -> None:
         atexit.register(self._write)  # the first that is registered is the last that runs
         signal.signal(END, lambda *_: self._end())
-        self._watch_errors()
         self._watch_ends()
         self._writes.watch_variables()
-        self._elsewhere.watch_processes()
         when_imported("torch", self._watch_torch)
 
     def _watch_torch(self, torch: ModuleType) -> None:
@@ -192,28 +86,7 @@ class _Audit:
         self._convolutions.watch(torch)
         self._models.watch(torch)
         self._writes.watch_flags(torch)
-        self._elsewhere.watch_graphs(torch)
         self._flags_at_start = self._writes.flags()
-
-    def _watch_errors(self) -> None:
-        """A traceback is printed as without us."""
-        show, show_of_thread = sys.excepthook, threading.excepthook
-
-        def hook(
-            type_: type[BaseException], error: BaseException, traceback: TracebackType | None
-        ) -> None:
-            self._error = type_.__name__
-            without_ours(error)
-            show(type_, error, error.__traceback__)
-
-        def hook_of_thread(args: threading.ExceptHookArgs) -> None:
-            type_, error, _, thread = args
-            if error is not None:
-                without_ours(error)
-                args = threading.ExceptHookArgs((type_, error, error.__traceback__, thread))
-            show_of_thread(args)
-
-        sys.excepthook, threading.excepthook = hook, hook_of_thread
 
     def _watch_ends(self) -> None:
         """os._exit runs nothing that is registered."""
@@ -248,9 +121,10 @@ class _Audit:
             os.replace(part, self._file)
 
     def _findings(self) -> Findings:
-        torch, convolutions, models = self._torch, self._convolutions.found(), self._models.found()
-        calls = self._convolutions.calls()
+        torch, convolutions = self._torch, self._convolutions.found()
+        calls, arrived = self._convolutions.calls(), [each.arrived_at for each in convolutions]
         cuda_used = torch is not None and torch.cuda.is_initialized()
+        last_error = getattr(sys, "last_type", None)  # Python keeps what it printed
         return Findings(
             schema_version=SCHEMA_VERSION,
             python=sys.version.split()[0],
@@ -258,23 +132,21 @@ class _Audit:
             cuda=None if torch is None else torch.version.cuda,
             gpu=torch.cuda.get_device_name() if torch is not None and cuda_used else None,
             cudnn=_cudnn_version(torch) if torch is not None and cuda_used else None,
-            libraries=loaded_cudnn_files(),
             wall_s=monotonic() - self._began,
             limit_reached=self._limit_reached,
-            error=self._error,
+            error=last_error and last_error.__name__,
             writes=self._writes.writes(),
             flags_at_start=self._flags_at_start,
             flags_at_end=self._writes.flags(),
             variables_at_start=self._variables_at_start,
             calls=calls,
-            threads=self._convolutions.threads(),
-            not_told_apart=self._convolutions.not_told_apart(),
-            arrivals=arrivals_at(self._convolutions.arrived(), calls),
-            new_in_last_tenth=new_in_tail(self._convolutions.arrived(), calls),
+            threads=len(self._convolutions.called),
+            not_told_apart=self._convolutions.not_told_apart,
+            arrivals=arrivals_at(arrived, calls),
+            new_in_last_tenth=new_in_tail(arrived, calls),
             convolutions=convolutions,
-            models=models,
+            models=self._models.found(),
             own_errors=tuple(sorted(self._own.texts)),
-            not_seen=self._elsewhere.not_seen(convolutions, models, self._convolutions.transformed),
         )
 
 

@@ -1,17 +1,16 @@
 """Counts calls of torch's convolutions, and the distinct plans that they need.
 
 The functions of torch that run a convolution are replaced by ones that note each call. In the steady state
-this is a look-up of the call's sizes in a dictionary of its thread; the cost is in docs/your-model.md, measured by
+this is a look-up of the call's sizes in a dictionary; the cost is in docs/your-model.md, measured by
 tests/studies/audit_cost.py. torch.compile, torch.jit and torch.fx see the functions as torch's own.
 """
 
-import threading
-import weakref
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import wraps
-from time import perf_counter
+from threading import RLock, get_ident
 from types import ModuleType
 from typing import Any
 
@@ -19,7 +18,7 @@ from cudnn_sweep.workloads.auditing.findings import Convolution, Sizes
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
 from cudnn_sweep.workloads.layout import layout_of
 
-MOST_SHAPES = 100_000  # kept for a thread: with 1 kB each, memory stays within reason
+MOST_SHAPES = 100_000  # kept: with 1 kB each, memory stays within reason
 LOOK_EVERY = 16  # calls outside of known models: a look at the stack takes a microsecond
 TAIL = 0.1  # the last part of the calls, in which new shapes say that more would come
 DIRECT = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
@@ -30,8 +29,6 @@ ARGUMENTS = {
 }
 TRACED = ("FakeTensor", "FunctionalTensor")
 """Types of what torch.compile and torch.export run functions with in order to see what they do."""
-BACKWARD = "ConvolutionBackward"
-DEEPEST = 4  # nodes of autograd between what a function returns and its convolution
 
 Plan = tuple[Any, ...]
 Tensor = Any  # torch is not imported here
@@ -44,77 +41,36 @@ class Tally:
 
     plan: Convolution
     benchmark: bool
-    calls: int = 0
-    without_gradients: bool = True
-    """Whether all calls so far recorded none: the first that does leads to a backward pass."""
-
-    def add_to(self, plan: Convolution) -> None:
-        plan.calls += self.calls
-        plan.calls_with_benchmark += self.calls * self.benchmark
-
-
-@dataclass(eq=False, slots=True)
-class ThreadCalls:
-    tallies: dict[Any, Tally] = field(default_factory=dict)
-    plans: set[Plan] = field(default_factory=set)
-    calls: int = 0
-    not_told_apart: int = 0
-    inside: bool = False
-    """Whether a model that is known is being called."""
-
-    def count_untold(self) -> None:
-        """A call whose sizes are not told apart."""
-        self.calls += 1
-        self.not_told_apart += 1
-
-
-class _Alive:
-    """Ends with its thread."""
+    calls: int = 1
 
 
 class Convolutions:
     def __init__(self, own: OwnErrors) -> None:
         self.outside: Callable[[], None] = lambda: None
         """Is called at convolutions outside of the models that are known."""
-        self.transformed = 0
-        """Calls inside of torch.func.vmap and the like."""
         self.own = own
-        self._lock = threading.Lock()
-        self._met: dict[Plan, Convolution] = {}
-        """As all threads meet them, in that order, with the calls of those threads that have ended."""
-        self._threads: list[ThreadCalls] = []
-        self._ended = ThreadCalls()
-        self._ended_threads = 0
-        owner = self
-
-        class Local(threading.local):
-            def __init__(self) -> None:
-                self.calls = ThreadCalls()
-                self.alive = _Alive()
-                owner._begin(self.calls, self.alive)
-
-        self.local = Local()
+        self.called: defaultdict[int, int] = defaultdict(int)
+        """Calls by thread. Each thread counts in places of its own, so that no count needs a lock."""
+        self.inside: set[int] = set()
+        """Threads in which a model that is known is being called."""
+        self.not_told_apart = 0
+        self._lock = RLock()  # a signal that ends the script may come while it is held
+        self._tallies: dict[Any, Tally] = {}
+        self._plans: dict[Plan, Convolution] = {}
+        """In the order of their first calls."""
 
     def calls(self) -> int:
-        return self._ended.calls + sum(each.calls for each in self._threads)
-
-    def threads(self) -> int:
-        return self._ended_threads + sum(each.calls > 0 for each in list(self._threads))
-
-    def not_told_apart(self) -> int:
-        return self._ended.not_told_apart + sum(each.not_told_apart for each in self._threads)
+        return sum(list(self.called.values()))
 
     def found(self) -> tuple[Convolution, ...]:
         """In the order in which they arrived."""
         with self._lock:
-            found = {id(plan): replace(plan) for plan in self._met.values()}
-            for thread in self._threads:
-                for tally in thread.tallies.copy().values():
-                    tally.add_to(found[id(tally.plan)])
+            found = {id(plan): replace(plan) for plan in self._plans.values()}
+            for tally in list(self._tallies.values()):
+                plan = found[id(tally.plan)]
+                plan.calls += tally.calls
+                plan.calls_with_benchmark += tally.calls * tally.benchmark
             return tuple(found.values())
-
-    def arrived(self) -> list[int]:
-        return [plan.arrived_at for plan in list(self._met.values())]
 
     def watch(self, torch: ModuleType) -> None:
         functional = torch.nn.functional
@@ -128,30 +84,13 @@ class Convolutions:
             if id(call) in scriptable:
                 scriptable[id(watched)] = scriptable[id(call)]
 
-    def _begin(self, thread: ThreadCalls, alive: _Alive) -> None:
-        with self._lock:
-            self._threads.append(thread)
-        weakref.finalize(alive, self._end, thread).atexit = False
-
-    def _end(self, thread: ThreadCalls) -> None:
-        """Its plans end with it."""
-        with self._lock:
-            for tally in thread.tallies.values():
-                tally.add_to(tally.plan)
-            self._ended.calls += thread.calls
-            self._ended.not_told_apart += thread.not_told_apart
-            self._ended_threads += thread.calls > 0
-            self._threads.remove(thread)
-
     def _watching(self, torch: ModuleType, call: Call, arguments: tuple[str, ...]) -> Call:
         """What replaces `call`. All that it looks at is at hand: this runs at each convolution."""
-        local, name = self.local, call.__name__
+        tallies, called, inside, name = self._tallies, self.called, self.inside, call.__name__
         compiling, tracing = torch.compiler.is_dynamo_compiling, torch._C._is_tracing
         overridden = torch._C._has_torch_function_variadic
         benchmark, deterministic = torch._C._get_cudnn_benchmark, torch._C._get_cudnn_deterministic
-        autocast, grad = torch.is_autocast_enabled, torch.is_grad_enabled
-        tf32 = torch._C._get_cudnn_allow_tf32
-        first_call = FirstCalls(self, torch, call, arguments)
+        autocast, tf32 = torch.is_autocast_enabled, torch._C._get_cudnn_allow_tf32
 
         @wraps(call)
         def convolution(*args: Any, **kwargs: Any) -> Tensor:
@@ -167,9 +106,10 @@ class Convolutions:
                 return torch.overrides.handle_torch_function(
                     convolution, overriding, *args, **kwargs
                 )
-            thread = local.calls
+            thread = get_ident()
             try:
                 key = (
+                    thread,
                     name,
                     type(x),
                     x.shape,
@@ -184,14 +124,14 @@ class Convolutions:
                     autocast(),
                     rest,
                 )
-                tally = thread.tallies.get(key)
+                tally = tallies.get(key)
             except AttributeError:
                 return call(*args, **kwargs)  # which says what is wrong
             except RuntimeError:
                 if tf32 is not precise_tf32:  # the newer of torch's two interfaces to TF32 was used
                     tf32 = precise_tf32
                     return convolution(*args, **kwargs)
-                thread.count_untold()  # a tensor without strides, such as a sparse one
+                self._count_untold()  # a tensor without strides, such as a sparse one
                 return call(*args, **kwargs)
             except TypeError:  # a list among the arguments
                 key = (
@@ -199,18 +139,19 @@ class Convolutions:
                     tuple(tuple(each) if isinstance(each, list) else each for each in rest),
                 )
                 try:
-                    tally = thread.tallies.get(key)
+                    tally = tallies.get(key)
                 except TypeError:
                     return call(*args, **kwargs)
-            if tally is None or (tally.without_gradients and grad()):
-                if not thread.inside:
-                    self.outside()
-                return first_call(thread, key, x, weight, args, kwargs)
-            if not thread.inside and tally.calls % LOOK_EVERY == 0:
+            if thread not in inside and (tally is None or tally.calls % LOOK_EVERY == 0):
                 self.outside()
-            tally.calls += 1
-            thread.calls += 1
-            return call(*args, **kwargs)
+            if tally is not None:
+                tally.calls += 1
+                called[thread] += 1
+                return call(*args, **kwargs)
+            output = call(*args, **kwargs)
+            with self.own:
+                self._meet(torch, key, arguments, x, weight)
+            return output
 
         def precise_tf32() -> bool:
             return bool(torch._C._get_fp32_precision_getter("cuda", "conv") == "tf32")
@@ -219,145 +160,71 @@ class Convolutions:
         convolution.__module__, convolution.__qualname__ = torch.__name__, name
         return convolution
 
-    def meet(self, plan: Plan, described: dict[str, Any], **at_first: Any) -> Convolution:
-        """The same for all threads. `at_first`: what PyTorch's key does not have."""
-        with self._lock:
-            if plan not in self._met:
-                number = self.calls() + 1
-                self._met[plan] = Convolution(**described, **at_first, arrived_at=number)
-            return self._met[plan]
-
-
-@dataclass(frozen=True, slots=True)
-class FirstCalls:
-    """Calls that were not met before in this thread: timed where they make a plan."""
-
-    _owner: Convolutions
-    _torch: ModuleType
-    _call: Call
-    _arguments: tuple[str, ...]
-
-    def __call__(
-        self,
-        thread: ThreadCalls,
-        key: Any,
-        x: Tensor,
-        weight: Tensor,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Tensor:
-        if type(x).__name__ in TRACED:
-            return self._call(*args, **kwargs)
-        if self._torch._C._functorch.peek_interpreter_stack() is not None:
-            self._owner.transformed += 1  # vmap hides the sizes that the convolution really has
-            return self._call(*args, **kwargs)
-        if len(thread.tallies) >= MOST_SHAPES:
-            thread.count_untold()
-            return self._call(*args, **kwargs)
-        try:
-            described = self._described(key, x, weight)
-        except (TypeError, ValueError):
-            return self._call(*args, **kwargs)  # which says what is wrong
-        except RuntimeError:  # torch knows no autocast for the meta device
-            thread.count_untold()
-            return self._call(*args, **kwargs)
-        plan, seconds = tuple(described.values()), 0.0
-        if plan in thread.plans:
-            output = self._call(*args, **kwargs)
-        else:
-            self._settle(x)
-            began = perf_counter()
-            output = self._call(*args, **kwargs)
-            self._settle(x)
-            seconds = perf_counter() - began
-            thread.plans.add(plan)
-        with self._owner.own:
-            benchmark = key[8]
-            met = self._owner.meet(
-                plan,
-                described,
-                benchmark_at_first=benchmark,
-                enabled_at_first=self._torch._C._get_cudnn_enabled(),
-                autocast_at_first=self._is_autocast(x),
-            )
-            met.first_forward_s += seconds
-            tally = thread.tallies.setdefault(key, Tally(met, benchmark))
-            tally.without_gradients = not self._torch.is_grad_enabled()
-            tally.calls += 1
-            thread.calls += 1
-            if met.first_backward_s is None and output.requires_grad:
-                self._time_backward(output, met)
-        return output
-
-    def _described(self, key: Any, x: Tensor, weight: Tensor) -> dict[str, Any]:
-        """What PyTorch's cache of plans tells apart, in one form however it was written."""
-        name, _, input_shape, weight_shape, *_, deterministic, tf32, _, rest = key
-        given = dict(zip(self._arguments[3:], rest, strict=False))
-        dimensions = len(weight_shape) - 2
-        if len(input_shape) == dimensions + 1:
-            input_shape = (1, *input_shape)  # one image alone
-        return {
-            "operation": name,
-            "input": tuple(input_shape),
-            "weight": tuple(weight_shape),
-            "stride": _each(given.get("stride"), 1, dimensions),
-            "padding": _each(given.get("padding"), 0, dimensions),
-            "dilation": _each(given.get("dilation"), 1, dimensions),
-            "groups": 1 if given.get("groups") is None else given["groups"],
-            "output_padding": _each(given.get("output_padding"), 0, dimensions),
-            "dtype": self._dtype(x),
-            "memory_format": layout_of(x, weight),
-            "device": str(x.device),
-            "allow_tf32": bool(tf32),
-            "deterministic": bool(
-                deterministic or self._torch.are_deterministic_algorithms_enabled()
-            ),
-        }
-
-    def _dtype(self, x: Tensor) -> str:
-        dtype = self._torch.get_autocast_dtype(x.device.type) if self._is_autocast(x) else x.dtype
-        return str(dtype).removeprefix("torch.")
-
-    def _is_autocast(self, x: Tensor) -> bool:
-        """Whether torch casts it on its way into the convolution."""
-        torch = self._torch
-        if x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
-            return False
-        return bool(torch.is_autocast_enabled(x.device.type))
-
-    def _settle(self, *tensors: Tensor | None) -> None:
-        """What the GPU still has to do belongs to no first call. A graph's capture allows no waiting."""
-        cuda = self._torch.cuda
-        with self._owner.own:
-            x = next((each for each in tensors if each is not None), None)
-            if x is None or not x.is_cuda or not cuda.is_initialized():
-                return
-            if not cuda.is_current_stream_capturing():
-                cuda.synchronize(x.device)
-
-    def _time_backward(self, output: Tensor, met: Convolution) -> None:
-        """Autograd runs the backward pass from C++; Python code may run before and after a node."""
-        node = output.grad_fn
-        for _ in range(DEEPEST):
-            if node is None or node.name().startswith(BACKWARD):
-                break
-            node = node.next_functions[0][0] if node.next_functions else None
-        if node is None or not node.name().startswith(BACKWARD):
+    def _meet(
+        self, torch: Any, key: Any, arguments: tuple[str, ...], x: Tensor, weight: Tensor
+    ) -> None:
+        """Note a call that this thread had not met before."""
+        # vmap hides the sizes that the convolution really has.
+        if type(x).__name__ in TRACED or torch._C._functorch.peek_interpreter_stack() is not None:
             return
-        began = 0.0
+        if len(self._tallies) >= MOST_SHAPES:
+            self._count_untold()
+            return
+        try:
+            described, is_autocast = _described(torch, key, arguments, x, weight)
+        except RuntimeError:  # torch knows no autocast for the meta device
+            self._count_untold()
+            return
+        plan, benchmark = tuple(described.values()), key[9]
+        with self._lock:
+            if plan not in self._plans:
+                self._plans[plan] = Convolution(
+                    **described,
+                    arrived_at=self.calls() + 1,
+                    benchmark_at_first=benchmark,
+                    autocast_at_first=is_autocast,
+                )
+        self._tallies[key] = Tally(self._plans[plan], benchmark)
+        self.called[get_ident()] += 1
 
-        def before(gradients: tuple[Tensor, ...]) -> None:
-            nonlocal began
-            self._settle(*gradients)
-            began = perf_counter()
+    def _count_untold(self) -> None:
+        """A call whose sizes are not told apart."""
+        with self._lock:
+            self.called[get_ident()] += 1
+            self.not_told_apart += 1
 
-        def after(_: object, gradients: tuple[Tensor, ...]) -> None:
-            if met.first_backward_s is None:
-                self._settle(*gradients)
-                met.first_backward_s = perf_counter() - began
 
-        node.register_prehook(before)
-        node.register_hook(after)
+def _described(
+    torch: Any, key: Any, arguments: tuple[str, ...], x: Tensor, weight: Tensor
+) -> tuple[dict[str, Any], bool]:
+    """What PyTorch's cache of plans tells apart, in one form however it was written; and whether torch casts the
+    input on its way into the convolution.
+    """
+    _, name, _, input_shape, weight_shape, *_, deterministic, tf32, _, rest = key
+    given = dict(zip(arguments[3:], rest, strict=False))
+    dimensions = len(weight_shape) - 2
+    if len(input_shape) == dimensions + 1:
+        input_shape = (1, *input_shape)  # one image alone
+    is_autocast = x.dtype in (torch.float32, torch.float16, torch.bfloat16) and bool(
+        torch.is_autocast_enabled(x.device.type)
+    )
+    dtype = torch.get_autocast_dtype(x.device.type) if is_autocast else x.dtype
+    described = {
+        "operation": name,
+        "input": tuple(input_shape),
+        "weight": tuple(weight_shape),
+        "stride": _each(given.get("stride"), 1, dimensions),
+        "padding": _each(given.get("padding"), 0, dimensions),
+        "dilation": _each(given.get("dilation"), 1, dimensions),
+        "groups": 1 if given.get("groups") is None else given["groups"],
+        "output_padding": _each(given.get("output_padding"), 0, dimensions),
+        "dtype": str(dtype).removeprefix("torch."),
+        "memory_format": layout_of(x, weight),
+        "device": str(x.device),
+        "allow_tf32": bool(tf32),
+        "deterministic": bool(deterministic or torch.are_deterministic_algorithms_enabled()),
+    }
+    return described, is_autocast
 
 
 def _given(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 Value = bool | int | float | str | None
 Sizes = tuple[int, ...]
@@ -58,12 +58,7 @@ class Convolution:
     """The number of its first call among all convolutions."""
     benchmark_at_first: bool
     """Later calls use the plan that the first one chose."""
-    enabled_at_first: bool
     autocast_at_first: bool
-    first_forward_s: float = 0.0
-    """A thread has plans of its own: the first call in each is counted."""
-    first_backward_s: float | None = None
-    """None: no backward pass was seen."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,15 +109,6 @@ class Model:
     without_shape: int = 0
     """Calls with no floating-point tensor that has two or more sizes among the arguments."""
     shapes: tuple[InputShape, ...] = ()
-    arrivals: tuple[tuple[int, int], ...] = ()
-    """(calls, distinct shapes by then)."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NotSeen:
-    what: str
-    evidence: str | None
-    """None: nothing says that the script does it, and nothing says that it does not."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,8 +121,6 @@ class Findings:
     gpu: str | None
     """None: the script did not use CUDA."""
     cudnn: int | None
-    libraries: tuple[str, ...]
-    """Files of libcudnn that are loaded."""
     wall_s: float
     limit_reached: bool
     error: str | None
@@ -156,6 +140,5 @@ class Findings:
     new_in_last_tenth: int
     convolutions: tuple[Convolution, ...]
     models: tuple[Model, ...]
-    not_seen: tuple[NotSeen, ...]
     own_errors: tuple[str, ...]
     """What went wrong in the audit itself: calls may be missing."""

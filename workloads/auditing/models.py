@@ -5,11 +5,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import wraps
+from threading import get_ident
 from types import FrameType, ModuleType
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_at
+from cudnn_sweep.workloads.auditing.convolutions import Convolutions
 from cudnn_sweep.workloads.auditing.findings import Argument, InputShape, Model, Sizes
 from cudnn_sweep.workloads.auditing.imported import when_imported
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
@@ -39,7 +40,6 @@ class ModelCalls:
             unseen=unseen,
         )
         self._shapes: dict[Sizes, list[int]] = {}
-        self._arrivals: list[int] = []
         self._arguments: dict[tuple[bool, str | int, str | None], Argument] = {}
         self._noted: set[tuple[bool, Given]] = set()
 
@@ -56,10 +56,7 @@ class ModelCalls:
         if shape is None:
             model.without_shape += 1
             return
-        if shape not in self._shapes:
-            self._shapes[shape] = [0, 0]
-            self._arrivals.append(model.calls)
-        self._shapes[shape][training] += 1
+        self._shapes.setdefault(shape, [0, 0])[training] += 1
 
     def _note_arguments(self, given: Given, first: Sizes | None, training: bool) -> None:
         named = named_sizes(first) if first and len(first) <= MOST_SIZES else {}
@@ -81,7 +78,6 @@ class ModelCalls:
                 InputShape(shape=shape, training=training, inference=inference)
                 for shape, (inference, training) in shapes
             ),
-            arrivals=arrivals_at(self._arrivals, self.model.calls),
         )
 
 
@@ -128,14 +124,14 @@ class Models:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        thread = self._convolutions.local.calls
-        if thread.inside:
+        convolutions, thread = self._convolutions, get_ident()
+        if thread in convolutions.inside:
             return plain_call(module, *args, **kwargs)
         self._ending(max((each.model.calls for each in self._by_kind.values()), default=0))
-        thread.inside = True
+        convolutions.inside.add(thread)
         try:
             in_threads = isinstance(module, self._torch.nn.DataParallel)
-            called = self._convolutions.calls if in_threads else lambda: thread.calls
+            called = convolutions.calls if in_threads else lambda: convolutions.called[thread]
             before = called()
             given: Given = ()
             with self._own:
@@ -146,7 +142,7 @@ class Models:
                     self._note(module, given, called() - before, output)
             return output
         finally:
-            thread.inside = False
+            convolutions.inside.discard(thread)
 
     def _watch_class_of_torch(self, class_: type) -> None:
         plain_call: Callable[..., Any] = class_.__call__

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, wraps
 from threading import Lock
-from types import FrameType, ModuleType, TracebackType
+from types import FrameType, ModuleType
 from typing import Any, Literal, TypeVar
 
 from cudnn_sweep.workloads.auditing.findings import Place, Value, Write
@@ -65,32 +65,6 @@ def _place(frame: FrameType) -> Place:
     return Place(
         file=frame.f_code.co_filename, line=frame.f_lineno, function=frame.f_code.co_qualname
     )
-
-
-def without_ours(error: BaseException) -> None:
-    """Takes our frames out of its traceback, and out of those of the errors that led to it."""
-    seen: set[int] = set()
-    left: list[BaseException | None] = [error]
-    while left:
-        each = left.pop()
-        if each is None or id(each) in seen:
-            continue
-        seen.add(id(each))
-        each.__traceback__ = _stripped(each.__traceback__)
-        left += [each.__cause__, each.__context__]
-        if isinstance(each, BaseExceptionGroup):
-            left += each.exceptions
-
-
-def _stripped(traceback: TracebackType | None) -> TracebackType | None:
-    kept: list[TracebackType] = []
-    while traceback is not None:
-        if not traceback.tb_frame.f_code.co_filename.startswith(OURS):
-            kept.append(traceback)
-        traceback = traceback.tb_next
-    for each, following in zip(kept, [*kept[1:], None], strict=False):
-        each.tb_next = following
-    return kept[0] if kept else None
 
 
 class Writes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Literal
+from typing import Any, Literal
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
@@ -77,12 +77,7 @@ def expand_cells(
 
     Raises WorkloadError for a name or a combination that does not exist.
     """
-    cells = {
-        cell.cell_id: cell
-        for _, found in _entries(suite, facts, device=device, gpu=gpu)
-        for cell in found
-    }
-    return list(cells.values())
+    return list({cell.cell_id: cell for _, cell in _cells(suite, facts, device, gpu)}.values())
 
 
 def configs_of_cells(
@@ -95,64 +90,61 @@ def configs_of_cells(
     """The configs of each cell that has its own, by the cell's id."""
     if all(axes.configs is None for axes in suite.cells):
         return {}
-    configs: dict[str, list[CudnnConfig]] = {}
-    for axes, found in _entries(suite, facts, device=device, gpu=gpu):
-        for cell in found:
-            configs.setdefault(cell.cell_id, []).extend(axes.configs or suite.configs)
-    return {cell_id: tuple(dict.fromkeys(each)) for cell_id, each in configs.items()}
+    configs: dict[str, dict[CudnnConfig, None]] = {}
+    for axes, cell in _cells(suite, facts, device, gpu):
+        configs.setdefault(cell.cell_id, {}).update(dict.fromkeys(axes.configs or suite.configs))
+    return {cell_id: tuple(each) for cell_id, each in configs.items()}
 
 
-def _entries(
-    suite: SuiteSpec, facts: Mapping[str, WorkloadFacts], *, device: str, gpu: str
-) -> Iterator[tuple[CellAxes, list[Cell]]]:
-    """The cells of each entry. Raises CellsError with the entry's number."""
+def _cells(
+    suite: SuiteSpec, facts: Mapping[str, WorkloadFacts], device: str, gpu: str
+) -> Iterator[tuple[CellAxes, Cell]]:
+    """Each cell with the entry that it is of. Raises CellsError with the entry's number."""
     own = {name: spec.problem(name) for name, spec in suite.problems.items()}
     for number, axes in enumerate(suite.cells):
         try:
-            yield axes, list(_combinations(axes, own, facts, device=device, gpu=gpu))
+            replaced = {"problem": _problems(axes, own), "regime": _regimes(axes)}
+            values = axes.values_on(device) | replaced
+            for combination in product(*values.values()):
+                chosen = dict(zip(values, combination, strict=True))
+                if (cell := _cell(axes, chosen, facts, gpu)) is not None:
+                    yield axes, cell
         except WorkloadError as error:
             raise CellsError(number, str(error)) from error
 
 
-def _combinations(
-    axes: CellAxes,
-    own: Mapping[str, ConvProblem],
-    facts: Mapping[str, WorkloadFacts],
-    *,
-    device: str,
-    gpu: str,
-) -> Iterator[Cell]:
-    values = axes.values_on(device) | {"problem": _problems(axes, own), "regime": _regimes(axes)}
-    for combination in product(*values.values()):
-        chosen = dict(zip(values, combination, strict=True))
-        workload, problem = chosen.pop("workload"), chosen.pop("problem")
-        known = _usable(facts[workload])
-        if known.regime_parameters is not None:
-            raise WorkloadError(f"workload {workload} is a regime: write it under `regime`")
-        shape = _input_shape(workload, known, problem, chosen.pop("input"), chosen.pop("batch"))
-        direction = _direction(workload, known, chosen.pop("direction"))
-        rule = _suiting_regime(workload, known, chosen.pop("regime"), shape, problem, facts)
-        if rule is None:
-            continue
-        if known.is_model:
-            check_inputs(axes.model.inputs, workload, shape, rule.name, rule.varies)
-        state = _state(workload, known, direction, chosen.pop("state"))
-        yield Cell(
-            workload=workload,
-            problem=problem and problem.with_batch(shape[0]),
-            model=_model(workload, known, axes.model),
-            direction=direction,
-            input_shape=shape,
-            regime=rule.name,
-            regime_parameters=rule.parameters,
-            listed_shapes=rule.listed_shapes,
-            state=state.name,
-            state_parameters=state.parameters(),
-            precision=find_precision(chosen.pop("precision")).name,
-            layout=check_layout(chosen.pop("layout")),
-            gpu=gpu,
-            **chosen,
-        )
+def _cell(
+    axes: CellAxes, chosen: dict[str, Any], facts: Mapping[str, WorkloadFacts], gpu: str
+) -> Cell | None:
+    """None where `regime: all` stands for a rule that does not suit it."""
+    workload, problem = chosen.pop("workload"), chosen.pop("problem")
+    known = _usable(facts[workload])
+    if known.regime_parameters is not None:
+        raise WorkloadError(f"workload {workload} is a regime: write it under `regime`")
+    shape = _input_shape(workload, known, problem, chosen.pop("input"), chosen.pop("batch"))
+    direction = _direction(workload, known, chosen.pop("direction"))
+    rule = _suiting_regime(workload, known, chosen.pop("regime"), shape, problem, facts)
+    if rule is None:
+        return None
+    if known.is_model:
+        check_inputs(axes.model.inputs, workload, shape, rule.name, rule.varies)
+    state = _state(workload, known, direction, chosen.pop("state"))
+    return Cell(
+        workload=workload,
+        problem=problem and problem.with_batch(shape[0]),
+        model=_model(workload, known, axes.model),
+        direction=direction,
+        input_shape=shape,
+        regime=rule.name,
+        regime_parameters=rule.parameters,
+        listed_shapes=rule.listed_shapes,
+        state=state.name,
+        state_parameters=state.parameters(),
+        precision=find_precision(chosen.pop("precision")).name,
+        layout=check_layout(chosen.pop("layout")),
+        gpu=gpu,
+        **chosen,
+    )
 
 
 def _usable(known: WorkloadFacts) -> WorkloadFacts:
@@ -169,19 +161,14 @@ def _problems(axes: CellAxes, own: Mapping[str, ConvProblem]) -> list[ConvProble
 
 def _named(name: str, own: Mapping[str, ConvProblem]) -> list[ConvProblem]:
     bundled = load_problems()
-    if name in own:
-        return [own[name]]
-    if name in bundled:
-        return [bundled[name]]
+    if one := own.get(name) or bundled.get(name):
+        return [one]
     of_file = [problem for full, problem in bundled.items() if full.startswith(f"{name}/")]
     if of_file:
         return of_file
     files = sorted({full.partition("/")[0] for full in bundled})
-    if own:
-        raise unknown("problem", name, [*own, *files])
-    file = name.partition("/")[0]
-    neighbours = [full for full in bundled if full.startswith(f"{file}/")]
-    raise unknown("problem", name, neighbours or files)
+    neighbours = [full for full in bundled if full.startswith(f"{name.partition('/')[0]}/")]
+    raise unknown("problem", name, [*own, *files] if own else neighbours or files)
 
 
 def _input_shape(

@@ -172,13 +172,6 @@ class ModelSpec(BaseModel):
 MOST_TRIALS = 1_000_000  # of a plan: it is made in half a minute, and takes weeks to run
 
 
-def on_device(choice: Any, device: str) -> Any:
-    """What is chosen on `cuda` or `cpu`."""
-    return (
-        getattr(choice, device) if isinstance(choice, BatchByDevice | PrecisionByDevice) else choice
-    )
-
-
 NO_AXES = ("model", "configs")  # keys of CellAxes that are the same for all its cells
 
 
@@ -217,19 +210,16 @@ class CellAxes(BaseModel):
     """Settings of cuDNN to compare in these cells, instead of the suite's. A cell that several entries
     contain has the configs of all of them."""
 
-    @model_validator(mode="after")
-    def _is_no_flood(self) -> "CellAxes":
-        if (found := self.combinations()) > MOST_TRIALS:
-            raise ValueError(f"found {found:,} combinations, allowed are {MOST_TRIALS:,} trials")
-        return self
-
-    def combinations(self) -> int:
-        """How many cells it says, a problem set counted as one."""
-        return prod(map(len, self.values_on("cpu").values()))
-
     def values_on(self, device: str) -> dict[str, list[Any]]:
-        """The values of each axis, by its key."""
-        return {name: each(on_device(value, device)) for name, value in self if name not in NO_AXES}
+        """The values of each axis on `cuda` or `cpu`, by its key."""
+        chosen = {
+            name: getattr(value, device)
+            if isinstance(value, BatchByDevice | PrecisionByDevice)
+            else value
+            for name, value in self
+            if name not in NO_AXES
+        }
+        return {name: each(value) for name, value in chosen.items()}
 
 
 class GpuChoice(BaseModel):
@@ -355,8 +345,12 @@ class SuiteSpec(BaseModel):
 def too_many(
     cells: Sequence[CellAxes], configs: Sequence[CudnnConfig], replicates: Replicates | None
 ) -> str | None:
-    """Why a plan of so many trials is refused."""
-    pairs = sum(axes.combinations() * len(axes.configs or configs) for axes in cells)
+    """Why a plan of so many trials is refused. A set of problems is counted as one."""
+    combinations = (prod(map(len, axes.values_on("cpu").values())) for axes in cells)
+    pairs = sum(
+        count * len(axes.configs or configs)
+        for count, axes in zip(combinations, cells, strict=True)
+    )
     return too_many_trials(pairs * most_replicates(replicates))
 
 

@@ -30,8 +30,9 @@ class Fresh(SpatialRegime):
             return None
         if self.multiple > 1 and sizes > 1:
             return tuple(self._drawn(base))
+        which = "" if self.multiple == 1 else f" that are multiples of {self.multiple}"
         raise WorkloadError(
-            f"regime fresh: {base[2:]} has fewer than {MIN_SIZES} sizes to draw{self.of_multiple()}"
+            f"regime fresh: {base[2:]} has fewer than {MIN_SIZES} sizes to draw{which}"
         )
 
     def stream(self, base: Shape) -> Iterator[Shape]:

@@ -31,7 +31,7 @@ def test_results_of_a_training_stay_bit_identical(
     (net,) = found.models
     assert (net.name, net.calls, net.convolutions) == ("Net", 12, 36)
     assert sum(each.training for each in net.shapes) == 12
-    assert len(net.shapes) == net.arrivals[-1][1] > 1
+    assert len(net.shapes) > 1
 
 
 @pytest.mark.parametrize(("is_module", "python_path"), [(False, None), (True, "/somewhere:/else")])

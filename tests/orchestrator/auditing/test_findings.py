@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.workloads.auditing.libraries import main_files
 from tests.orchestrator.auditing.audited import SCRIPTS, audit, findings_of
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -76,28 +75,12 @@ def test_what_the_plan_depends_on_tells_convolutions_apart_and_benchmark_does_no
     assert [each.calls_with_benchmark for each in found] == [1, 0, 0, 1, 2, 1, 1]
     assert [each.benchmark_at_first for each in found] == [False] * 3 + [True] * 4
     assert [each.autocast_at_first for each in found] == [False, False, True, *[False] * 4]
-    assert all(each.first_forward_s > 0 for each in found)
-    assert [each.first_backward_s is not None for each in found] == [False] * 6 + [True]
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_what_was_not_seen_is_said_and_never_none() -> None:
+def test_compiled_code_is_not_seen_and_its_model_is() -> None:
     found = findings_of(audit(SCRIPTS["unseen"]))
-    said = {each.what: each.evidence for each in found.not_seen}
-
-    def evidence(word: str) -> str | None:
-        (text,) = [value for what, value in said.items() if word in what]
-        return text
-
-    assert "Net has some and was called" in str(evidence("compiled code"))
-    assert "torch.compile made" in str(evidence("compiled code"))
-    assert evidence("vmap") == "called 1 time"
-    assert evidence("other processes") == (
-        "1 process forked, as DataLoader's workers are; 1 Python process started"
-    )
-    for always in ("backward", "C++ extensions", "CUDA graph", "TorchScript", "flags that C++"):
-        assert evidence(always) is None
     assert found.calls == 1, "the eager call of this process"
     (net,) = [each for each in found.models if each.name == "Net"]
     assert (net.calls, net.unseen) == (6, "compiled")
@@ -107,7 +90,6 @@ def test_only_the_outermost_model_is_one_and_a_loss_is_none() -> None:
     part, whole = findings_of(audit(SCRIPTS["models"])).models
     assert (whole.name, whole.calls, whole.convolutions) == ("Whole", 4, 4)
     assert whole.required_arguments == ("width",)
-    assert whole.arrivals == ((1, 1), (4, 2))
     counts = {each.shape: (each.training, each.inference) for each in whole.shapes}
     assert counts == {(2, 3, 8, 8): (2, 0), (2, 3, 9, 9): (1, 1)}
     assert (part.name, part.calls, part.convolutions) == ("Part", 21, 21)
@@ -115,15 +97,11 @@ def test_only_the_outermost_model_is_one_and_a_loss_is_none() -> None:
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_the_library_is_named_and_first_calls_are_timed() -> None:
+def test_on_a_gpu_the_library_is_named() -> None:
     found = findings_of(audit(SCRIPTS["on a gpu"]))
     assert found.gpu is not None and found.cudnn is not None
-    assert len(main_files(found.libraries)) == 1
     on_cpu, early, searched, cast = found.convolutions
     assert (on_cpu.device, early.device) == ("cpu", "cuda:0")
     assert not early.benchmark_at_first and early.calls_with_benchmark == 3
-    assert searched.benchmark_at_first and searched.first_forward_s > 0
-    assert searched.first_backward_s is not None and searched.first_backward_s > 0
+    assert searched.benchmark_at_first
     assert (cast.dtype, cast.autocast_at_first) == ("bfloat16", True)
-    (graphs,) = [each for each in found.not_seen if "CUDA graph" in each.what]
-    assert graphs.evidence == "graphs were replayed 3 times"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from cudnn_sweep.orchestrator.showing.audit_view import audit_view
-from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, NotSeen, Place, Write
+from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Place, Write
 from tests.orchestrator.auditing.test_input_shapes import FINDINGS
 from tests.orchestrator.blank import blank
 
@@ -23,9 +23,6 @@ CONVOLUTION = blank(
     calls=100,
     calls_with_benchmark=40,
     arrived_at=1,
-    enabled_at_first=True,
-    first_forward_s=0.25,
-    first_backward_s=0.5,
 )
 
 
@@ -54,23 +51,11 @@ def test_plans_that_were_made_before_benchmark_was_on_are_counted() -> None:
     text = shown(found)
     assert "benchmark was on in 40 of 100 calls." in text
     assert "1 of the distinct ones were first called with benchmark off" in text
-    assert "First calls took 0.750 s: forward 0.250 s, backward 0.500 s." in text
     assert "cuDNN's flags changed nothing" not in text
     assert "New ones were still arriving: 3 in" in shown(replace(found, new_in_last_tenth=3))
 
 
-def test_number_of_loaded_libraries_is_said() -> None:
-    one = ("/a/libcudnn.so.9", "/a/libcudnn_cnn.so.9")
-    assert "libcudnn: none is loaded" in shown(FINDINGS)
-    assert "libcudnn: /a/libcudnn.so.9\n" in shown(replace(FINDINGS, libraries=one))
-    two = shown(replace(FINDINGS, libraries=(*one, "/b/libcudnn.so.8")))
-    assert "libcudnn: 2 are loaded, which may not fit together" in two
-    assert "Parts of it come from 2 folders: /a, /b" in two
-
-
-def test_no_sign_is_not_shown_as_none() -> None:
-    seen = (NotSeen(what="x", evidence=None), NotSeen(what="y", evidence="called 2 times"))
-    text = shown(replace(FINDINGS, not_seen=seen, own_errors=("ValueError at line 1: a",)))
-    assert "- no sign of any, but possible: x" in text
-    assert "- y: called 2 times" in text
+def test_what_is_not_seen_and_what_failed_is_said() -> None:
+    text = shown(replace(FINDINGS, own_errors=("ValueError at line 1: a",)))
+    assert "Not seen, if there are any: backward passes;" in text
     assert "the audit itself failed, so calls may be missing: ValueError at line 1" in text

@@ -1,4 +1,4 @@
-"""Whose line it was, which libraries are loaded, and what is done after an import."""
+"""What is done after an import, how many convolutions had arrived, and errors of our own."""
 
 import sys
 from pathlib import Path
@@ -7,28 +7,7 @@ import pytest
 
 from cudnn_sweep.workloads.auditing.convolutions import arrivals_at, new_in_tail
 from cudnn_sweep.workloads.auditing.imported import when_imported
-from cudnn_sweep.workloads.auditing.libraries import cudnn_files, main_files
 from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
-
-MAPS = """\
-7f00-7f01 r-xp 00000000 08:01 11  /venv/nvidia/cudnn/lib/libcudnn.so.9
-7f01-7f02 r--p 00000000 08:01 11  /venv/nvidia/cudnn/lib/libcudnn.so.9
-7f02-7f03 r-xp 00000000 08:01 12  /venv/nvidia/cudnn/lib/libcudnn_cnn.so.9
-7f03-7f04 r-xp 00000000 08:01 13  /usr/lib/my libs/libcudnn.so.8.9.7 (deleted)
-7f04-7f05 r-xp 00000000 08:01 14  /venv/nvidia/cublas/lib/libcublas.so.12
-7f05-7f06 rw-p 00000000 00:00 0   [heap]
-"""
-
-
-def test_libcudnn_is_read_from_the_maps_of_a_process() -> None:
-    files = cudnn_files(MAPS)
-    assert files == (
-        "/usr/lib/my libs/libcudnn.so.8.9.7",
-        "/venv/nvidia/cudnn/lib/libcudnn.so.9",
-        "/venv/nvidia/cudnn/lib/libcudnn_cnn.so.9",
-    )
-    assert main_files(files) == files[:2]
-    assert cudnn_files("") == ()
 
 
 def test_import_is_noticed_once_and_leaves_no_trace(

@@ -48,7 +48,7 @@ def test_model_has_its_input_and_its_choice() -> None:
 
 def test_all_regimes_are_those_that_suit_but_for_what_is_named_beside() -> None:
     batches = cells({"workload": "mnist", "regime": "all"})
-    assert {"fixed", "serving_queue"} <= {cell.regime for cell in batches}
+    assert {"fixed", "last_partial_batch"} <= {cell.regime for cell in batches}
     assert {regime_types()[cell.regime].varies for cell in batches} == {"nothing", "batch"}
     own = {"cycle": {"sizes": 2}}
     found = cells({"workload": "conv", "problem": "stem", "regime": ["all", own]}, problems=OWN)
