@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from statistics import median_high
+from statistics import median, median_high
 
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.freezing.probe import Probe
@@ -18,7 +18,10 @@ SEARCHES = 3  # processes that time all plans of a search
 AGAIN = 3  # that time the best of them once more
 BEST = 1.1  # times the fastest: plans that are timed once more
 ROUNDS = 10  # processes without a search, until they take what is expected
+CONFLICTS = 2  # operations that come first once, to see what that costs the others
 MATTERS = 0.005  # of the time of all operations
+TURNS = 3  # of whole steps, one process each
+
 LEAST_GAIN = 0.001  # of the time of all operations, of one more ban
 UNTIMED = 10.0  # times the slowest plan known: what a plan is taken to need that no search timed
 
@@ -56,6 +59,17 @@ class Operation:
         self.plans.insert(at, took)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    rules: tuple[Rule, ...]
+    taken: tuple[str | None, ...]
+    """The plan of each operation."""
+    ms: float
+    """Of all operations, by the searches' times."""
+    lost_ms: tuple[float, ...]
+    """Of each operation: to its fastest plan."""
+
+
 class _Search:
     """Over sets of banned plans, each by a rule of its own."""
 
@@ -67,24 +81,29 @@ class _Search:
             ban: {plan for plan in plans if rule.bans(plan, version)}
             for ban, rule in self._rules.items()
         }
+        self.decided: dict[int, str] = {}
+        """The plans of operations that keep theirs."""
 
     def rules(self, banned: set[str]) -> tuple[Rule, ...]:
         return tuple(sorted((self._rules[ban] for ban in banned), key=str))
 
     def cost(self, banned: set[str]) -> float:
         gone = self._gone(banned)
-        return sum(self._cost(times, gone) for times in self._ms)
+        return sum(self._cost(number, gone) for number in range(len(self._ms)))
 
-    def _cost(self, times: dict[str, float], gone: set[str]) -> float:
-        return next((ms for plan, ms in times.items() if plan not in gone), math.inf)
+    def _cost(self, number: int, gone: set[str]) -> float:
+        first = next((plan for plan in self._ms[number] if plan not in gone), None)
+        if first is None or self.decided.get(number, first) != first:
+            return math.inf
+        return self._ms[number][first]
 
     def _gone(self, banned: set[str]) -> set[str]:
         return set().union(*(self._hits[ban] for ban in banned))
 
-    def _reaching(self, times: dict[str, float], plan: str, banned: set[str]) -> set[str] | None:
+    def reaching(self, number: int, plan: str, banned: set[str]) -> set[str] | None:
         """These bans, changed so that an operation takes this plan; None where none do."""
         kept = {ban for ban in banned if plan not in self._hits[ban]}
-        before = set(itertools.takewhile(lambda each: each != plan, times))
+        before = set(itertools.takewhile(lambda each: each != plan, self._ms[number]))
         ahead = before - self._gone(kept)
         return None if plan in self._gone(ahead) else kept | ahead
 
@@ -94,10 +113,10 @@ class _Search:
             present, gone = self.cost(banned), self._gone(banned)
             steps = [
                 reached
-                for times in self._ms
+                for number, times in enumerate(self._ms)
                 for plan, ms in times.items()
-                if ms < self._cost(times, gone)
-                and (reached := self._reaching(times, plan, banned)) is not None
+                if ms < self._cost(number, gone)
+                and (reached := self.reaching(number, plan, banned)) is not None
             ]
             best = min(steps, key=self.cost, default=banned)
             if self.cost(best) > (1 - LEAST_GAIN) * present:
@@ -140,20 +159,33 @@ def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen
     add(operations, [probe.log(chosen_again) for _ in range(AGAIN)])
     see(operations, (), version, probe.log(off))
     off_ms = sum(each.ms(each.taken((), version) or each.fastest) for each in operations)
-    rules, plans = settle(probe, operations, version)
-    taken_ms = [each.ms(each.taken(rules, version) or each.fastest) for each in operations]
-    fastest_ms = [each.ms(each.fastest) for each in operations]
-    lost_ms = [taken - fastest for taken, fastest in zip(taken_ms, fastest_ms, strict=True)]
-    frozen_ms = sum(taken_ms)
+    choice, plans = settle(probe, operations, version)
+    total = choice.ms
+    conflicts = sorted(range(len(operations)), key=lambda each: -choice.lost_ms[each])
+    hard = [each for each in conflicts if choice.lost_ms[each] > MATTERS * total]
+    found = {choice.rules: (choice, plans)}
+    for number in hard[:CONFLICTS]:
+        first = [(number, operations[number].fastest)]
+        other, others_plans = settle(probe, operations, version, first)
+        found.setdefault(other.rules, (other, others_plans))
+    if len(found) > 1:
+        say(f"Timing whole steps under {len(found)} sets of rules, in turns.")
+        times: dict[tuple[Rule, ...], list[float]] = {rules: [] for rules in found}
+        for _ in range(TURNS):
+            for rules, ms in times.items():
+                ms.append(probe.step_ms(CudnnConfig(errata=text_of(rules))))
+        choice, plans = found[min(times, key=lambda rules: median(times[rules]))]
+    cannot = [
+        f"{operations[each].name} {each + 1}"
+        for each in conflicts
+        if choice.lost_ms[each] > MATTERS * total
+    ]
+    fastest_ms = sum(each.ms(each.fastest) for each in operations)
     return Frozen(
-        searched_ms={"off": off_ms, "frozen": frozen_ms, "fastest": sum(fastest_ms)},
-        rules=rules,
-        plans=plans,
-        cannot=tuple(
-            f"{operations[each].name} {each + 1}"
-            for each in sorted(range(len(operations)), key=lambda each: -lost_ms[each])
-            if lost_ms[each] > MATTERS * frozen_ms
-        ),
+        searched_ms={"off": off_ms, "frozen": choice.ms, "fastest": fastest_ms},
+        rules=choice.rules,
+        plans=tuple(plans),
+        cannot=tuple(cannot),
     )
 
 
@@ -202,15 +234,18 @@ def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
 
 
 def settle(
-    probe: Probe, operations: list[Operation], version: int
-) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
+    probe: Probe,
+    operations: list[Operation],
+    version: int,
+    first: Sequence[tuple[int, str]] = (),
+) -> tuple[Choice, list[str]]:
     """Rules, and the plans that a process takes under them."""
     for _ in range(ROUNDS):
-        rules = choose(operations, version)
-        log = probe.log(CudnnConfig(errata=text_of(rules)))
-        if not see(operations, rules, version, log):
+        choice = choose(operations, version, first)
+        log = probe.log(CudnnConfig(errata=text_of(choice.rules)))
+        if not see(operations, choice.rules, version, log):
             break
-    return rules, tuple(each.engine for each in log.logged_choices or [])
+    return choice, [each.engine for each in log.logged_choices or []]
 
 
 def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: LogPass) -> bool:
@@ -224,14 +259,28 @@ def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: L
     return is_other
 
 
-def choose(operations: Sequence[Operation], version: int) -> tuple[Rule, ...]:
-    """Which plans of this version of cuDNN to ban, so that without a search each operation takes the fastest one
-    that it can have.
+def choose(
+    operations: Sequence[Operation], version: int, first: Sequence[tuple[int, str]] = ()
+) -> Choice:
+    """Which plans to ban, so that without a search each operation takes the fastest one that it can have.
 
     Without a search PyTorch takes the first plan of cuDNN's list that runs. A ban holds for the whole process, so a
     plan that one operation should not take may be the one that another needs: then what all operations take together
     decides. Of all ways to bring one operation to a faster plan, by banning what stands in front of it and no longer
     what it needs, the one that saves most is taken, until none saves anything that matters.
+
+    `version`: of cuDNN. `first`: operations, by number, whose plan is decided before all others'.
     """
     search = _Search(operations, version)
-    return search.rules(search.pruned(search.improved(set())))
+    banned: set[str] = set()
+    for number, plan in first:
+        if (reached := search.reaching(number, plan, banned)) is not None:
+            banned = reached
+            search.decided[number] = plan
+    banned = search.pruned(search.improved(banned))
+    taken = tuple(each.taken(search.rules(banned), version) for each in operations)
+    lost = tuple(
+        (math.inf if plan is None else each.ms(plan)) - each.ms(each.fastest)
+        for each, plan in zip(operations, taken, strict=True)
+    )
+    return Choice(rules=search.rules(banned), taken=taken, ms=search.cost(banned), lost_ms=lost)
