@@ -36,7 +36,7 @@ from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.spec import NightName, SweepSpec, load_suite
 from cudnn_sweep.orchestrator.remote.clusters import RunningCluster
 from cudnn_sweep.orchestrator.remote.follow import Follower
-from cudnn_sweep.orchestrator.remote.job import Compared, Ended, to_line
+from cudnn_sweep.orchestrator.remote.job import Ended, to_line
 from cudnn_sweep.orchestrator.remote.nodes import remove_old_caches
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import workload_names
@@ -182,7 +182,7 @@ def test_what_became_of_nights_that_nobody_followed_is_fetched(
     for night in (NIGHTS[-1], TONIGHT):
         unfit = replace(read_night(options, {}), name=night_of(night), host="laptop")
         outcome, _ = not_measured(unfit, datetime(2026, 11, 8, tzinfo=UTC), [f"why {night}"])
-        told[f"job-{night}"] = to_line(Compared(outcome=to_json(outcome)))
+        told[f"job-{night}"] = to_line(Ended(exit_code=3, outcome=to_json(outcome)))
         name = night_of(night).sweep_id
         job = SentJob(job_id=f"job-{night}", results="results", command="", sweep_id=name)
         known.remember(job)

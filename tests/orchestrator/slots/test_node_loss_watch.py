@@ -3,7 +3,7 @@
 import pytest
 
 from cudnn_sweep.orchestrator.remote.driver import left_of
-from cudnn_sweep.orchestrator.remote.job import Node
+from cudnn_sweep.orchestrator.remote.nodes import Node
 from cudnn_sweep.orchestrator.slots import lost
 from cudnn_sweep.orchestrator.slots.lost import GONE_S, LOOKS, NodeLossWatch
 from cudnn_sweep.workloads.hardware.environment import Environment
