@@ -32,7 +32,6 @@ from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec, workload_name
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 
 if TYPE_CHECKING:
-    from cudnn_sweep.cluster.local.local_ray import LocalRay
     from tests.makers import Look, MakePlan, RecordOf, RunTrial
 
 OURS = Path(__file__).parents[2]
@@ -179,8 +178,8 @@ def last_good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def our_ray(tmp_path_factory: pytest.TempPathFactory) -> LocalRay:
-    """A Ray of our own with eight logical GPUs and a job server, whose jobs have another home."""
+def our_ray(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a Ray of our own with eight logical GPUs and a job server, whose jobs have another home."""
     from cudnn_sweep.cluster.local.local_ray import local_ray
 
     with pytest.MonkeyPatch.context() as patch:
@@ -198,6 +197,6 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.fixture(scope="session")
-def ray_here(our_ray: LocalRay, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ray_here(our_ray: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """It is up; a folder for what Tune stores."""
     return tmp_path_factory.mktemp("tune")
