@@ -69,6 +69,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
 
         Raises ServerError where it does not come up.
         """
+        program = str(python.expanduser() if python else sys.executable)
         options = [*(["--survey-only"] if survey_only else []), *preload]
         without = OURS_ALONE if python else ()
         ours = {name: value for name, value in os.environ.items() if name not in without}
@@ -77,13 +78,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         try:
             self._process = subprocess.Popen(
                 # -P: a random.py in the user's folder must not stand in for Python's own
-                [
-                    str(python.expanduser() if python else sys.executable),
-                    "-P",
-                    "-m",
-                    SERVER,
-                    *options,
-                ],
+                [program, "-P", "-m", SERVER, *options],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**ours, **ONE_THREAD, **visible, **(variables or {})},
@@ -97,27 +92,29 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         self._pidfd = os.pidfd_open(self._process.pid)
         self._count = 0
         self._heard: defaultdict[int, deque[Said | Outcome]] = defaultdict(deque)
+        if fault := self._greeted():
+            self.close()
+            raise ServerError(f"{name} {fault}")
+
+    def _greeted(self) -> str | None:
+        """What is wrong with how it begins."""
         line = self._read()
         if not line:
             self.close()
-            raise ServerError(
-                f"{name} ended at its start, exit code {self._process.wait()}: see above"
-            )
+            return f"ended at its start, exit code {self._process.wait()}: see above"
         try:
             greeting = GREETING.validate_json(line)
         except ValidationError:
-            self.close()
-            raise ServerError(
-                f"{self._name} begins with {line[:80]!r}: its version of cudnn-sweep differs too much "
-                "from this one; install a closer version there"
-            ) from None
-        if greeting.protocol != PROTOCOL:
-            self.close()
-            raise ServerError(
-                f"{self._name} speaks protocol {greeting.protocol} (cudnn-sweep {greeting.version}), "
-                f"allowed is {PROTOCOL}, that of cudnn-sweep {our_version()}: install a closer "
-                "version there"
+            return (
+                f"begins with {line[:80]!r}: its version of cudnn-sweep differs too much from this one; "
+                "install a closer version there"
             )
+        if greeting.protocol != PROTOCOL:
+            return (
+                f"speaks protocol {greeting.protocol} (cudnn-sweep {greeting.version}), allowed is "
+                f"{PROTOCOL}, that of cudnn-sweep {our_version()}: install a closer version there"
+            )
+        return None
 
     @property
     def pid(self) -> int:
@@ -155,19 +152,16 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             word, other, rest = parts_of(answer)
             if word == REFUSED:
                 raise ServerError(f"{self._name} cannot do what is requested: {rest.decode()}")
-            self._heard[other].append(self._understand(word, rest))
+            try:
+                heard = (WHAT_WAS_SAID if word == SAID else OUTCOME).validate_json(rest)
+            except ValidationError as error:
+                reason = f"sent a message that this one cannot read: {error}"
+                raise ServerError(f"{self._name} {reason}") from error
+            self._heard[other].append(heard)
         heard = self._heard[number].popleft()
         if isinstance(heard, Outcome):
             del self._heard[number]
         return heard
-
-    def _understand(self, word: bytes, rest: bytes) -> Said | Outcome:
-        try:
-            return (WHAT_WAS_SAID if word == SAID else OUTCOME).validate_json(rest)
-        except ValidationError as error:
-            raise ServerError(
-                f"{self._name} sent a message that this one cannot read: {error}"
-            ) from error
 
     def close(self) -> None:
         for stream in (self._requests, self._replies):
