@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 import ray
 from ray import tune
@@ -31,12 +31,7 @@ from cudnn_sweep.orchestrator.recording.recorder import (
     Recorder,
     configs_to_fail,
 )
-from cudnn_sweep.orchestrator.slots.lost import (
-    GONE_S,
-    ActorGone,
-    NodeLossWatch,
-    UntilLost,
-)
+from cudnn_sweep.orchestrator.slots.lost import GONE_S, NodeLossWatch, UntilLost
 from cudnn_sweep.orchestrator.slots.next_block import BlockQueue, queue_of
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 
@@ -63,8 +58,6 @@ class Slots:
     gpu: bool
     nodes: Mapping[str, str] = field(default_factory=dict)
     """Ray's nodes that they may be on, by id what each is called; any where none is named."""
-    gone_s: float = GONE_S
-    """How long they may all be gone before the launch ends."""
 
     def resources(self) -> tune.PlacementGroupFactory:
         bundle: dict[str, float] = {"CPU": 1, "GPU": 1} if self.gpu else {"CPU": 1}
@@ -124,19 +117,15 @@ class BlockRunner(tune.Trainable):
     def _wanted(self, trials: list[Trial]) -> list[Trial]:
         """Where a worker was lost, some of its block's trials are done, or given up; a cell may be too."""
         ids = [trial.trial_id for trial in trials]
-        asked = [self._recorder.wanted.remote(ids), self._recorder.hopeless_cells.remote()]
-        wanted, hopeless = ray.get(asked)
-        return [
-            trial
-            for trial in trials
-            if trial.trial_id in wanted and trial.cell.cell_id not in hopeless
-        ]
+        answers = [self._recorder.wanted.remote(ids), self._recorder.hopeless_cells.remote()]
+        wanted, hopeless = ray.get(answers)
+        left = [trial for trial in trials if trial.trial_id in wanted]
+        return [trial for trial in left if trial.cell.cell_id not in hopeless]
 
     def _begin(self, trial: Trial) -> int | None:
         assert self._slot is not None
         begin = self._recorder.begin.remote(trial.trial_id, self._slot.name)
-        attempt: int | None = ray.get(begin)
-        return attempt
+        return cast("int | None", ray.get(begin))
 
     def _record_next(self, records: Iterator[RunRecord]) -> bool:
         """Whether there was a record and it is durable, so that further trials may start."""
@@ -235,10 +224,9 @@ class Host:
         here = NodeAffinitySchedulingStrategy(_own_node(), soft=False)
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
         busy = min(slots.count, sum(1 for _ in session.plan.blocks()))
-        self.recorder: Any = (
-            ray.remote(Recorder)
-            .options(**options)
-            .remote(results, followed=followed, configs=configs_to_fail(session), slots=busy)
+        recorder = ray.remote(Recorder).options(**options)
+        self.recorder: Any = recorder.remote(
+            results, followed=followed, configs=configs_to_fail(session), slots=busy
         )
         """An actor, which stays as long as its Ray unless it is killed."""
 
@@ -250,8 +238,7 @@ class Host:
 
     def take(self) -> list[RunRecord]:
         """Records that became durable since the last time; may be asked from another thread."""
-        found: list[RunRecord] = ray.get(self.recorder.take.remote())
-        return found
+        return cast("list[RunRecord]", ray.get(self.recorder.take.remote()))
 
     def run(
         self,
@@ -263,19 +250,17 @@ class Host:
         os.environ.update(QUIET)
         # One by default: actors whose trials end while another's is being reset would be thrown away.
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(self._slots.count)
-        logging.getLogger("ray.tune").setLevel(
-            logging.CRITICAL
-        )  # it misses the logs it is not to keep
+        # It misses the logs that it is not to keep.
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
         blocks = [trials for _, trials in self._session.plan.blocks()]
         deadline = None if budget_s is None else monotonic() + budget_s
         trainable = tune.with_parameters(
-            BlockRunner,
-            session=self._session,
-            make_slot=make_slot,
-            recorder=self.recorder,
+            BlockRunner, session=self._session, make_slot=make_slot, recorder=self.recorder
         )
-        recorder_gone = ActorGone("the recorder", lambda: self.recorder.wanted.remote([]))
-        lost = UntilLost(recorder_gone, self._nodes_gone())
+        # Without nodes of a cluster the one that this process started is all there is.
+        nodes = self._slots.nodes or {_own_node(): "this machine"}
+        patience_s = GONE_S if self._slots.nodes else OWN_GONE_S
+        lost = UntilLost(NodeLossWatch(nodes, alive_nodes, patience_s), self.recorder)
         queue = queue_of(self._session, self._look)
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
@@ -306,24 +291,16 @@ class Host:
         self._standings = standings_text(found, self._session.of_cells)
         return found
 
-    def _nodes_gone(self) -> NodeLossWatch:
-        """Without nodes of a cluster the one that this process started is all there is."""
-        if self._slots.nodes:
-            return NodeLossWatch(self._slots.nodes, alive_nodes, patience_s=self._slots.gone_s)
-        return NodeLossWatch({_own_node(): "this machine"}, alive_nodes, patience_s=OWN_GONE_S)
-
     def finish(self, refuges: list[Path]) -> Progress:
         """Write what is held and compact; see Recorder.finish."""
         return self._ask(self.recorder.finish.remote(self._session.sweep_id, refuges))
 
     def _ask(self, answer: Any, timeout_s: float | None = None) -> Progress:
         try:
-            found: Progress = ray.get(answer, timeout=timeout_s)
+            return cast("Progress", ray.get(answer, timeout=timeout_s))
         except ray.exceptions.RayError:
             raise UnfinishedError(f"the recorder is gone{AGAIN}") from None
-        return found
 
 
 def _own_node() -> str:
-    node: str = ray.get_runtime_context().get_node_id()
-    return node
+    return str(ray.get_runtime_context().get_node_id())
