@@ -10,14 +10,13 @@ from dataclasses import asdict, dataclass, replace
 from http.client import HTTPException
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
 from cudnn_sweep.cluster.errors import ClusterError
 
-JobState = Literal["PENDING", "RUNNING", "STOPPED", "SUCCEEDED", "FAILED"]
 NO_JOB = re.compile(r"status code 404|does not exist")
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -53,9 +52,8 @@ class Jobs:
         for name in CHATTY:
             logging.getLogger(name).setLevel(logging.WARNING)
         with _without_own_address():
-            self._client = self._asked(
-                lambda: JobSubmissionClient(self.url, headers=dict(self._headers))
-            )
+            headers = dict(self._headers)
+            self._client = self._answer(lambda: JobSubmissionClient(self.url, headers=headers))
 
     def submit(
         self,
@@ -92,27 +90,25 @@ class Jobs:
                 wait = None
             sleep(1)
 
-    def state(self, job_id: str) -> tuple[JobState, str]:
-        """The job's state, and what Ray says about it."""
-        info = self._asked(lambda: self._client.get_job_info(job_id), job_id)
-        state: Any = str(info.status)
-        return state, info.message or ""
+    def state(self, job_id: str) -> tuple[str, str]:
+        """The job's state, one of ENDED if it has, and what Ray says about it."""
+        info = self._answer(lambda: self._client.get_job_info(job_id), job_id)
+        return str(info.status), info.message or ""
 
     def stop(self, job_id: str) -> None:
-        self._asked(lambda: self._client.stop_job(job_id), job_id)
+        self._answer(lambda: self._client.stop_job(job_id), job_id)
 
     def ids(self) -> set[str]:
         """Submission ids of the jobs that this head has had."""
-        jobs = self._asked(self._client.list_jobs)
+        jobs = self._answer(self._client.list_jobs)
         return {job.submission_id for job in jobs if job.submission_id}
 
     def output(self, job_id: str) -> str:
-        found: str = self._asked(lambda: self._client.get_job_logs(job_id), job_id)
-        return found
+        return self._answer(lambda: str(self._client.get_job_logs(job_id)), job_id)
 
     def last_lines(self, job_id: str, lines: int) -> str:
         """The last lines of the job's output; empty where it has not begun."""
-        node = self._asked(lambda: self._client.get_job_info(job_id), job_id).driver_node_id
+        node = self._answer(lambda: self._client.get_job_info(job_id), job_id).driver_node_id
         if node is None:
             return ""
         query = urlencode({"submission_id": job_id, "node_id": node, "lines": lines})
@@ -128,7 +124,7 @@ class Jobs:
         except (ClientError, RuntimeError, OSError) as error:
             raise ClusterError(f"{self.url} does not answer: {_brief(error)}") from error
 
-    def _asked(self, question: Callable[[], T], job_id: str | None = None) -> T:
+    def _answer(self, question: Callable[[], T], job_id: str | None = None) -> T:
         try:
             return question()
         except (RuntimeError, OSError, HTTPException) as error:  # requests' errors are OSErrors
@@ -143,12 +139,11 @@ class Jobs:
         try:
             request = Request(f"{self.url}{path}", headers=self._headers)
             with urlopen(request, timeout=ANSWER_S) as answer:
-                found: bytes = answer.read()
-                return found
+                return bytes(answer.read())
         except HTTPError as error:
             if error.code in (401, 403):
-                told = "refuses our token" if self._headers else "asks for a token"
-                raise ClusterError(f"{self.url} {told}: {error.code} {error.reason}") from error
+                does = "refuses our token" if self._headers else "asks for a token"
+                raise ClusterError(f"{self.url} {does}: {error.code} {error.reason}") from error
             raise ClusterError(f"{self.url} answers {error.code} {error.reason}") from error
         except HTTPException as error:
             raise ClusterError(
@@ -196,14 +191,14 @@ def _open(what: str) -> str:
 
 def _url(address: str) -> str:
     """Raises ClusterError for Ray Client's, which takes no jobs."""
-    scheme, found, rest = address.partition("://")
-    if found and scheme not in ("http", "https"):
+    scheme, is_url, rest = address.partition("://")
+    if is_url and scheme not in ("http", "https"):
         host = urlsplit(f"//{rest}").hostname or "HOST"
         raise ClusterError(
             f"address: found `{address}`, allowed: the dashboard's, HOST:PORT or http(s)://HOST:PORT, "
             f"as {host}:{DASHBOARD_PORT}"
         )
-    return address if "://" in address else f"http://{address}"
+    return address if is_url else f"http://{address}"
 
 
 def _brief(error: Exception) -> str:
@@ -234,32 +229,20 @@ class SentJob:
     """Sweep of a night whose outcome was not fetched yet."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class KnownCluster:
     """What is kept of a cluster, in a folder that only this user can read."""
 
-    name: str
-
-    @property
-    def folder(self) -> Path:
+    def __init__(self, name: str) -> None:
         home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-        return Path(home) / "cudnn-sweep" / "clusters" / re.sub(r"[^\w.-]", "_", self.name)
-
-    @property
-    def token(self) -> Path:
-        return self.folder / "ray_token"
-
-    @property
-    def launch_file(self) -> Path:
+        folder = Path(home) / "cudnn-sweep" / "clusters" / re.sub(r"[^\w.-]", "_", name)
+        self.name = name
+        self.token = folder / "ray_token"
+        self.launch_file = folder / "cluster.yaml"
         """The copy that `ray up` was given."""
-        return self.folder / "cluster.yaml"
-
-    @property
-    def _jobs_file(self) -> Path:
-        return self.folder / "jobs.json"
+        self._jobs_file = folder / "jobs.json"
 
     def remember(self, job: SentJob) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._jobs_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._write([*self.jobs(), job])
 
     def forget_night(self, job: SentJob) -> None:
@@ -277,8 +260,7 @@ class KnownCluster:
         """Jobs in the order in which they were sent; the cluster may have been lost since."""
         if not self._jobs_file.exists():
             return []
-        found: list[dict[str, str]] = json.loads(self._jobs_file.read_text())
-        return [SentJob(**each) for each in found]
+        return [SentJob(**each) for each in json.loads(self._jobs_file.read_text())]
 
     def job(self) -> SentJob:
         """The job that was sent last. Raises ClusterError if there is none."""

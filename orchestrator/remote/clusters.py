@@ -2,11 +2,9 @@
 brings up.
 """
 
-import os
 import secrets
 import shlex
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -34,9 +32,9 @@ from cudnn_sweep.cluster.reach.launcher import (
     TUNNEL_S,
     SecuredFile,
     bring_up,
-    end_group,
     make_token,
     mark_anew,
+    running,
     secure,
     take_down,
     tunnel,
@@ -138,21 +136,13 @@ class Inside(Cluster):
             work = Path(folder)
             write_request(request, work)
             take_own_code(request.sweep, work)
-            driver = subprocess.Popen(
-                [sys.executable, "-m", request.driver],
-                cwd=work,
-                env={**os.environ, **VARIABLES},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                text=True,
-                start_new_session=True,
-            )
+            command = [sys.executable, "-m", request.driver]
             try:
-                for line in driver.stdout or ():
-                    follower.take(line.rstrip("\n"))
-                driver.wait()
+                with running(command, end_s=END_S, variables=VARIABLES, folder=work) as driver:
+                    for line in driver.stdout or ():
+                        follower.take(line.rstrip("\n"))
+                    driver.wait()
             finally:
-                end_group(driver, END_S)
                 follower.close()
         return follower.report(f"the sweep's driver ended early, exit code {driver.returncode}")
 
@@ -162,7 +152,7 @@ class RunningCluster(Cluster):
 
     def __init__(self, file: LaunchFile[SweepSpec]) -> None:
         super().__init__(file)
-        self.known = KnownCluster(name=self._name())
+        self.known = KnownCluster(self._name())
         self.where = f"the cluster {self.known.name}"
 
     def _name(self) -> str:
@@ -196,7 +186,7 @@ class RunningCluster(Cluster):
         """Fetch nights that nobody followed to their end. Returns this night's job if it is running, and the nights
         that have an outcome.
         """
-        there, running, ended = jobs.ids(), None, set()
+        there, tonight, ended = jobs.ids(), None, set()
         for job in self.known.jobs():
             if not is_of(job.sweep_id, night.name.launch):
                 continue
@@ -207,13 +197,13 @@ class RunningCluster(Cluster):
                     ended.add(job.sweep_id)
                 self.known.forget_night(job)
             elif job.sweep_id == night.name.sweep_id:
-                running = job
+                tonight = job
             else:
                 raise SweepBusyError(
                     f"a night of this launch file is in progress: {job.sweep_id}, as job {job.job_id} of "
                     f"{jobs.url}; `sweep cluster stop` ends the one sent last"
                 )
-        return running, ended
+        return tonight, ended
 
     def _launch(self, request: SweepRequest, console: Console) -> int:
         results, file = request.results, shlex.quote(str(request.options.file))

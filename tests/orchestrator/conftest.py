@@ -153,7 +153,10 @@ def record_of(environment: Environment) -> RecordOf:
         where: Environment = environment,
     ) -> RunRecord:
         message = None if status == "ok" else "it went wrong"
-        outcome = Outcome.of_a_fake(datetime.now(UTC), 0.0, status=status, message=message)
+        now = datetime.now(UTC)
+        outcome = Outcome(
+            status=status, message=message, started_at=now, ended_at=now, process_s=0.0
+        )
         return make_record(
             session, trial, outcome, where, slot=slot, attempt=1, attempt_id=uuid4().hex
         )

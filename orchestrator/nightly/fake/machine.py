@@ -162,12 +162,15 @@ class FakeTrial:
 
     def outcome(self, began: datetime) -> Outcome:
         failure = next((effect.status for effect in self.effects if effect.status), None)
-        return Outcome.of_a_fake(
-            began,
-            self.script.trial_s,
+        return Outcome(
             status=failure or "ok",
             message="the script says so" if failure else None,
             reply=None if failure else self._reply(),
+            started_at=began,
+            ended_at=began + timedelta(seconds=self.script.trial_s),
+            process_s=self.script.trial_s,
+            exit_s=0.0,
+            gap_s=0.0,
         )
 
     def _reply(self) -> Reply:

@@ -77,7 +77,7 @@ def fake_slot(environment: Environment) -> MakeSlot:
                 return make_record(
                     self._session,
                     trial,
-                    Outcome.of_a_fake(started_at, own_s),
+                    Outcome(started_at=started_at, ended_at=datetime.now(UTC), process_s=own_s),
                     environment,
                     slot=self.name,
                     attempt=attempt,
