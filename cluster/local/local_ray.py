@@ -69,11 +69,7 @@ TASK_TIMEOUT_S = 60.0  # a worker's start takes 1 s here, tens of seconds from a
 
 @contextmanager
 def local_ray(
-    *,
-    slots: int,
-    gpus: int = 0,
-    gpu_uuids: Sequence[str] = (),
-    dashboard: bool = False,
+    *, slots: int, gpus: int = 0, gpu_uuids: Sequence[str] = (), dashboard: bool = False
 ) -> Iterator[Path]:
     """Start a Ray with `slots` CPUs and `gpus` GPUs and connect this process to it for the block.
 

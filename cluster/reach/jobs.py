@@ -56,14 +56,9 @@ class Jobs:
             self._client = self._answer(lambda: JobSubmissionClient(self.url, headers=headers))
 
     def submit(
-        self,
-        job_id: str,
-        entrypoint: str,
-        runtime_env: Mapping[str, Any],
-        metadata: dict[str, str],
-        wait: Callable[[str], None] | None = None,
+        self, job_id: str, entrypoint: str, runtime_env: Mapping[str, Any], metadata: dict[str, str]
     ) -> None:
-        """Submit a job, for up to AGENT_S again while the cluster has no agent; `wait` gets one message then."""
+        """Submit a job, for up to AGENT_S again while the cluster has no agent."""
         ends = monotonic() + AGENT_S
         while True:
             try:
@@ -75,19 +70,12 @@ class Jobs:
                 )
                 return
             except RuntimeError as error:
-                lacks_agent = NO_AGENT in str(error)
-                if not lacks_agent or monotonic() > ends:
-                    hint = PORT_TAKEN if lacks_agent else ""
-                    raise ClusterError(
-                        f"{self.url} does not take the job: {_brief(error)}{hint}"
-                    ) from error
+                hint = PORT_TAKEN if NO_AGENT in str(error) else ""
+                if not hint or monotonic() > ends:
+                    reason = f"{_brief(error)}{hint}"
+                    raise ClusterError(f"{self.url} does not take the job: {reason}") from error
             except (OSError, HTTPException) as error:
                 raise ClusterError(f"{self.url} does not answer: {_brief(error)}") from error
-            if wait is not None:
-                wait(
-                    f"The cluster has no agent for jobs yet; waiting for it, {AGENT_S:.0f} s at most"
-                )
-                wait = None
             sleep(1)
 
     def state(self, job_id: str) -> tuple[str, str]:

@@ -124,15 +124,25 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         """Keep later jobs' processes on these CPUs: they inherit it from the server's one thread."""
         os.sched_setaffinity(self.pid, cpus)
 
-    def begin(self, request: Request) -> "Begun":
-        """Fork a process for a job; it has the baton."""
+    def begin(self, request: Request) -> int:
+        """Fork a process for a job; it has the baton. Returns its number here, until its Outcome was heard."""
         self._count += 1
         self._tell(line_of(BEGIN, self._count, REQUEST.dump_json(request)))
-        return Begun(self, self._count)
+        return self._count
+
+    def pass_on(self, number: int, turn: Turn) -> None:
+        """Pass a process the baton."""
+        self._tell(line_of(PASS, number, TURN.dump_json(turn)))
+
+    def end(self, number: int) -> None:
+        """End a process, and wait for that."""
+        self._tell(line_of(END, number))
+        while isinstance(self.hear(number), Said):
+            pass
 
     def run(self, request: Request) -> Outcome:
         """Raises ServerError where the server dies; what the job itself does is in the Outcome."""
-        outcome = self.begin(request).heard()
+        outcome = self.hear(self.begin(request))
         assert isinstance(outcome, Outcome), outcome
         return outcome
 
@@ -143,8 +153,10 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         except ConnectionError:
             pass  # reading finds the same end, and says how it came
 
-    def _hear(self, number: int) -> Said | Outcome:
-        """The next that is said of a process; what comes of others first is kept for them."""
+    def hear(self, number: int) -> Said | Outcome:
+        """What a process says when it passes the baton back, or what became of it. What comes of others first is kept
+        for them. Raises ServerError where the server dies.
+        """
         while not self._heard[number]:
             answer = self._read()
             if not answer.endswith(b"\n"):
@@ -186,32 +198,6 @@ class ForkServer(AbstractContextManager["ForkServer"]):
 
     def __exit__(self, *raised: object) -> None:
         self.close()
-
-
-class Begun:
-    """A process of a server's, which lives until its Outcome was heard."""
-
-    def __init__(self, server: ForkServer, number: int) -> None:
-        self._server = server
-        self._number = number
-
-    def heard(self) -> Said | Outcome:
-        """What it says when it passes the baton back, or what became of it.
-
-        Raises ServerError where the server dies.
-        """
-        return self._server._hear(self._number)
-
-    def take(self, turn: Turn) -> Said | Outcome:
-        """Pass it the baton, and wait until it is back."""
-        self._server._tell(line_of(PASS, self._number, TURN.dump_json(turn)))
-        return self.heard()
-
-    def end(self) -> Outcome:
-        self._server._tell(line_of(END, self._number))
-        while isinstance(heard := self.heard(), Said):
-            pass
-        return heard
 
 
 def survey(server: ForkServer, workloads: list[str]) -> Survey:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -44,12 +43,7 @@ from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError, Unfinishe
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, is_of
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
-from cudnn_sweep.orchestrator.remote.follow import (
-    Follower,
-    follow,
-    outcome_of,
-    pull_records,
-)
+from cudnn_sweep.orchestrator.remote.follow import Follower, follow, outcome_of, pull_records
 from cudnn_sweep.orchestrator.remote.job import (
     HEAD_FOLDER,
     VARIABLES,
@@ -93,8 +87,20 @@ class Cluster:
         return self._launch(request, console)
 
     def show(self, request: SweepRequest, console: Console) -> int:
+        """Print a plan for each GPU model that the suite names; the nodes are not looked at."""
         self._show_start(console)
-        _show_plans(request, self.where, console)
+        models = request.suite.gpus.models
+        with ForkServer(survey_only=True) as server:
+            machine = survey(server, workload_names(request.suite))
+        say(
+            console,
+            f"On {self.where}, into {request.results}. Its nodes say at the launch which GPUs there are, and "
+            "each GPU model has a plan of its own.",
+        )
+        for name in [ANY_MODEL] if models == ALL_MODELS else each(models):
+            environment = replace(machine.environment, device="cuda", gpu=f"GPU {name}")
+            planned = planned_on(replace(machine, environment=environment), request)
+            print_part(console, planned.chosen, request.options, 1, gpu=True)
         return DONE
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
@@ -167,7 +173,7 @@ class RunningCluster(Cluster):
                 say(console, f"Sweep {tonight} has ended there: this is its outcome")
                 return
             if job is None:
-                job = self._send(jobs, self._job(request, night), console)
+                job = self._send(jobs, self._job(request, night))
             else:
                 line = f"Sweep {tonight} is still running there, as job {job.job_id}: following it"
                 say(console, line)
@@ -209,7 +215,7 @@ class RunningCluster(Cluster):
         results, file = request.results, shlex.quote(str(request.options.file))
         self.make_ready(console)
         with self.jobs() as jobs:
-            job = self._send(jobs, self._job(request), console)
+            job = self._send(jobs, self._job(request))
         say(console, f"Job {job.job_id}")
         if not Location(results).is_url:
             say(
@@ -240,12 +246,12 @@ class RunningCluster(Cluster):
     def make_ready(self, console: Console) -> None:
         """Nothing is brought up: `jobs` raises if the cluster is not there."""
 
-    def _send(self, jobs: Jobs, request: JobRequest, console: Console) -> SentJob:
+    def _send(self, jobs: Jobs, request: JobRequest) -> SentJob:
         job_id = f"sweep-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         with tempfile.TemporaryDirectory(prefix="sweep-stage-") as folder:
             environment = stage(request, Path(folder))
             entrypoint, typed = f"python -m {request.driver}", {"sweep": request.command}
-            jobs.submit(job_id, entrypoint, environment, typed, partial(say, console))
+            jobs.submit(job_id, entrypoint, environment, typed)
         job = SentJob(
             job_id=job_id,
             results=request.sweep.results,
@@ -328,20 +334,3 @@ class BroughtUpCluster(RunningCluster):
 
     def _secured(self) -> SecuredFile:
         return secure(self.file.ray_part, self.known.token)
-
-
-def _show_plans(request: SweepRequest, where: str, console: Console) -> None:
-    """Print a plan for each GPU model that the suite names; the nodes are not looked at."""
-    models = request.suite.gpus.models
-    names = [ANY_MODEL] if models == ALL_MODELS else each(models)
-    with ForkServer(survey_only=True) as server:
-        machine = survey(server, workload_names(request.suite))
-    say(
-        console,
-        f"On {where}, into {request.results}. Its nodes say at the launch which GPUs there are, and each "
-        "GPU model has a plan of its own.",
-    )
-    for name in names:
-        environment = replace(machine.environment, device="cuda", gpu=f"GPU {name}")
-        planned = planned_on(replace(machine, environment=environment), request)
-        print_part(console, planned.chosen, request.options, 1, gpu=True)

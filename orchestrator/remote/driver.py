@@ -51,11 +51,7 @@ from cudnn_sweep.orchestrator.remote.nodes import (
     look_at_nodes,
     wait_for_nodes,
 )
-from cudnn_sweep.orchestrator.running.run_sweep import (
-    RunSession,
-    plan_sweep,
-    run_sweep,
-)
+from cudnn_sweep.orchestrator.running.run_sweep import RunSession, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.display import now_and_then
 from cudnn_sweep.orchestrator.showing.say import PLAIN_WIDTH, say
 from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
@@ -173,10 +169,7 @@ def _join(request: JobRequest) -> None:
         {"working_dir": str(Path.cwd()), "env_vars": VARIABLES} if request.inside else None
     )
     ray.init(
-        address="auto",
-        log_to_driver=False,
-        logging_level=logging.WARNING,
-        runtime_env=environment,
+        address="auto", log_to_driver=False, logging_level=logging.WARNING, runtime_env=environment
     )
     if request.inside and not request.allow_unauthenticated:
         refuse_open_ray(ray.get_runtime_context().gcs_address)

@@ -16,11 +16,7 @@ from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of, read_cores, sh
 from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Trial
 from cudnn_sweep.orchestrator.planning.session import Code, Session
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
-from cudnn_sweep.orchestrator.process.protocol import (
-    LogJob,
-    Request,
-    TrialJob,
-)
+from cudnn_sweep.orchestrator.process.protocol import LogJob, Request, TrialJob
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.slots.block import BeginTrial, Block, Running
 from cudnn_sweep.workloads.cells.config import CODE
@@ -137,18 +133,17 @@ class ForkedSlot:
     def start(
         self, trial: Trial, attempt: int, *, takes_turns: bool, beside: bool = False
     ) -> Running:
-        request = self._request(trial)
-        key = self._server_of(trial)
+        request, key = self._request(trial), self._server_of(trial)
+        cache, server = request.compute_cache, self._servers[key].server
         follows = not beside and key == self._ran_last
         self._ran_last = key
-        job = TrialJob(trial=request, takes_turns=takes_turns)
         return Running(
             trial=trial,
             attempt=attempt,
-            process=self._servers[key].server.begin(self._limited(job)),
             follows=follows,
-            new_cache=request.compute_cache is not None
-            and not Path(request.compute_cache).exists(),
+            new_cache=cache is not None and not Path(cache).exists(),
+            server=server,
+            number=server.begin(self._limited(TrialJob(trial=request, takes_turns=takes_turns))),
         )
 
     def record(

@@ -31,8 +31,7 @@ from cudnn_sweep.orchestrator.recording.recorder import (
     Recorder,
     configs_to_fail,
 )
-from cudnn_sweep.orchestrator.slots.lost import GONE_S, NodeLossWatch, UntilLost
-from cudnn_sweep.orchestrator.slots.next_block import BlockQueue, queue_of
+from cudnn_sweep.orchestrator.slots.next_block import BlockQueue
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 
 # No log files of Tune's own (half of its time a trial), no box of its own around our display, and Ctrl-C
@@ -44,6 +43,11 @@ QUIET = {
 }
 
 ANSWER_S = 10.0  # the recorder answers at once while it lives
+# A node that Ray gave up starts again as another one, which this launch was not made for. But what ran
+# behind a cut cable may still bring its record when the cable is plugged in again.
+GONE_S = 300.0
+LOOKS = 60  # at the cluster, in that time
+LOOK_S = 1.0  # between two looks at an actor
 OWN_GONE_S = 10.0  # on one machine no cable brings a node back
 AGAIN = ", and with it what was not recorded yet: launch again to resume"
 
@@ -73,11 +77,7 @@ class BlockRunner(tune.Trainable):
     """
 
     def setup(  # type: ignore[override]  # tune.with_parameters adds the rest
-        self,
-        config: dict[str, Any],
-        session: Session,
-        make_slot: SlotMaker,
-        recorder: Any,
+        self, config: dict[str, Any], session: Session, make_slot: SlotMaker, recorder: Any
     ) -> None:
         accelerator = "-".join(str(index) for index in ray.get_gpu_ids()) or "cpu"
         self._blocks = dict(session.plan.blocks())
@@ -205,6 +205,67 @@ class ActorsKept(FIFOScheduler):
         """Tune then starts those that wait in their order."""
 
 
+class NodeLossWatch:
+    """Whether all of a sweep's nodes are gone, and for so long that it ends."""
+
+    def __init__(
+        self, nodes: Mapping[str, str], alive: Callable[[], set[str]], patience_s: float
+    ) -> None:
+        """`nodes`: the sweep's, by id what they are called; `alive`: the ids of those that are there."""
+        self._nodes = nodes
+        self._alive = alive
+        self._patience_s = patience_s
+        self._next_look = self._seen = monotonic()
+
+    def look(self) -> str | None:
+        """Why it ends. May be asked at any rate."""
+        now = monotonic()
+        if now >= self._next_look:
+            self._next_look = now + self._patience_s / LOOKS
+            if not self._alive().isdisjoint(self._nodes):
+                self._seen = now
+            elif now - self._seen >= self._patience_s:
+                return (
+                    f"for {self._patience_s / 60:g} minutes Ray has had none of the sweep's nodes: "
+                    f"{', '.join(self._nodes.values())}; a node that starts again counts as a new one: "
+                    "launch again to resume with the nodes that are up"
+                )
+        return None
+
+
+class UntilLost(tune.Stopper):
+    """Ends a run once its nodes or its recorder are gone."""
+
+    def __init__(self, nodes: NodeLossWatch, recorder: Any) -> None:
+        self._nodes = nodes
+        self._recorder = recorder
+        self._next_look = monotonic()
+        self._answer: Any | None = None
+        self.reason: str | None = None
+        """Why it ends."""
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        """Asked by Tune many times a second; does not wait."""
+        self.reason = self.reason or self._recorder_gone() or self._nodes.look()
+        return self.reason is not None
+
+    def _recorder_gone(self) -> str | None:
+        """It answers at once while it lives."""
+        if self._answer is None and monotonic() >= self._next_look:
+            self._answer = self._recorder.wanted.remote([])
+        if self._answer is not None and ray.wait([self._answer], timeout=0)[0]:
+            self._next_look = monotonic() + LOOK_S
+            answer, self._answer = self._answer, None
+            try:
+                ray.get(answer)
+            except ray.exceptions.RayError:
+                return "the recorder is gone"
+        return None
+
+
 def alive_nodes() -> set[str]:
     """The ids of Ray's that it has not given up."""
     return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
@@ -261,7 +322,7 @@ class Host:
         nodes = self._slots.nodes or {_own_node(): "this machine"}
         patience_s = GONE_S if self._slots.nodes else OWN_GONE_S
         lost = UntilLost(NodeLossWatch(nodes, alive_nodes, patience_s), self.recorder)
-        queue = queue_of(self._session, self._look)
+        queue = BlockQueue(self._session, self._look)
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(

@@ -49,7 +49,8 @@ QUICK = MeasureSpec(
 @pytest.fixture
 def one_server_for_slots(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """All slots share it: to start one takes 3 s."""
-    lent = SimpleNamespace(run=server.run, begin=server.begin, pin=server.pin, close=lambda: None)
+    does = ("run", "begin", "hear", "pass_on", "end", "pin")
+    lent = SimpleNamespace(close=lambda: None, **{name: getattr(server, name) for name in does})
     monkeypatch.setattr("cudnn_sweep.orchestrator.slots.slot.ForkServer", lambda **_: lent)
     yield
     server.pin(os.sched_getaffinity(0))

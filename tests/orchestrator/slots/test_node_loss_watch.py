@@ -4,8 +4,8 @@ import pytest
 
 from cudnn_sweep.orchestrator.remote.driver import left_of
 from cudnn_sweep.orchestrator.remote.nodes import Node
-from cudnn_sweep.orchestrator.slots import lost
-from cudnn_sweep.orchestrator.slots.lost import GONE_S, LOOKS, NodeLossWatch
+from cudnn_sweep.orchestrator.slots import tune_host
+from cudnn_sweep.orchestrator.slots.tune_host import GONE_S, LOOKS, NodeLossWatch
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
@@ -17,7 +17,7 @@ class Cluster:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 1000.0
         self.alive = set(NODES)
-        monkeypatch.setattr(lost, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(tune_host, "monotonic", lambda: self.now_s)
         self.gone = NodeLossWatch(NODES, lambda: self.alive, GONE_S)
 
     def ends_within(self, seconds: float, alive: set[str]) -> str | None:
