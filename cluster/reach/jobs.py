@@ -11,7 +11,7 @@ from http.client import HTTPException
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, TypeVar
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
@@ -22,6 +22,7 @@ ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ANSWER_S = 10.0
 DASHBOARD_PORT = 8265
+DASHBOARD = f"`address` is that of the dashboard, usually port {DASHBOARD_PORT}"
 LONGEST = 300  # characters of what the cluster says
 NO_AGENT = "No available agent"  # as Ray says it of a cluster that has just come up
 AGENT_S = 60.0
@@ -128,22 +129,15 @@ class Jobs:
             request = Request(f"{self.url}{path}", headers=self._headers)
             with urlopen(request, timeout=ANSWER_S) as answer:
                 return bytes(answer.read())
-        except HTTPError as error:
-            if error.code in (401, 403):
-                does = "refuses our token" if self._headers else "asks for a token"
-                raise ClusterError(f"{self.url} {does}: {error.code} {error.reason}") from error
-            raise ClusterError(f"{self.url} answers {error.code} {error.reason}") from error
-        except HTTPException as error:
-            raise ClusterError(
-                f"{self.url} speaks no HTTP: `address` is that of the dashboard, usually port {DASHBOARD_PORT}, "
-                "not the one that `ray start` prints for nodes (6379)"
-            ) from error
-        except (URLError, OSError) as error:
-            reason = getattr(error, "reason", error)
-            raise ClusterError(
-                f"{self.url} does not answer: {reason}; `address` is that of the dashboard, usually "
-                f"port {DASHBOARD_PORT}"
-            ) from error
+        except (HTTPException, OSError) as error:  # HTTPError and URLError are OSErrors
+            why = f"does not answer: {getattr(error, 'reason', error)}; {DASHBOARD}"
+            if isinstance(error, HTTPException):
+                why = f"speaks no HTTP: {DASHBOARD}, not the one that `ray start` prints for nodes (6379)"
+            elif isinstance(error, HTTPError):
+                refusal = "refuses our token" if self._headers else "asks for a token"
+                does = f"{refusal}:" if error.code in (401, 403) else "answers"
+                why = f"{does} {error.code} {error.reason}"
+            raise ClusterError(f"{self.url} {why}") from error
 
 
 def refuse_open_cluster(address: str) -> None:
