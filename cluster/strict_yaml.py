@@ -14,7 +14,6 @@ import re
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cache
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -259,13 +258,8 @@ def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
             text, strict=True, extra="forbid", context={"folder": document.file.parent}
         )
     except ValidationError as error:
-        mistakes = _explain(error, _schema(model), document, at)  # type: ignore[arg-type]
+        mistakes = _explain(error, adapter.json_schema(), document, at)
         raise document.refusal(mistakes) from None
-
-
-@cache  # to write it takes longer than to read most files
-def _schema(model: Any) -> Schema:
-    return TypeAdapter(model).json_schema()
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:

@@ -58,18 +58,6 @@ def processes_of(folder: Path) -> Iterator[int]:
             continue  # gone meanwhile, or another user's
 
 
-def is_used(folder: Path) -> bool:
-    """Whether anything of its Ray runs, or a janitor waits for its end."""
-    named = os.fsencode(folder)
-    for process in PROC.glob("[0-9]*"):
-        try:
-            if named in (process / "cmdline").read_bytes():
-                return True
-        except OSError:
-            continue
-    return any(processes_of(folder))
-
-
 def is_agent(process: Path, folder: Path) -> bool:
     """Named by Ray and writing to a log of this Ray: neither alone would do."""
     if not (process / "cmdline").read_bytes().startswith(b"ray::"):

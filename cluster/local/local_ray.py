@@ -9,19 +9,17 @@ did not follow us to the loopback would still ask for it.
 import logging
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.cluster.local import janitor
@@ -33,10 +31,8 @@ PREFIX = "sweep-"  # mkdtemp appends 8 characters
 MAX_PARENT_BYTES = MAX_SOCKET_BYTES - len(f"/{PREFIX}12345678{SOCKET}")
 
 OBJECT_STORE_BYTES = 80_000_000  # Ray's least is 75 MiB; our records are a few KB
-TOKEN = "token"
 TOO_SLOW = "timed out during startup"  # as Ray says it after 30 s, too few where a machine is busy
 START_S = 180.0  # for two tries; what Ray waits for in vain may be without an end
-ABANDONED_S = 60.0  # by then what is alive of a Ray that has just begun can be seen
 STOP_TIMEOUT_S = 15.0  # the janitor needs 8 s at most
 
 SETTINGS = {
@@ -71,36 +67,20 @@ CONSTANTS = ("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "ENABLE_RAY_CLUSTER")
 TASK_TIMEOUT_S = 60.0  # a worker's start takes 1 s here, tens of seconds from a slow network disk
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LocalRay:
-    address: str
-    """HOST:PORT."""
-    environment: Mapping[str, str]
-    """What another process needs in its environment to join, the path of the token among it."""
-    folder: Path
-    """Ray's logs and sockets, for this user alone; removed at the end."""
-
-
 @contextmanager
 def local_ray(
-    *,
-    slots: int,
-    gpus: int = 0,
-    gpu_uuids: Sequence[str] = (),
-    dashboard: bool = False,
-) -> Iterator[LocalRay]:
+    *, slots: int, gpus: int = 0, gpu_uuids: Sequence[str] = (), dashboard: bool = False
+) -> Iterator[Path]:
     """Start a Ray with `slots` CPUs and `gpus` GPUs and connect this process to it for the block.
 
     `gpu_uuids`: what CUDA_VISIBLE_DEVICES is to show its workers, one GPU or slice (MIG) each; as it is
     in this process where not told. A slice has no number, and of a UUID nobody doubts whose it is.
     `dashboard`: with its job server, on the loopback too.
-    Its folder is among the system's temporary files. Must be entered in a thread that lives as long as the block: Linux
-    ends Ray with the thread that started it. Raises LocalRayError.
+    Returns the folder of Ray's logs and sockets, for this user alone; it is removed at the end. Must be entered in a
+    thread that lives as long as the block: Linux ends Ray with the thread that started it. Raises LocalRayError.
     """
     import ray
 
-    if slots < 1 or gpus < 0:
-        raise LocalRayError(f"found {slots} slots and {gpus} GPUs, wanted at least 1 and 0")
     if ray.is_initialized():
         raise LocalRayError("this process is connected to a Ray already: call ray.shutdown() first")
     with ExitStack() as stack:
@@ -109,16 +89,16 @@ def local_ray(
         if gpu_uuids:
             settings["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_uuids)
         stack.enter_context(_ray_reads(settings))
-        address = stack.enter_context(_started(slots, gpus, folder, dashboard))
-        yield LocalRay(address=address, environment=settings, folder=folder)
+        stack.callback(ray.shutdown)
+        with _sigterm_kept(), _with_less_beside(dashboard=dashboard):
+            _init(slots, gpus, folder, dashboard)
+        yield folder
 
 
 @contextmanager
 def _folder() -> Iterator[Path]:
     """A folder, and the janitor that removes it when we are done or dead."""
-    parent = _parent()
-    _remove_abandoned(parent)
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_parent()))
     # -I -S: without site-packages it starts in 20 ms.
     command = [sys.executable, "-I", "-S", janitor.__file__, str(folder)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
@@ -131,17 +111,6 @@ def _folder() -> Iterator[Path]:
             raise LocalRayError(f"{folder}: Ray's processes there do not end") from None
 
 
-def _remove_abandoned(parent: Path) -> None:
-    """What a Ray of ours left whose janitor was killed with it, as by the end of a container."""
-    for folder in parent.glob(f"{PREFIX}????????"):
-        with suppress(OSError):  # another launch may remove it too
-            is_ours = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
-            is_old = time.time() - folder.stat().st_mtime > ABANDONED_S
-            is_a_ray = (folder / TOKEN).is_file()
-            if is_ours and is_old and is_a_ray and not janitor.is_used(folder):
-                shutil.rmtree(folder, ignore_errors=True)
-
-
 def _parent() -> Path:
     """The system's folder of temporary files, where sockets fit in its name."""
     usual = Path(tempfile.gettempdir())
@@ -150,7 +119,7 @@ def _parent() -> Path:
 
 def _write_token(folder: Path) -> Path:
     """Make a token for this Ray alone. mkdtemp's folder keeps other users from replacing it."""
-    path = folder / TOKEN
+    path = folder / "token"
     with open(path, "x", opener=lambda name, flags: os.open(name, flags, mode=0o600)) as file:
         file.write(secrets.token_hex(32))
     return path
@@ -227,62 +196,44 @@ def _with_less_beside(*, dashboard: bool) -> Iterator[None]:
         parameter.RayParams, services.start_api_server = of_ray  # type: ignore[misc]
 
 
-@contextmanager
-def _started(slots: int, gpus: int, folder: Path, dashboard: bool) -> Iterator[str]:
-    import ray
-
-    try:
-        with _sigterm_kept(), _with_less_beside(dashboard=dashboard):
-            address = _init(slots, gpus, folder, dashboard)
-        yield address
-    finally:
-        ray.shutdown()
-
-
 def _give_up() -> None:
     os.write(2, f"sweep: Ray does not start on this machine within {START_S:g} s\n".encode())
     os._exit(1)  # nothing else ends what the main thread waits for in Ray
 
 
-def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> str:
+def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
     import ray
     from ray._private.utils import write_ray_address
 
-    def init() -> None:
-        ray.init(
-            address="local",
-            num_cpus=slots,
-            num_gpus=gpus,
-            object_store_memory=OBJECT_STORE_BYTES,
-            include_dashboard=dashboard,
-            dashboard_host="127.0.0.1",
-            log_to_driver=False,
-            logging_level=logging.WARNING,
-            _node_ip_address="127.0.0.1",
-            _temp_dir=str(
-                folder / "r"
-            ),  # Ray opens this one to everybody, the one above stays private
-        )
-
+    options: dict[str, Any] = {
+        "address": "local",
+        "num_cpus": slots,
+        "num_gpus": gpus,
+        "object_store_memory": OBJECT_STORE_BYTES,
+        "include_dashboard": dashboard,
+        "dashboard_host": "127.0.0.1",
+        "log_to_driver": False,
+        "logging_level": logging.WARNING,
+        "_node_ip_address": "127.0.0.1",
+        "_temp_dir": str(folder / "r"),  # Ray opens it to everybody; the one above stays private
+    }
     limit = threading.Timer(START_S, _give_up)
     limit.start()
     os.environ[janitor.MARKER] = str(folder)  # for what Ray starts now, not for children of ours
     try:
         try:
-            init()
+            ray.init(**options)
         except Exception as error:
             if TOO_SLOW not in str(error):
                 raise
-            init()  # what is left of the first ends with the folder
+            ray.init(**options)  # what is left of the first ends with the folder
     except Exception as error:  # Ray has no error class for this; its logs are gone with the folder
         raise LocalRayError(f"Ray does not start on this machine: {error}") from error
     finally:
         limit.cancel()
         del os.environ[janitor.MARKER]
-    address = str(ray.get_runtime_context().gcs_address)
     # Where several Rays are on a machine, a job's driver joins the one that this names.
-    write_ray_address(address, str(folder / "r"))
-    return address
+    write_ray_address(ray.get_runtime_context().gcs_address, str(folder / "r"))
 
 
 def probe_ray() -> float:

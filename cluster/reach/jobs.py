@@ -10,19 +10,19 @@ from dataclasses import asdict, dataclass, replace
 from http.client import HTTPException
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Literal, TypeVar
-from urllib.error import HTTPError, URLError
+from typing import Any, TypeVar
+from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
 from cudnn_sweep.cluster.errors import ClusterError
 
-JobState = Literal["PENDING", "RUNNING", "STOPPED", "SUCCEEDED", "FAILED"]
 NO_JOB = re.compile(r"status code 404|does not exist")
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ANSWER_S = 10.0
 DASHBOARD_PORT = 8265
+DASHBOARD = f"`address` is that of the dashboard, usually port {DASHBOARD_PORT}"
 LONGEST = 300  # characters of what the cluster says
 NO_AGENT = "No available agent"  # as Ray says it of a cluster that has just come up
 AGENT_S = 60.0
@@ -53,19 +53,13 @@ class Jobs:
         for name in CHATTY:
             logging.getLogger(name).setLevel(logging.WARNING)
         with _without_own_address():
-            self._client = self._asked(
-                lambda: JobSubmissionClient(self.url, headers=dict(self._headers))
-            )
+            headers = dict(self._headers)
+            self._client = self._answer(lambda: JobSubmissionClient(self.url, headers=headers))
 
     def submit(
-        self,
-        job_id: str,
-        entrypoint: str,
-        runtime_env: Mapping[str, Any],
-        metadata: dict[str, str],
-        wait: Callable[[str], None] | None = None,
+        self, job_id: str, entrypoint: str, runtime_env: Mapping[str, Any], metadata: dict[str, str]
     ) -> None:
-        """Submit a job, for up to AGENT_S again while the cluster has no agent; `wait` gets one message then."""
+        """Submit a job, for up to AGENT_S again while the cluster has no agent."""
         ends = monotonic() + AGENT_S
         while True:
             try:
@@ -77,42 +71,33 @@ class Jobs:
                 )
                 return
             except RuntimeError as error:
-                lacks_agent = NO_AGENT in str(error)
-                if not lacks_agent or monotonic() > ends:
-                    hint = PORT_TAKEN if lacks_agent else ""
-                    raise ClusterError(
-                        f"{self.url} does not take the job: {_brief(error)}{hint}"
-                    ) from error
+                hint = PORT_TAKEN if NO_AGENT in str(error) else ""
+                if not hint or monotonic() > ends:
+                    reason = f"{_brief(error)}{hint}"
+                    raise ClusterError(f"{self.url} does not take the job: {reason}") from error
             except (OSError, HTTPException) as error:
                 raise ClusterError(f"{self.url} does not answer: {_brief(error)}") from error
-            if wait is not None:
-                wait(
-                    f"The cluster has no agent for jobs yet; waiting for it, {AGENT_S:.0f} s at most"
-                )
-                wait = None
             sleep(1)
 
-    def state(self, job_id: str) -> tuple[JobState, str]:
-        """The job's state, and what Ray says about it."""
-        info = self._asked(lambda: self._client.get_job_info(job_id), job_id)
-        state: Any = str(info.status)
-        return state, info.message or ""
+    def state(self, job_id: str) -> tuple[str, str]:
+        """The job's state, one of ENDED if it has, and what Ray says about it."""
+        info = self._answer(lambda: self._client.get_job_info(job_id), job_id)
+        return str(info.status), info.message or ""
 
     def stop(self, job_id: str) -> None:
-        self._asked(lambda: self._client.stop_job(job_id), job_id)
+        self._answer(lambda: self._client.stop_job(job_id), job_id)
 
     def ids(self) -> set[str]:
         """Submission ids of the jobs that this head has had."""
-        jobs = self._asked(self._client.list_jobs)
+        jobs = self._answer(self._client.list_jobs)
         return {job.submission_id for job in jobs if job.submission_id}
 
     def output(self, job_id: str) -> str:
-        found: str = self._asked(lambda: self._client.get_job_logs(job_id), job_id)
-        return found
+        return self._answer(lambda: str(self._client.get_job_logs(job_id)), job_id)
 
     def last_lines(self, job_id: str, lines: int) -> str:
         """The last lines of the job's output; empty where it has not begun."""
-        node = self._asked(lambda: self._client.get_job_info(job_id), job_id).driver_node_id
+        node = self._answer(lambda: self._client.get_job_info(job_id), job_id).driver_node_id
         if node is None:
             return ""
         query = urlencode({"submission_id": job_id, "node_id": node, "lines": lines})
@@ -128,7 +113,7 @@ class Jobs:
         except (ClientError, RuntimeError, OSError) as error:
             raise ClusterError(f"{self.url} does not answer: {_brief(error)}") from error
 
-    def _asked(self, question: Callable[[], T], job_id: str | None = None) -> T:
+    def _answer(self, question: Callable[[], T], job_id: str | None = None) -> T:
         try:
             return question()
         except (RuntimeError, OSError, HTTPException) as error:  # requests' errors are OSErrors
@@ -143,24 +128,16 @@ class Jobs:
         try:
             request = Request(f"{self.url}{path}", headers=self._headers)
             with urlopen(request, timeout=ANSWER_S) as answer:
-                found: bytes = answer.read()
-                return found
-        except HTTPError as error:
-            if error.code in (401, 403):
-                told = "refuses our token" if self._headers else "asks for a token"
-                raise ClusterError(f"{self.url} {told}: {error.code} {error.reason}") from error
-            raise ClusterError(f"{self.url} answers {error.code} {error.reason}") from error
-        except HTTPException as error:
-            raise ClusterError(
-                f"{self.url} speaks no HTTP: `address` is that of the dashboard, usually port {DASHBOARD_PORT}, "
-                "not the one that `ray start` prints for nodes (6379)"
-            ) from error
-        except (URLError, OSError) as error:
-            reason = getattr(error, "reason", error)
-            raise ClusterError(
-                f"{self.url} does not answer: {reason}; `address` is that of the dashboard, usually "
-                f"port {DASHBOARD_PORT}"
-            ) from error
+                return bytes(answer.read())
+        except (HTTPException, OSError) as error:  # HTTPError and URLError are OSErrors
+            why = f"does not answer: {getattr(error, 'reason', error)}; {DASHBOARD}"
+            if isinstance(error, HTTPException):
+                why = f"speaks no HTTP: {DASHBOARD}, not the one that `ray start` prints for nodes (6379)"
+            elif isinstance(error, HTTPError):
+                refusal = "refuses our token" if self._headers else "asks for a token"
+                does = f"{refusal}:" if error.code in (401, 403) else "answers"
+                why = f"{does} {error.code} {error.reason}"
+            raise ClusterError(f"{self.url} {why}") from error
 
 
 def refuse_open_cluster(address: str) -> None:
@@ -196,14 +173,14 @@ def _open(what: str) -> str:
 
 def _url(address: str) -> str:
     """Raises ClusterError for Ray Client's, which takes no jobs."""
-    scheme, found, rest = address.partition("://")
-    if found and scheme not in ("http", "https"):
+    scheme, is_url, rest = address.partition("://")
+    if is_url and scheme not in ("http", "https"):
         host = urlsplit(f"//{rest}").hostname or "HOST"
         raise ClusterError(
             f"address: found `{address}`, allowed: the dashboard's, HOST:PORT or http(s)://HOST:PORT, "
             f"as {host}:{DASHBOARD_PORT}"
         )
-    return address if "://" in address else f"http://{address}"
+    return address if is_url else f"http://{address}"
 
 
 def _brief(error: Exception) -> str:
@@ -234,32 +211,20 @@ class SentJob:
     """Sweep of a night whose outcome was not fetched yet."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class KnownCluster:
     """What is kept of a cluster, in a folder that only this user can read."""
 
-    name: str
-
-    @property
-    def folder(self) -> Path:
+    def __init__(self, name: str) -> None:
         home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-        return Path(home) / "cudnn-sweep" / "clusters" / re.sub(r"[^\w.-]", "_", self.name)
-
-    @property
-    def token(self) -> Path:
-        return self.folder / "ray_token"
-
-    @property
-    def launch_file(self) -> Path:
+        folder = Path(home) / "cudnn-sweep" / "clusters" / re.sub(r"[^\w.-]", "_", name)
+        self.name = name
+        self.token = folder / "ray_token"
+        self.launch_file = folder / "cluster.yaml"
         """The copy that `ray up` was given."""
-        return self.folder / "cluster.yaml"
-
-    @property
-    def _jobs_file(self) -> Path:
-        return self.folder / "jobs.json"
+        self._jobs_file = folder / "jobs.json"
 
     def remember(self, job: SentJob) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._jobs_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._write([*self.jobs(), job])
 
     def forget_night(self, job: SentJob) -> None:
@@ -277,8 +242,7 @@ class KnownCluster:
         """Jobs in the order in which they were sent; the cluster may have been lost since."""
         if not self._jobs_file.exists():
             return []
-        found: list[dict[str, str]] = json.loads(self._jobs_file.read_text())
-        return [SentJob(**each) for each in found]
+        return [SentJob(**each) for each in json.loads(self._jobs_file.read_text())]
 
     def job(self) -> SentJob:
         """The job that was sent last. Raises ClusterError if there is none."""

@@ -14,7 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from cudnn_sweep.cluster.reach.jobs import DASHBOARD_PORT
 
 TUNNEL_S = 60.0
 LINES_SHOWN = 20
+RAY = (sys.executable, "-m", "ray.scripts.scripts")
 # Autoscaler v2 counts the head as a worker of provider `local` and starts one too few.
 SETTINGS = {"RAY_UP_enable_autoscaler_v2": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 # Directly at home: a folder that Docker makes for a mount is root's, and our results lie in ~/.cudnn-sweep.
@@ -81,30 +82,54 @@ def workers_at_first(ray_part: Mapping[str, Any]) -> int:
 @contextmanager
 def tunnel(file: Path, *, timeout_s: float = TUNNEL_S) -> Iterator[str]:
     """The address, on this machine, under which the head's dashboard answers. Raises ClusterError."""
-    port = _free_port()
-    command = _command(
-        "dashboard", "--port", str(port), "--remote-port", str(DASHBOARD_PORT), str(file)
-    )
-    process = subprocess.Popen(
-        command,
-        env={**os.environ, **SETTINGS},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    options = ["--port", str(port), "--remote-port", str(DASHBOARD_PORT)]
+    command = [*RAY, "dashboard", *options, str(file)]
+    with running(command, end_s=5, variables=SETTINGS, stderr=subprocess.STDOUT) as process:
         _wait_for(port, process, timeout_s)
         yield f"127.0.0.1:{port}"
-    finally:
-        end_group(process, 5)
+
+
+@contextmanager
+def running(
+    command: Sequence[str],
+    *,
+    end_s: float,
+    variables: Mapping[str, str],
+    folder: Path | None = None,
+    stderr: int | None = None,
+) -> Iterator[subprocess.Popen[str]]:
+    """A process with a process group of its own, which ends with the block: by SIGTERM, after `end_s` by SIGKILL."""
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+                try:
+                    process.wait(end_s)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
 
 
 def _ray(*words: str, log: Path) -> None:
     """Run a command of Ray. Its output goes into `log`, and the last lines of it into the error."""
     with log.open("w") as output:
         done = subprocess.run(
-            _command(*words),
+            [*RAY, *words],
             env={**os.environ, **SETTINGS},
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -118,23 +143,12 @@ def _ray(*words: str, log: Path) -> None:
         )
 
 
-def _command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "ray.scripts.scripts", *words]
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes], timeout_s: float) -> None:
+def _wait_for(port: int, process: subprocess.Popen[str], timeout_s: float) -> None:
     ends = monotonic() + timeout_s
     while monotonic() < ends:
         if process.poll() is not None:
             assert process.stdout is not None
-            last = process.stdout.read().decode(errors="replace").strip().splitlines()[-3:]
+            last = process.stdout.read().strip().splitlines()[-3:]
             raise ClusterError(f"no tunnel to the head: {' '.join(last) or process.returncode}")
         with socket.socket() as probe:
             probe.settimeout(1.0)
@@ -142,19 +156,6 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], timeout_s: float) -> 
                 return
         sleep(0.2)
     raise ClusterError(f"no tunnel to the head after {timeout_s:.0f} s")
-
-
-def end_group(process: subprocess.Popen[Any], patience_s: float) -> None:
-    """End a process group: by SIGTERM, after `patience_s` by SIGKILL."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -132,10 +132,11 @@ def down(
     """Shut down all nodes of FILE's cluster. Refused while records are only on its head."""
     from cudnn_sweep.cluster.errors import ClusterError
     from cudnn_sweep.cluster.reach.launcher import take_down
+    from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster
     from cudnn_sweep.orchestrator.remote.follow import missing_here
 
     running = _cluster(file)
-    if not running.comes_up:
+    if not isinstance(running, BroughtUpCluster):
         raise ClusterError(f"{file} joins a cluster that was not launched from here")
     if not discard:
         with running.jobs() as jobs:

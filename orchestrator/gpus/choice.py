@@ -24,6 +24,16 @@ def models_asked(choice: GpuChoice, there: Iterable[str]) -> list[str]:
     return [model for model in models if model in asked]
 
 
+def model_asked(choice: GpuChoice, there: Iterable[str]) -> str:
+    """The model that a launch measures. Raises SpecError where none is asked for, or several."""
+    models = models_asked(choice, there)
+    if len(models) > 1:
+        raise SpecError(
+            f"GPUs of several models: {', '.join(sorted(models))}; ask for one of them by gpus.models"
+        )
+    return models[0]
+
+
 def models_missing(choice: GpuChoice, there: Iterable[str]) -> list[str]:
     """The names asked for that no model has."""
     models = list(there)
@@ -39,18 +49,13 @@ def share_of(choice: GpuChoice, gpus: int) -> int:
 def gpus_asked(choice: GpuChoice, machine: Survey) -> Survey:
     """`machine` with only the GPUs that are asked for, all of one model.
 
-    Raises SpecError where several models are asked for, as a launch here has one plan.
+    Raises SpecError where none is asked for, or several models are.
     """
-    models = models_asked(choice, machine.gpus or [machine.environment.gpu])
-    if len(models) > 1:
-        raise SpecError(
-            f"GPUs of several models: {', '.join(sorted(models))}; ask for one of them by gpus.models, "
-            "or by CUDA_VISIBLE_DEVICES"
-        )
+    asked = model_asked(choice, machine.gpus or [machine.environment.gpu])
     seen = zip(machine.gpus, machine.gpu_uuids, strict=True)
-    uuids = [uuid for model, uuid in seen if model in models]
+    uuids = [uuid for model, uuid in seen if model == asked]
     kept = uuids[: share_of(choice, len(uuids))]
-    return replace(machine, gpus=models * len(kept), gpu_uuids=kept)
+    return replace(machine, gpus=[asked] * len(kept), gpu_uuids=kept)
 
 
 def _called(name: str, models: list[str]) -> list[str]:

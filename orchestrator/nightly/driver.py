@@ -11,47 +11,33 @@ from datetime import UTC, datetime
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.reports.as_json import to_json
-from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.night import measured_and_compared
 from cudnn_sweep.orchestrator.nightly.request import NightRequest
-from cudnn_sweep.orchestrator.remote.driver import (
-    TheseNodes,
-    drive,
-    emit,
-    leave,
-    nodes_by_model,
-    results_of,
-)
-from cudnn_sweep.orchestrator.remote.job import Compared, JobRequest
+from cudnn_sweep.orchestrator.remote.driver import drive, leave, place_of, results_of
+from cudnn_sweep.orchestrator.remote.job import Ended, JobRequest
 
 
-def run(request: JobRequest, console: Console) -> int:
-    """The exit code of `sweep nightly`."""
+def run(request: JobRequest, console: Console) -> Ended:
+    """Run a night. Its exit code is that of `sweep nightly`."""
     asked = request.night
     assert asked is not None
     began = datetime.now(UTC)
-    nodes, *others = nodes_by_model(request, console)
-    if others:
-        models = ", ".join(each[0].model for each in (nodes, *others))
-        raise SpecError(
-            f"gpus.models: a night measures one GPU model, and there are {models}: name one"
-        )
+    place = place_of(request, console)
     night = NightRequest(
         options=asked.options,
         keys=asked.keys,
         request=replace(request.sweep, results=results_of(request)),
         name=asked.name,
         host=asked.host,
-        place=TheseNodes(nodes, request.sweep.suite.gpus, sweeps=1),
+        place=place,
     )
     # of a driver that is no job the command itself holds it
     lock = night_lock(night.request.results, night.name.launch)
     with nullcontext() if request.inside else lock:
         outcome, _ = measured_and_compared(night, began, console)
         night.diary().write(outcome)
-    emit(Compared(outcome=to_json(outcome)))
-    return outcome.exit_code
+    return Ended(exit_code=outcome.exit_code, outcome=to_json(outcome))
 
 
 if __name__ == "__main__":

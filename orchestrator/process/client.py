@@ -69,6 +69,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
 
         Raises ServerError where it does not come up.
         """
+        program = str(python.expanduser() if python else sys.executable)
         options = [*(["--survey-only"] if survey_only else []), *preload]
         without = OURS_ALONE if python else ()
         ours = {name: value for name, value in os.environ.items() if name not in without}
@@ -77,13 +78,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         try:
             self._process = subprocess.Popen(
                 # -P: a random.py in the user's folder must not stand in for Python's own
-                [
-                    str(python.expanduser() if python else sys.executable),
-                    "-P",
-                    "-m",
-                    SERVER,
-                    *options,
-                ],
+                [program, "-P", "-m", SERVER, *options],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**ours, **ONE_THREAD, **visible, **(variables or {})},
@@ -97,27 +92,29 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         self._pidfd = os.pidfd_open(self._process.pid)
         self._count = 0
         self._heard: defaultdict[int, deque[Said | Outcome]] = defaultdict(deque)
+        if fault := self._greeted():
+            self.close()
+            raise ServerError(f"{name} {fault}")
+
+    def _greeted(self) -> str | None:
+        """What is wrong with how it begins."""
         line = self._read()
         if not line:
             self.close()
-            raise ServerError(
-                f"{name} ended at its start, exit code {self._process.wait()}: see above"
-            )
+            return f"ended at its start, exit code {self._process.wait()}: see above"
         try:
             greeting = GREETING.validate_json(line)
         except ValidationError:
-            self.close()
-            raise ServerError(
-                f"{self._name} begins with {line[:80]!r}: its version of cudnn-sweep differs too much "
-                "from this one; install a closer version there"
-            ) from None
-        if greeting.protocol != PROTOCOL:
-            self.close()
-            raise ServerError(
-                f"{self._name} speaks protocol {greeting.protocol} (cudnn-sweep {greeting.version}), "
-                f"allowed is {PROTOCOL}, that of cudnn-sweep {our_version()}: install a closer "
-                "version there"
+            return (
+                f"begins with {line[:80]!r}: its version of cudnn-sweep differs too much from this one; "
+                "install a closer version there"
             )
+        if greeting.protocol != PROTOCOL:
+            return (
+                f"speaks protocol {greeting.protocol} (cudnn-sweep {greeting.version}), allowed is "
+                f"{PROTOCOL}, that of cudnn-sweep {our_version()}: install a closer version there"
+            )
+        return None
 
     @property
     def pid(self) -> int:
@@ -127,15 +124,25 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         """Keep later jobs' processes on these CPUs: they inherit it from the server's one thread."""
         os.sched_setaffinity(self.pid, cpus)
 
-    def begin(self, request: Request) -> "Begun":
-        """Fork a process for a job; it has the baton."""
+    def begin(self, request: Request) -> int:
+        """Fork a process for a job; it has the baton. Returns its number here, until its Outcome was heard."""
         self._count += 1
         self._tell(line_of(BEGIN, self._count, REQUEST.dump_json(request)))
-        return Begun(self, self._count)
+        return self._count
+
+    def pass_on(self, number: int, turn: Turn) -> None:
+        """Pass a process the baton."""
+        self._tell(line_of(PASS, number, TURN.dump_json(turn)))
+
+    def end(self, number: int) -> None:
+        """End a process, and wait for that."""
+        self._tell(line_of(END, number))
+        while isinstance(self.hear(number), Said):
+            pass
 
     def run(self, request: Request) -> Outcome:
         """Raises ServerError where the server dies; what the job itself does is in the Outcome."""
-        outcome = self.begin(request).heard()
+        outcome = self.hear(self.begin(request))
         assert isinstance(outcome, Outcome), outcome
         return outcome
 
@@ -146,8 +153,10 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         except ConnectionError:
             pass  # reading finds the same end, and says how it came
 
-    def _hear(self, number: int) -> Said | Outcome:
-        """The next that is said of a process; what comes of others first is kept for them."""
+    def hear(self, number: int) -> Said | Outcome:
+        """What a process says when it passes the baton back, or what became of it. What comes of others first is kept
+        for them. Raises ServerError where the server dies.
+        """
         while not self._heard[number]:
             answer = self._read()
             if not answer.endswith(b"\n"):
@@ -155,19 +164,16 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             word, other, rest = parts_of(answer)
             if word == REFUSED:
                 raise ServerError(f"{self._name} cannot do what is requested: {rest.decode()}")
-            self._heard[other].append(self._understand(word, rest))
+            try:
+                heard = (WHAT_WAS_SAID if word == SAID else OUTCOME).validate_json(rest)
+            except ValidationError as error:
+                reason = f"sent a message that this one cannot read: {error}"
+                raise ServerError(f"{self._name} {reason}") from error
+            self._heard[other].append(heard)
         heard = self._heard[number].popleft()
         if isinstance(heard, Outcome):
             del self._heard[number]
         return heard
-
-    def _understand(self, word: bytes, rest: bytes) -> Said | Outcome:
-        try:
-            return (WHAT_WAS_SAID if word == SAID else OUTCOME).validate_json(rest)
-        except ValidationError as error:
-            raise ServerError(
-                f"{self._name} sent a message that this one cannot read: {error}"
-            ) from error
 
     def close(self) -> None:
         for stream in (self._requests, self._replies):
@@ -192,32 +198,6 @@ class ForkServer(AbstractContextManager["ForkServer"]):
 
     def __exit__(self, *raised: object) -> None:
         self.close()
-
-
-class Begun:
-    """A process of a server's, which lives until its Outcome was heard."""
-
-    def __init__(self, server: ForkServer, number: int) -> None:
-        self._server = server
-        self._number = number
-
-    def heard(self) -> Said | Outcome:
-        """What it says when it passes the baton back, or what became of it.
-
-        Raises ServerError where the server dies.
-        """
-        return self._server._hear(self._number)
-
-    def take(self, turn: Turn) -> Said | Outcome:
-        """Pass it the baton, and wait until it is back."""
-        self._server._tell(line_of(PASS, self._number, TURN.dump_json(turn)))
-        return self.heard()
-
-    def end(self) -> Outcome:
-        self._server._tell(line_of(END, self._number))
-        while isinstance(heard := self.heard(), Said):
-            pass
-        return heard
 
 
 def survey(server: ForkServer, workloads: list[str]) -> Survey:

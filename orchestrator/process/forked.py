@@ -84,7 +84,9 @@ class Forked:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the process has ended
         self._replies, reply_to = os.pipe()
         told, self._tell = os.pipe()
-        self._said = b""
+        self._unread = b""
+        self._so_far: Reply | None = None
+        self._reply: Reply | None = None
         self._started_at, self._born = datetime.now(UTC), monotonic()
         self._left_s = request.timeout_s
         self.deadline = self._born + request.timeout_s
@@ -128,26 +130,29 @@ class Forked:
         """Read what it says; returns a Said where it passes the baton on."""
         if self._replies not in ready:
             return None
-        data = os.read(self._replies, 2**16)
-        self._said += data
-        if not data or self._last_line():
-            self._is_silent = True
+        data, passed = os.read(self._replies, 2**16), None
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        self._is_silent = not data
+        for line in lines:
+            if line.startswith(PASSED):
+                passed = self._pass_on(line.removeprefix(PASSED))
+            elif line.startswith(SO_FAR):
+                self._so_far = self._understood(REPLY, line.removeprefix(SO_FAR))
+            else:
+                self._reply = self._understood(REPLY, line)
+                self._is_silent = True
+        if self._is_silent:
             self._replied_at = monotonic()
             self.deadline = min(self.deadline, self._replied_at + EXIT_S)
-            self._last_reply()
-        return self._take_passed()
+        return passed
 
-    def _take_passed(self) -> bytes | None:
-        before, _, line = self._said.removesuffix(b"\n").rpartition(b"\n")
-        if not (self._said.endswith(b"\n") and line.startswith(PASSED)):
-            return None
-        self._said = before + b"\n" if before else b""
-        if self._understood(WHAT_WAS_SAID, line.removeprefix(PASSED)) is None:
+    def _pass_on(self, said: bytes) -> bytes | None:
+        if self._understood(WHAT_WAS_SAID, said) is None:
             return None
         self._passed_on_at = monotonic()
         self._left_s = self.deadline - self._passed_on_at
         self.deadline = math.inf
-        return line.removeprefix(PASSED)
+        return said
 
     def has_ended(self, ready: set[int]) -> bool:
         """And nothing that it said is unread."""
@@ -155,7 +160,7 @@ class Forked:
 
     def give_up(self) -> None:
         """Its time is over."""
-        self._timed_out = not self._last_line()
+        self._timed_out = self._reply is None
         self.deadline = math.inf
         self.kill()
 
@@ -169,9 +174,9 @@ class Forked:
         now = monotonic()
         if self._passed_on_at is not None:
             self._waited_s += now - self._passed_on_at
-        reply = self._last_reply()
-        status, message = self._judge(reply, wait_status)
-        if reply is None and (reply := self._reply_so_far()) and reply.measured:
+        reply = self._reply
+        status, message = self._judge(wait_status)
+        if reply is None and (reply := self._so_far) and reply.measured:
             reply.measured.checks_error, status, message = message, "ok", None
         self._close()
         return Outcome(
@@ -192,21 +197,6 @@ class Forked:
             os.close(descriptor)
         self._log.close()
 
-    def _last_line(self) -> bytes | None:
-        """The reply after which no other follows."""
-        line = self._said.removesuffix(b"\n").rpartition(b"\n")[2]
-        return (
-            line if self._said.endswith(b"\n") and not line.startswith((SO_FAR, PASSED)) else None
-        )
-
-    def _last_reply(self) -> Reply | None:
-        line = self._last_line()
-        return self._understood(REPLY, line) if line else None
-
-    def _reply_so_far(self) -> Reply | None:
-        line, end, _ = self._said.partition(b"\n")
-        return self._understood(REPLY, line.removeprefix(SO_FAR)) if end else None
-
     def _understood(self, kind: TypeAdapter[Heard], line: bytes) -> Heard | None:
         """None if the user's code wrote to our pipe too: nothing that follows can be used."""
         try:
@@ -216,9 +206,9 @@ class Forked:
             self.deadline = monotonic()
             return None
 
-    def _judge(self, reply: Reply | None, wait_status: int) -> tuple[Status, str | None]:
-        if reply is not None:
-            return reply.status, reply.message
+    def _judge(self, wait_status: int) -> tuple[Status, str | None]:
+        if self._reply is not None:
+            return self._reply.status, self._reply.message
         words = self._last_words()
         if self._foreign is not None:
             found = f"found {self._foreign[:FOREIGN_BYTES]!r}{words}"

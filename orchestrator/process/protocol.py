@@ -8,7 +8,7 @@ request has to be understood whole, or it would not be measured as asked: the se
 """
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
@@ -107,40 +107,17 @@ class Outcome:
 
     __pydantic_config__: ClassVar = EXACT
 
-    status: Status
-    message: str | None
-    reply: Reply | None
-    pid: int
+    status: Status = "ok"
+    message: str | None = None
+    reply: Reply | None = None
+    pid: int = 0
     started_at: datetime
     ended_at: datetime
     process_s: float
     waited_s: float = 0.0
     """How much of `process_s` the baton was elsewhere."""
-    exit_s: float | None
-    gap_s: float | None
-
-    @classmethod
-    def of_a_fake(
-        cls,
-        began: datetime,
-        process_s: float,
-        *,
-        status: Status = "ok",
-        message: str | None = None,
-        reply: Reply | None = None,
-    ) -> "Outcome":
-        """As if a process had run; there was none."""
-        return cls(
-            status=status,
-            message=message,
-            reply=reply,
-            pid=0,
-            started_at=began,
-            ended_at=began + timedelta(seconds=process_s),
-            process_s=process_s,
-            exit_s=0.0,
-            gap_s=0.0,
-        )
+    exit_s: float | None = None
+    gap_s: float | None = None
 
 
 # A slot's words, and the server's.

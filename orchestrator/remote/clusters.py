@@ -5,12 +5,12 @@ brings up.
 import secrets
 import shlex
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -28,32 +28,28 @@ from cudnn_sweep.cluster.reach.jobs import (
     refuse_open_cluster,
 )
 from cudnn_sweep.cluster.reach.launcher import (
+    TUNNEL_S,
     SecuredFile,
     bring_up,
     make_token,
     mark_anew,
+    running,
     secure,
     take_down,
     tunnel,
     workers_at_first,
 )
 from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError, UnfinishedError
-from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, is_of
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
-from cudnn_sweep.orchestrator.remote.follow import (
-    Follower,
-    JobReport,
-    follow,
-    outcome_of,
-    pull_records,
-)
+from cudnn_sweep.orchestrator.remote.follow import Follower, follow, outcome_of, pull_records
 from cudnn_sweep.orchestrator.remote.job import (
     HEAD_FOLDER,
+    VARIABLES,
+    Ended,
     JobRequest,
     NightJob,
-    driver_here,
     stage,
     take_own_code,
     write_request,
@@ -66,6 +62,7 @@ from cudnn_sweep.workloads.cells.suite import ALL_MODELS, each, workload_names
 DETACHED = 0  # exit code
 ANSWER_S = 15.0  # of a head that is up; ssh waits for a dead one for minutes
 ANY_MODEL = "of each model"
+END_S = 10.0  # for a driver that is to end
 REOPENED = 2  # times, a minute each
 
 Keep: TypeAlias = Callable[[str, str], None]
@@ -90,52 +87,67 @@ class Cluster:
         return self._launch(request, console)
 
     def show(self, request: SweepRequest, console: Console) -> int:
+        """Print a plan for each GPU model that the suite names; the nodes are not looked at."""
         self._show_start(console)
-        _show_plans(request, self.where, console)
+        models = request.suite.gpus.models
+        with ForkServer(survey_only=True) as server:
+            machine = survey(server, workload_names(request.suite))
+        say(
+            console,
+            f"On {self.where}, into {request.results}. Its nodes say at the launch which GPUs there are, and "
+            "each GPU model has a plan of its own.",
+        )
+        for name in [ANY_MODEL] if models == ALL_MODELS else each(models):
+            environment = replace(machine.environment, device="cuda", gpu=f"GPU {name}")
+            planned = planned_on(replace(machine, environment=environment), request)
+            print_part(console, planned.chosen, request.options, 1, gpu=True)
         return DONE
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
         """Run the night there, or follow it. `keep` gets its outcome, and those of earlier nights that nobody
         followed. Raises SweepBusyError where another night of the launch file is in progress.
         """
-        report = self._do(replace(self._job(request), night=night), console)
-        keep(night.name.sweep_id, report.outcome)
+        raise NotImplementedError
 
     def _launch(self, request: SweepRequest, console: Console) -> int:
-        return self._do(self._job(request), console).exit_code
+        raise NotImplementedError
 
     def _show_start(self, console: Console) -> None:
         """Print how the cluster would be brought up."""
 
-    def _job(self, request: SweepRequest) -> JobRequest:
+    def _job(self, request: SweepRequest, night: NightJob | None = None) -> JobRequest:
         open_to_all = self.file.sweep.allow_unauthenticated
-        return JobRequest(sweep=request, allow_unauthenticated=open_to_all)
-
-    def _do(self, request: JobRequest, console: Console) -> JobReport:
-        """Run the driver to its end. Raises UnfinishedError if it ends early, SpecError if nothing was started."""
-        raise NotImplementedError
+        return JobRequest(sweep=request, night=night, allow_unauthenticated=open_to_all)
 
 
 class Inside(Cluster):
     """The cluster that this machine is a node of: the driver is a process here."""
 
-    def _job(self, request: SweepRequest) -> JobRequest:
+    def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
+        keep(night.name.sweep_id, self._run(self._job(request, night), console).outcome)
+
+    def _launch(self, request: SweepRequest, console: Console) -> int:
+        return self._run(self._job(request), console).exit_code
+
+    def _job(self, request: SweepRequest, night: NightJob | None = None) -> JobRequest:
         where = Location(request.results)
         if not where.is_url:
             request = replace(request, results=str(where.folder.absolute()))
-        return replace(super()._job(request), inside=True)
+        return replace(super()._job(request, night), inside=True)
 
-    def _do(self, request: JobRequest, console: Console) -> JobReport:
+    def _run(self, request: JobRequest, console: Console) -> Ended:
+        """Run the driver to its end. Raises UnfinishedError if it ends early, SpecError if nothing was started."""
+        follower = Follower(request.sweep.results, console, copies=False)
         with tempfile.TemporaryDirectory(prefix="sweep-inside-") as folder:
             work = Path(folder)
             write_request(request, work)
             take_own_code(request.sweep, work)
-            follower = Follower(request.sweep.results, console, copies=False)
+            command = [sys.executable, "-m", request.driver]
             try:
-                with driver_here(request.driver, work) as driver:
-                    assert driver.stdout is not None
-                    for line in driver.stdout:
+                with running(command, end_s=END_S, variables=VARIABLES, folder=work) as driver:
+                    for line in driver.stdout or ():
                         follower.take(line.rstrip("\n"))
+                    driver.wait()
             finally:
                 follower.close()
         return follower.report(f"the sweep's driver ended early, exit code {driver.returncode}")
@@ -144,12 +156,9 @@ class Inside(Cluster):
 class RunningCluster(Cluster):
     """The cluster whose dashboard the launch file names: the driver is a job there, which goes on without us."""
 
-    comes_up = False
-    """Whether launches bring it up."""
-
     def __init__(self, file: LaunchFile[SweepSpec]) -> None:
         super().__init__(file)
-        self.known = KnownCluster(name=self._name())
+        self.known = KnownCluster(self._name())
         self.where = f"the cluster {self.known.name}"
 
     def _name(self) -> str:
@@ -164,16 +173,15 @@ class RunningCluster(Cluster):
                 say(console, f"Sweep {tonight} has ended there: this is its outcome")
                 return
             if job is None:
-                job = send(jobs, replace(self._job(request), night=night), console)
-                self.known.remember(job)
+                job = self._send(jobs, self._job(request, night))
             else:
-                told = f"Sweep {tonight} is still running there, as job {job.job_id}: following it"
-                say(console, told)
+                line = f"Sweep {tonight} is still running there, as job {job.job_id}: following it"
+                say(console, line)
         try:
             report = self.follow(job, console)
         except KeyboardInterrupt:
-            told = f"Sweep {tonight} continues there. To follow it, start this night again"
-            say(console, f"\n{told}")
+            line = f"Sweep {tonight} continues there. To follow it, start this night again"
+            say(console, f"\n{line}")
             raise
         keep(tonight, report.outcome)
         self.known.forget_night(job)
@@ -184,39 +192,48 @@ class RunningCluster(Cluster):
         """Fetch nights that nobody followed to their end. Returns this night's job if it is running, and the nights
         that have an outcome.
         """
-        sent = [job for job in self.known.jobs() if is_of(job.sweep_id, night.name.launch)]
-        there, running, ended = jobs.ids(), None, set()
-        for job in sent:
-            if job.job_id in there and jobs.state(job.job_id)[0] not in ENDED:
-                if job.sweep_id != night.name.sweep_id:
-                    raise SweepBusyError(
-                        f"a night of this launch file is in progress: {job.sweep_id}, as job {job.job_id} of "
-                        f"{jobs.url}; `sweep cluster stop` ends the one sent last"
-                    )
-                running = job
+        there, tonight, ended = jobs.ids(), None, set()
+        for job in self.known.jobs():
+            if not is_of(job.sweep_id, night.name.launch):
                 continue
-            pull_records(jobs, [job])
-            if job.job_id in there and (found := outcome_of(jobs, job)):
-                keep(job.sweep_id, found)
-                ended.add(job.sweep_id)
-            self.known.forget_night(job)
-        return running, ended
+            if job.job_id not in there or jobs.state(job.job_id)[0] in ENDED:
+                pull_records(jobs, [job])
+                if job.job_id in there and (outcome := outcome_of(jobs, job)):
+                    keep(job.sweep_id, outcome)
+                    ended.add(job.sweep_id)
+                self.known.forget_night(job)
+            elif job.sweep_id == night.name.sweep_id:
+                tonight = job
+            else:
+                raise SweepBusyError(
+                    f"a night of this launch file is in progress: {job.sweep_id}, as job {job.job_id} of "
+                    f"{jobs.url}; `sweep cluster stop` ends the one sent last"
+                )
+        return tonight, ended
 
     def _launch(self, request: SweepRequest, console: Console) -> int:
+        results, file = request.results, shlex.quote(str(request.options.file))
         self.make_ready(console)
         with self.jobs() as jobs:
-            job = send(jobs, self._job(request), console)
-            self.known.remember(job)
-            _tell_where(console, request, job.job_id)
-        if request.options.detach:
-            _tell_how_to_come_back(console, request.options)
-            return DETACHED
+            job = self._send(jobs, self._job(request))
+        say(console, f"Job {job.job_id}")
+        if not Location(results).is_url:
+            say(
+                console,
+                f"Results are in ~/{HEAD_FOLDER}/{results} on the head and are lost with its disk. While you "
+                f"follow, they are copied to {results}.",
+            )
         try:
-            return self.follow(job, console).exit_code
+            if not request.options.detach:
+                return self.follow(job, console).exit_code
         except KeyboardInterrupt:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would cut it short
-            _tell_how_to_come_back(console, request.options)
-            return DETACHED
+        say(
+            console,
+            f"\nThe sweep continues. Follow it:  sweep cluster attach {file}\n"
+            f"See its progress:  sweep status {file}\nStop it:  sweep cluster stop {file}",
+        )
+        return DETACHED
 
     @contextmanager
     def jobs(self) -> Iterator[Jobs]:
@@ -229,16 +246,26 @@ class RunningCluster(Cluster):
     def make_ready(self, console: Console) -> None:
         """Nothing is brought up: `jobs` raises if the cluster is not there."""
 
-    def _do(self, request: JobRequest, console: Console) -> JobReport:
-        with self.jobs() as jobs:
-            job = send(jobs, request, console)
-        return self.follow(job, console)
+    def _send(self, jobs: Jobs, request: JobRequest) -> SentJob:
+        job_id = f"sweep-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        with tempfile.TemporaryDirectory(prefix="sweep-stage-") as folder:
+            environment = stage(request, Path(folder))
+            entrypoint, typed = f"python -m {request.driver}", {"sweep": request.command}
+            jobs.submit(job_id, entrypoint, environment, typed)
+        job = SentJob(
+            job_id=job_id,
+            results=request.sweep.results,
+            command=request.command,
+            sweep_id=request.night.name.sweep_id if request.night else "",
+        )
+        self.known.remember(job)
+        return job
 
-    def follow(self, job: SentJob, console: Console, reopen: int = REOPENED) -> JobReport:
+    def follow(self, job: SentJob, console: Console, reopen: int = REOPENED) -> Ended:
         """Follow a job to its end. The connection is opened again if it was lost, as while a laptop sleeps."""
         try:
             with self.jobs() as jobs:
-                return follow(jobs, job.job_id, job.results, console)
+                return follow(jobs, job, console)
         except UnfinishedError as error:
             if error.__cause__ is None or not reopen:  # the job ended early, or it is no use
                 raise
@@ -256,8 +283,6 @@ class RunningCluster(Cluster):
 class BroughtUpCluster(RunningCluster):
     """The cluster that Ray's launcher brings up by this file."""
 
-    comes_up = True
-
     def _name(self) -> str:
         return str(self.file.ray_part["cluster_name"])
 
@@ -270,33 +295,26 @@ class BroughtUpCluster(RunningCluster):
         with tunnel(self.known.launch_file) as here:
             yield Jobs(here, self._token())
 
-    def _job(self, request: SweepRequest) -> JobRequest:
-        return replace(super()._job(request), workers=workers_at_first(self.file.ray_part))
+    def _job(self, request: SweepRequest, night: NightJob | None = None) -> JobRequest:
+        return replace(super()._job(request, night), workers=workers_at_first(self.file.ray_part))
 
     def make_ready(self, console: Console) -> None:
-        """Bring the cluster up, unless it runs with this very file: `ray up` would end its jobs."""
+        """Bring the cluster up, unless it runs with this very file: `ray up` would end its jobs. Raises ClusterError
+        for one that needs no token, whatever its start commands hold: it is taken down.
+        """
         make_token(self.known.token)
-        text = self._secured().text()
-        path = self.known.launch_file
-        if path.exists() and path.read_text() == text and self._answers():
-            return
+        text, path = self._secured().text(), self.known.launch_file
+        if path.exists() and path.read_text() == text:
+            with suppress(ClusterError):
+                if not self._is_open(ANSWER_S):
+                    return
         path.write_text(text)
         mark_anew(self.known.token)
         path.chmod(0o600)
         say(console, f"ray up -y {shlex.quote(str(path))}")
         bring_up(path)
-        self._end_where_open(console)
-
-    def _show_start(self, console: Console) -> None:
-        say(console, self._secured().difference)
-
-    def _end_where_open(self, console: Console) -> None:
-        """Take down a cluster that needs no token, whatever its start commands hold. Raises ClusterError."""
-        path = self.known.launch_file
-        with tunnel(path) as here:
-            Jobs(here, self.known.token)  # it is up, or this says why not
-            if not answers_anybody(here):
-                return
+        if not self._is_open():
+            return
         console.print("It asks for no token, so it is taken down.", highlight=False)
         take_down(path)
         raise ClusterError(
@@ -305,61 +323,14 @@ class BroughtUpCluster(RunningCluster):
             "variables RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH, as `sudo` or `env -i` does: keep both (`sudo -E`)"
         )
 
-    def _answers(self) -> bool:
-        try:
-            with tunnel(self.known.launch_file, timeout_s=ANSWER_S) as here:
-                Jobs(here, self.known.token)
-                return not answers_anybody(here)
-        except ClusterError:
-            return False
+    def _is_open(self, timeout_s: float = TUNNEL_S) -> bool:
+        """Whether it needs no token. Raises ClusterError where it does not answer with one."""
+        with tunnel(self.known.launch_file, timeout_s=timeout_s) as here:
+            Jobs(here, self.known.token)
+            return answers_anybody(here)
+
+    def _show_start(self, console: Console) -> None:
+        say(console, self._secured().difference)
 
     def _secured(self) -> SecuredFile:
         return secure(self.file.ray_part, self.known.token)
-
-
-def send(jobs: Jobs, request: JobRequest, console: Console) -> SentJob:
-    job_id = f"sweep-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    with tempfile.TemporaryDirectory(prefix="sweep-stage-") as folder:
-        environment = stage(request, Path(folder))
-        entrypoint, typed = f"python -m {request.driver}", {"sweep": request.command}
-        jobs.submit(job_id, entrypoint, environment, typed, partial(say, console))
-    sweep_id = request.night.name.sweep_id if request.night else ""
-    return SentJob(
-        job_id=job_id, results=request.sweep.results, command=request.command, sweep_id=sweep_id
-    )
-
-
-def _show_plans(request: SweepRequest, where: str, console: Console) -> None:
-    """Print a plan for each GPU model that the suite names; the nodes are not looked at."""
-    models = request.suite.gpus.models
-    names = [ANY_MODEL] if models == ALL_MODELS else each(models)
-    with ForkServer(survey_only=True) as server:
-        machine = survey(server, workload_names(request.suite))
-    say(
-        console,
-        f"On {where}, into {request.results}. Its nodes say at the launch which GPUs there are, and each "
-        "GPU model has a plan of its own.",
-    )
-    for name in names:
-        environment = replace(machine.environment, device="cuda", gpu=f"GPU {name}")
-        planned = planned_on(replace(machine, environment=environment), request)
-        print_part(console, planned.chosen, request.options, 1, gpu=True)
-
-
-def _tell_where(console: Console, request: SweepRequest, job_id: str) -> None:
-    say(console, f"Job {job_id}")
-    if not Location(request.results).is_url:
-        say(
-            console,
-            f"Results are in ~/{HEAD_FOLDER}/{request.results} on the head and are lost with its disk. While you "
-            f"follow, they are copied to {request.results}.",
-        )
-
-
-def _tell_how_to_come_back(console: Console, options: LaunchOptions) -> None:
-    file = shlex.quote(str(options.file))
-    say(
-        console,
-        f"\nThe sweep continues. Follow it:  sweep cluster attach {file}\n"
-        f"See its progress:  sweep status {file}\nStop it:  sweep cluster stop {file}",
-    )

@@ -3,18 +3,19 @@
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep, time
-from typing import Any
+from typing import Any, TypeAlias
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cudnn_sweep.orchestrator.errors import ServerError, SpecError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
-from cudnn_sweep.orchestrator.process.client import ForkServer, survey
-from cudnn_sweep.orchestrator.remote.job import Node, NodeReport, Unfit
+from cudnn_sweep.orchestrator.process.client import ForkServer, survey, survey_of
 from cudnn_sweep.workloads.hardware.environment import Environment
+from cudnn_sweep.workloads.survey import Survey
 
 NODES_S = 600.0  # a cloud's machine takes minutes
 ANSWER_S = 180.0  # a first import of torch from a network disk takes a minute
@@ -23,69 +24,93 @@ OLD_S = 7 * 86_400.0  # no sweep goes on after a week
 MOST_SKEW_S = 5.0  # times in records are each node's own
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeReport:
+    machine: Survey
+    free_bytes: int
+    """Free space on the disk of its temporary files, where compute caches lie."""
+    clock_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    node_id: str
+    address: str
+    accelerators: int
+    machine: Survey
+
+    @property
+    def model(self) -> str:
+        return self.machine.environment.gpu
+
+
 def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
     """Wait for so many nodes besides the head, at most NODES_S; then continue with those that came."""
     ends = monotonic() + NODES_S
-    told = None
+    before = None
     while (there := sum(node["Alive"] for node in ray.nodes())) <= workers:
         if monotonic() > ends:
             say(
                 f"{there} of {workers + 1} nodes came up in {NODES_S / 60:.0f} minutes: continuing with these"
             )
             return
-        if there != told:
+        if there != before:
             say(f"waiting for nodes: {there} of {workers + 1} are up")
-            told = there
+            before = there
         sleep(1)
 
 
-def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node], list[Unfit]]:
-    """Survey all nodes with accelerators: fit ones, and unfit ones with a reason. Raises SpecError if there is none."""
+Unfit: TypeAlias = list[tuple[str, str]]
+"""Nodes that cannot take part: the address and the reason of each."""
+
+
+def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node], Unfit]:
+    """Survey all nodes with accelerators. Raises SpecError if there is none."""
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
     if not alive:
         raise SpecError(
             "no node of the cluster has a GPU resource: start its nodes where Ray finds GPUs, or "
             "with --num-gpus"
         )
-    asked = [(node, _ask(node["NodeID"], _report, workloads)) for node in alive]
-    came = dict(_as_they_come([answer for _, answer in asked]))
+    answers = [_ask(node["NodeID"], _report, workloads) for node in alive]
+    came_s = dict(_as_they_come(answers))
     fit: list[Node] = []
-    unfit: list[Unfit] = []
-    for node, answer in asked:
+    unfit: Unfit = []
+    for node, answer in zip(alive, answers, strict=True):
         address = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
-        if answer not in came:
-            unfit.append(Unfit(address=address, reason=f"no answer within {ANSWER_S:.0f} s"))
+        if answer not in came_s:
+            unfit.append((address, f"no answer within {ANSWER_S:.0f} s"))
             continue
         try:
             report: NodeReport = ray.get(answer)
         except Exception as error:  # noqa: BLE001  # whatever is wrong there
-            unfit.append(Unfit(address=address, reason=_told(error)))
+            unfit.append((address, _in_words(error)))
             continue
-        reasons = list(_complaints(report, came[answer], needs_cuda))
-        if reasons:
-            unfit.append(Unfit(address=address, reason="; ".join(reasons)))
-        else:
-            fit.append(
-                Node(
-                    node_id=node["NodeID"],
-                    address=address,
-                    accelerators=int(node["Resources"]["GPU"]),
-                    machine=report.machine,
-                )
+        if reasons := list(_complaints(report, came_s[answer], needs_cuda)):
+            unfit.append((address, "; ".join(reasons)))
+            continue
+        accelerators = int(node["Resources"]["GPU"])
+        fit.append(
+            Node(
+                node_id=node["NodeID"],
+                address=address,
+                accelerators=accelerators,
+                machine=report.machine,
             )
+        )
     return _alike(fit, unfit)
 
 
-def _ask(node_id: str, question: Callable[..., object], asked: object) -> Any:
+def _ask(node_id: str, question: Callable[..., object], *arguments: object) -> Any:
     there = NodeAffinitySchedulingStrategy(node_id, soft=False)
-    return ray.remote(question).options(num_cpus=0, scheduling_strategy=there).remote(asked)
+    return ray.remote(question).options(num_cpus=0, scheduling_strategy=there).remote(*arguments)
 
 
-def _as_they_come(asked: list[Any]) -> Iterator[tuple[Any, float]]:
+def _as_they_come(answers: list[Any]) -> Iterator[tuple[Any, float]]:
     """Each answer within ANSWER_S, with the time when it came, to compare a node's clock with."""
     ends_s = time() + ANSWER_S
-    while asked:
-        came, asked = ray.wait(asked, timeout=max(0.0, ends_s - time()))
+    while answers:
+        came, answers = ray.wait(answers, timeout=max(0.0, ends_s - time()))
         if not came:
             return
         yield came[0], time()
@@ -113,9 +138,9 @@ def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator
         yield f"no CUDA, which the suite needs: {why}"
     if len(set(report.machine.gpus)) > 1:
         yield f"GPUs of several models: {', '.join(sorted(set(report.machine.gpus)))}"
-    for known in report.machine.workloads.values():
-        if known.fault is not None:
-            yield known.fault
+    for facts in report.machine.workloads.values():
+        if facts.fault is not None:
+            yield facts.fault
     if report.free_bytes < LEAST_FREE_BYTES:
         yield f"{report.free_bytes / 2**20:.0f} MiB free for temporary files, 1 GiB is needed"
     skew_s = report.clock_s - came_s
@@ -125,37 +150,29 @@ def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator
 
 def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
     """What each of these nodes finds with that Python, which is to be one software. Raises SpecError."""
-    asked = [_ask(node.node_id, _environment, python) for node in nodes]
-    found: list[Environment] = []
-    for node, answer in zip(nodes, asked, strict=True):
+    answers = [_ask(node.node_id, survey_of, python, []) for node in nodes]
+    environments: list[Environment] = []
+    for node, answer in zip(nodes, answers, strict=True):
         try:
-            found.append(ray.get(answer, timeout=ANSWER_S))
+            environments.append(ray.get(answer, timeout=ANSWER_S).environment)
         except Exception as error:  # whatever is wrong there
-            raise SpecError(f"last_good: {python} on {node.address}: {_told(error)}") from error
-    if len({each.software_hash for each in found}) > 1:
+            raise SpecError(f"last_good: {python} on {node.address}: {_in_words(error)}") from error
+    if len({each.software_hash for each in environments}) > 1:
         raise SpecError(f"last_good: {python} is not the same software on all nodes")
-    return found[0]
+    return environments[0]
 
 
-def _environment(python: Path) -> Environment:
-    with ForkServer(python=python, survey_only=True) as server:
-        return survey(server, []).environment
-
-
-def _alike(fit: list[Node], unfit: list[Unfit]) -> tuple[list[Node], list[Unfit]]:
+def _alike(fit: list[Node], unfit: Unfit) -> tuple[list[Node], Unfit]:
     """Keep each model's nodes with the commonest hardware and software hashes: others are another sweep."""
-    kept = []
-    for model in dict.fromkeys(node.model for node in fit):
-        nodes = [node for node in fit if node.model == model]
-        hashes = Counter(_hashes(node) for node in nodes)
-        common = hashes.most_common(1)[0][0]
-        for node in nodes:
-            if _hashes(node) == common:
-                kept.append(node)
-            else:
-                reason = f"its hardware or software is not that of the other nodes with {model}"
-                unfit.append(Unfit(address=node.address, reason=reason))
-    return kept, unfit
+    counts = Counter((node.model, _hashes(node)) for node in fit)
+    common = dict(each for each, _ in reversed(counts.most_common()))
+    alike, reason = [], "its hardware or software is not that of the other nodes with"
+    for node in fit:
+        if _hashes(node) == common[node.model]:
+            alike.append(node)
+        else:
+            unfit.append((node.address, f"{reason} {node.model}"))
+    return alike, unfit
 
 
 def _hashes(node: Node) -> tuple[str, str]:
@@ -163,7 +180,7 @@ def _hashes(node: Node) -> tuple[str, str]:
     return environment.env_hash, environment.software_hash
 
 
-def _told(error: Exception) -> str:
+def _in_words(error: Exception) -> str:
     cause = getattr(error, "cause", None) or error
     if isinstance(cause, ServerError):
         return str(cause)

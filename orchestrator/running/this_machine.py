@@ -88,7 +88,7 @@ class ThisMachine:
         say(console, "Preparing Ray and the processes that measure.")
         with (
             free_devices(machine.gpu_uuids, self._wait_s, console),
-            local_ray(slots=max(1, gpus), gpus=gpus, gpu_uuids=machine.gpu_uuids) as ours,
+            local_ray(slots=max(1, gpus), gpus=gpus, gpu_uuids=machine.gpu_uuids) as ray_folder,
         ):
             from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
             from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots
@@ -104,7 +104,7 @@ class ThisMachine:
                         lambda: verdicts_of(store, session.sweep_id, session.contrasts),
                         budget_s,
                     ):
-                        folder = Path(mkdtemp(dir=ours.folder))
+                        folder = Path(mkdtemp(dir=ray_folder))
                         host.run(folder, budget_s, ForkedSlot.open)
                 finally:
                     progress = host.finish(session.fallback_folders())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.planning.plan import Trial
-from cudnn_sweep.orchestrator.process.client import Begun
+from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.sampling import LEAST_S, MIN_SAMPLES, paired_error
@@ -121,7 +121,9 @@ class Rounds:
 class Running:
     trial: Trial
     attempt: int
-    process: Begun
+    server: ForkServer
+    number: int
+    """The process's, of its server."""
     follows: bool
     """No other process ran on this server since the previous trial."""
     new_cache: bool
@@ -136,10 +138,11 @@ class Running:
 
     def listen(self) -> Said | None:
         """What it says when it passes the baton back; None where it has ended."""
-        return self._note(self.process.heard())
+        return self._note(self.server.hear(self.number))
 
     def take(self, turn: Turn) -> Said | None:
-        return self._note(self.process.take(turn))
+        self.server.pass_on(self.number, turn)
+        return self.listen()
 
     def finish(self, turn: Turn | None = None) -> Outcome:
         said = self.take(turn) if turn else self.listen()
@@ -147,7 +150,7 @@ class Running:
         return self.outcome
 
     def kill(self) -> None:
-        self.process.end()
+        self.server.end(self.number)
 
     def _note(self, heard: Said | Outcome) -> Said | None:
         if isinstance(heard, Said):

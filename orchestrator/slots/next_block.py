@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import Standing
 
@@ -25,16 +24,10 @@ class BlockQueue:
     are behind catch up first, so that a sweep cut short and resumed judges its cells together, too.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        begun: Mapping[str, int],
-        ask: Callable[[], Mapping[str, Standing]],
-        owed: int = 0,
-    ) -> None:
-        """`plan`: what is not recorded yet. `begun`: by cell_id how many blocks were. `owed`: how many first
-        blocks of a cell run although time is up.
-        """
+    def __init__(self, session: Session, ask: Callable[[], Mapping[str, Standing]]) -> None:
+        """`ask`: how the cells stand as recorded so far, where that decides."""
+        plan = session.plan.cell_by_cell() if session.cell_by_cell else session.plan
+        begun, owed = session.begun, session.job.blocks_owed if session.job else 0
         self._looks = plan.looks or NO_LOOK
         self._ask = ask
         self._waiting: dict[str, deque[tuple[int, int]]] = {}
@@ -47,6 +40,7 @@ class BlockQueue:
         self._owed = {
             block for blocks in self._waiting.values() for number, block in blocks if number < owed
         }
+        """First blocks of a cell, which run although time is up."""
         self._running: set[int] = set()
         self._ready: deque[int] = deque()
         for cell_id, reached in self._reached.items():
@@ -118,10 +112,3 @@ class BlockQueue:
             except (AnalysisError, OSError):
                 time.sleep(AGAIN_S)
         return self._ask()
-
-
-def queue_of(session: Session, ask: Callable[[], Mapping[str, Standing]]) -> BlockQueue:
-    """`ask`: how the cells stand as recorded so far, where that decides."""
-    plan = session.plan.cell_by_cell() if session.cell_by_cell else session.plan
-    owed = session.job.blocks_owed if session.job else 0
-    return BlockQueue(plan, session.begun, ask, owed)

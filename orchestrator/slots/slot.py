@@ -16,11 +16,7 @@ from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of, read_cores, sh
 from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Trial
 from cudnn_sweep.orchestrator.planning.session import Code, Session
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
-from cudnn_sweep.orchestrator.process.protocol import (
-    LogJob,
-    Request,
-    TrialJob,
-)
+from cudnn_sweep.orchestrator.process.protocol import LogJob, Request, TrialJob
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.slots.block import BeginTrial, Block, Running
 from cudnn_sweep.workloads.cells.config import CODE
@@ -137,18 +133,17 @@ class ForkedSlot:
     def start(
         self, trial: Trial, attempt: int, *, takes_turns: bool, beside: bool = False
     ) -> Running:
-        request = self._request(trial)
-        key = self._server_of(trial)
+        request, key = self._request(trial), self._server_of(trial)
+        cache, server = request.compute_cache, self._servers[key].server
         follows = not beside and key == self._ran_last
         self._ran_last = key
-        job = TrialJob(trial=request, takes_turns=takes_turns)
         return Running(
             trial=trial,
             attempt=attempt,
-            process=self._servers[key].server.begin(self._limited(job)),
             follows=follows,
-            new_cache=request.compute_cache is not None
-            and not Path(request.compute_cache).exists(),
+            new_cache=cache is not None and not Path(cache).exists(),
+            server=server,
+            number=server.begin(self._limited(TrialJob(trial=request, takes_turns=takes_turns))),
         )
 
     def record(
@@ -236,9 +231,13 @@ def _several(trials: Sequence[Trial]) -> bool:
 
 def _server(session: Session, key: Server) -> ForkServer:
     software, variables, _ = key
-    code = _code(session, dict(variables).get(CODE))
+    name, code = dict(variables).get(CODE), Code(folder=session.folder)
+    if name is not None and name not in session.codes:
+        raise ServerError(f"code: found {name!r}, allowed: null; `sweep gate` names two sides")
+    if name is not None:
+        code = session.codes[name]
     return ForkServer(
-        python=code.python or _python(session, software),
+        python=code.python or session.pythons.get(software),
         folder=code.folder,
         preload=session.preload,
         variables={**code.variables, **dict(variables)},
@@ -247,48 +246,26 @@ def _server(session: Session, key: Server) -> ForkServer:
 
 def _open(session: Session, key: Server) -> DeviceServer:
     """A fork server, and the device that it sees."""
-    server = _server(session, key)
+    server, wanted = _server(session, key), {trial.cell.gpu for trial in session.plan.trials}
     try:
-        found = survey(server, []).environment
-        _check_device(session, found)
-        return _pinned(server, found, session.gpus)
+        there = survey(server, []).environment
+        if wanted and there.gpu not in wanted:
+            raise ServerError(
+                f"{there.host}: the plan is for {', '.join(sorted(wanted))}, this slot finds {there.gpu}: "
+                "see what CUDA_VISIBLE_DEVICES shows there"
+            )
+        return _pinned(server, there, session.gpus)
     except ServerError:
         server.close()
         raise
 
 
-def _check_device(session: Session, found: Environment) -> None:
-    wanted = {trial.cell.gpu for trial in session.plan.trials}
-    if wanted and found.gpu not in wanted:
+def _check_same_device(software: str, own: Environment, other: Environment) -> None:
+    if (own.env_hash, own.gpu_uuid) != (other.env_hash, other.gpu_uuid):
         raise ServerError(
-            f"{found.host}: the plan is for {', '.join(sorted(wanted))}, this slot finds {found.gpu}: "
-            "see what CUDA_VISIBLE_DEVICES shows there"
-        )
-
-
-def _check_same_device(software: str, own: Environment, found: Environment) -> None:
-    if (own.env_hash, own.gpu_uuid) != (found.env_hash, found.gpu_uuid):
-        raise ServerError(
-            f"{software}: finds {found.gpu} {found.gpu_uuid or ''} where this one's own software finds "
+            f"{software}: finds {other.gpu} {other.gpu_uuid or ''} where this one's own software finds "
             f"{own.gpu} {own.gpu_uuid or ''}: only one device's trials can be compared"
         )
-
-
-def _code(session: Session, code: str | None) -> Code:
-    if code is None:
-        return Code(folder=session.folder)
-    if code not in session.codes:
-        raise ServerError(f"code: found {code!r}, allowed: null; `sweep gate` names two sides")
-    return session.codes[code]
-
-
-def _python(session: Session, software: str) -> Path | None:
-    if software == OWN_SOFTWARE:
-        return None
-    if software not in session.pythons:
-        known = ", ".join(session.pythons) or "none"
-        raise ServerError(f"no Python is named for software {software!r}; named: {known}")
-    return session.pythons[software]
 
 
 def _pinned(server: ForkServer, found: Environment, gpus: Sequence[str]) -> DeviceServer:

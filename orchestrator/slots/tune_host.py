@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 import ray
 from ray import tune
@@ -31,13 +31,7 @@ from cudnn_sweep.orchestrator.recording.recorder import (
     Recorder,
     configs_to_fail,
 )
-from cudnn_sweep.orchestrator.slots.lost import (
-    GONE_S,
-    ActorGone,
-    NodeLossWatch,
-    UntilLost,
-)
-from cudnn_sweep.orchestrator.slots.next_block import BlockQueue, queue_of
+from cudnn_sweep.orchestrator.slots.next_block import BlockQueue
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 
 # No log files of Tune's own (half of its time a trial), no box of its own around our display, and Ctrl-C
@@ -49,6 +43,11 @@ QUIET = {
 }
 
 ANSWER_S = 10.0  # the recorder answers at once while it lives
+# A node that Ray gave up starts again as another one, which this launch was not made for. But what ran
+# behind a cut cable may still bring its record when the cable is plugged in again.
+GONE_S = 300.0
+LOOKS = 60  # at the cluster, in that time
+LOOK_S = 1.0  # between two looks at an actor
 OWN_GONE_S = 10.0  # on one machine no cable brings a node back
 AGAIN = ", and with it what was not recorded yet: launch again to resume"
 
@@ -63,8 +62,6 @@ class Slots:
     gpu: bool
     nodes: Mapping[str, str] = field(default_factory=dict)
     """Ray's nodes that they may be on, by id what each is called; any where none is named."""
-    gone_s: float = GONE_S
-    """How long they may all be gone before the launch ends."""
 
     def resources(self) -> tune.PlacementGroupFactory:
         bundle: dict[str, float] = {"CPU": 1, "GPU": 1} if self.gpu else {"CPU": 1}
@@ -80,11 +77,7 @@ class BlockRunner(tune.Trainable):
     """
 
     def setup(  # type: ignore[override]  # tune.with_parameters adds the rest
-        self,
-        config: dict[str, Any],
-        session: Session,
-        make_slot: SlotMaker,
-        recorder: Any,
+        self, config: dict[str, Any], session: Session, make_slot: SlotMaker, recorder: Any
     ) -> None:
         accelerator = "-".join(str(index) for index in ray.get_gpu_ids()) or "cpu"
         self._blocks = dict(session.plan.blocks())
@@ -124,19 +117,15 @@ class BlockRunner(tune.Trainable):
     def _wanted(self, trials: list[Trial]) -> list[Trial]:
         """Where a worker was lost, some of its block's trials are done, or given up; a cell may be too."""
         ids = [trial.trial_id for trial in trials]
-        asked = [self._recorder.wanted.remote(ids), self._recorder.hopeless_cells.remote()]
-        wanted, hopeless = ray.get(asked)
-        return [
-            trial
-            for trial in trials
-            if trial.trial_id in wanted and trial.cell.cell_id not in hopeless
-        ]
+        answers = [self._recorder.wanted.remote(ids), self._recorder.hopeless_cells.remote()]
+        wanted, hopeless = ray.get(answers)
+        left = [trial for trial in trials if trial.trial_id in wanted]
+        return [trial for trial in left if trial.cell.cell_id not in hopeless]
 
     def _begin(self, trial: Trial) -> int | None:
         assert self._slot is not None
         begin = self._recorder.begin.remote(trial.trial_id, self._slot.name)
-        attempt: int | None = ray.get(begin)
-        return attempt
+        return cast("int | None", ray.get(begin))
 
     def _record_next(self, records: Iterator[RunRecord]) -> bool:
         """Whether there was a record and it is durable, so that further trials may start."""
@@ -216,6 +205,67 @@ class ActorsKept(FIFOScheduler):
         """Tune then starts those that wait in their order."""
 
 
+class NodeLossWatch:
+    """Whether all of a sweep's nodes are gone, and for so long that it ends."""
+
+    def __init__(
+        self, nodes: Mapping[str, str], alive: Callable[[], set[str]], patience_s: float
+    ) -> None:
+        """`nodes`: the sweep's, by id what they are called; `alive`: the ids of those that are there."""
+        self._nodes = nodes
+        self._alive = alive
+        self._patience_s = patience_s
+        self._next_look = self._seen = monotonic()
+
+    def look(self) -> str | None:
+        """Why it ends. May be asked at any rate."""
+        now = monotonic()
+        if now >= self._next_look:
+            self._next_look = now + self._patience_s / LOOKS
+            if not self._alive().isdisjoint(self._nodes):
+                self._seen = now
+            elif now - self._seen >= self._patience_s:
+                return (
+                    f"for {self._patience_s / 60:g} minutes Ray has had none of the sweep's nodes: "
+                    f"{', '.join(self._nodes.values())}; a node that starts again counts as a new one: "
+                    "launch again to resume with the nodes that are up"
+                )
+        return None
+
+
+class UntilLost(tune.Stopper):
+    """Ends a run once its nodes or its recorder are gone."""
+
+    def __init__(self, nodes: NodeLossWatch, recorder: Any) -> None:
+        self._nodes = nodes
+        self._recorder = recorder
+        self._next_look = monotonic()
+        self._answer: Any | None = None
+        self.reason: str | None = None
+        """Why it ends."""
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        """Asked by Tune many times a second; does not wait."""
+        self.reason = self.reason or self._recorder_gone() or self._nodes.look()
+        return self.reason is not None
+
+    def _recorder_gone(self) -> str | None:
+        """It answers at once while it lives."""
+        if self._answer is None and monotonic() >= self._next_look:
+            self._answer = self._recorder.wanted.remote([])
+        if self._answer is not None and ray.wait([self._answer], timeout=0)[0]:
+            self._next_look = monotonic() + LOOK_S
+            answer, self._answer = self._answer, None
+            try:
+                ray.get(answer)
+            except ray.exceptions.RayError:
+                return "the recorder is gone"
+        return None
+
+
 def alive_nodes() -> set[str]:
     """The ids of Ray's that it has not given up."""
     return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
@@ -235,10 +285,9 @@ class Host:
         here = NodeAffinitySchedulingStrategy(_own_node(), soft=False)
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
         busy = min(slots.count, sum(1 for _ in session.plan.blocks()))
-        self.recorder: Any = (
-            ray.remote(Recorder)
-            .options(**options)
-            .remote(results, followed=followed, configs=configs_to_fail(session), slots=busy)
+        recorder = ray.remote(Recorder).options(**options)
+        self.recorder: Any = recorder.remote(
+            results, followed=followed, configs=configs_to_fail(session), slots=busy
         )
         """An actor, which stays as long as its Ray unless it is killed."""
 
@@ -250,8 +299,7 @@ class Host:
 
     def take(self) -> list[RunRecord]:
         """Records that became durable since the last time; may be asked from another thread."""
-        found: list[RunRecord] = ray.get(self.recorder.take.remote())
-        return found
+        return cast("list[RunRecord]", ray.get(self.recorder.take.remote()))
 
     def run(
         self,
@@ -263,20 +311,18 @@ class Host:
         os.environ.update(QUIET)
         # One by default: actors whose trials end while another's is being reset would be thrown away.
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(self._slots.count)
-        logging.getLogger("ray.tune").setLevel(
-            logging.CRITICAL
-        )  # it misses the logs it is not to keep
+        # It misses the logs that it is not to keep.
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
         blocks = [trials for _, trials in self._session.plan.blocks()]
         deadline = None if budget_s is None else monotonic() + budget_s
         trainable = tune.with_parameters(
-            BlockRunner,
-            session=self._session,
-            make_slot=make_slot,
-            recorder=self.recorder,
+            BlockRunner, session=self._session, make_slot=make_slot, recorder=self.recorder
         )
-        recorder_gone = ActorGone("the recorder", lambda: self.recorder.wanted.remote([]))
-        lost = UntilLost(recorder_gone, self._nodes_gone())
-        queue = queue_of(self._session, self._look)
+        # Without nodes of a cluster the one that this process started is all there is.
+        nodes = self._slots.nodes or {_own_node(): "this machine"}
+        patience_s = GONE_S if self._slots.nodes else OWN_GONE_S
+        lost = UntilLost(NodeLossWatch(nodes, alive_nodes, patience_s), self.recorder)
+        queue = BlockQueue(self._session, self._look)
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(
@@ -306,24 +352,16 @@ class Host:
         self._standings = standings_text(found, self._session.of_cells)
         return found
 
-    def _nodes_gone(self) -> NodeLossWatch:
-        """Without nodes of a cluster the one that this process started is all there is."""
-        if self._slots.nodes:
-            return NodeLossWatch(self._slots.nodes, alive_nodes, patience_s=self._slots.gone_s)
-        return NodeLossWatch({_own_node(): "this machine"}, alive_nodes, patience_s=OWN_GONE_S)
-
     def finish(self, refuges: list[Path]) -> Progress:
         """Write what is held and compact; see Recorder.finish."""
         return self._ask(self.recorder.finish.remote(self._session.sweep_id, refuges))
 
     def _ask(self, answer: Any, timeout_s: float | None = None) -> Progress:
         try:
-            found: Progress = ray.get(answer, timeout=timeout_s)
+            return cast("Progress", ray.get(answer, timeout=timeout_s))
         except ray.exceptions.RayError:
             raise UnfinishedError(f"the recorder is gone{AGAIN}") from None
-        return found
 
 
 def _own_node() -> str:
-    node: str = ray.get_runtime_context().get_node_id()
-    return node
+    return str(ray.get_runtime_context().get_node_id())

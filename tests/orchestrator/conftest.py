@@ -32,7 +32,6 @@ from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec, workload_name
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 
 if TYPE_CHECKING:
-    from cudnn_sweep.cluster.local.local_ray import LocalRay
     from tests.makers import Look, MakePlan, RecordOf, RunTrial
 
 OURS = Path(__file__).parents[2]
@@ -50,7 +49,8 @@ QUICK = MeasureSpec(
 @pytest.fixture
 def one_server_for_slots(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """All slots share it: to start one takes 3 s."""
-    lent = SimpleNamespace(run=server.run, begin=server.begin, pin=server.pin, close=lambda: None)
+    does = ("run", "begin", "hear", "pass_on", "end", "pin")
+    lent = SimpleNamespace(close=lambda: None, **{name: getattr(server, name) for name in does})
     monkeypatch.setattr("cudnn_sweep.orchestrator.slots.slot.ForkServer", lambda **_: lent)
     yield
     server.pin(os.sched_getaffinity(0))
@@ -154,7 +154,10 @@ def record_of(environment: Environment) -> RecordOf:
         where: Environment = environment,
     ) -> RunRecord:
         message = None if status == "ok" else "it went wrong"
-        outcome = Outcome.of_a_fake(datetime.now(UTC), 0.0, status=status, message=message)
+        now = datetime.now(UTC)
+        outcome = Outcome(
+            status=status, message=message, started_at=now, ended_at=now, process_s=0.0
+        )
         return make_record(
             session, trial, outcome, where, slot=slot, attempt=1, attempt_id=uuid4().hex
         )
@@ -179,8 +182,8 @@ def last_good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def our_ray(tmp_path_factory: pytest.TempPathFactory) -> LocalRay:
-    """A Ray of our own with eight logical GPUs and a job server, whose jobs have another home."""
+def our_ray(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a Ray of our own with eight logical GPUs and a job server, whose jobs have another home."""
     from cudnn_sweep.cluster.local.local_ray import local_ray
 
     with pytest.MonkeyPatch.context() as patch:
@@ -198,6 +201,6 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.fixture(scope="session")
-def ray_here(our_ray: LocalRay, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ray_here(our_ray: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """It is up; a folder for what Tune stores."""
     return tmp_path_factory.mktemp("tune")

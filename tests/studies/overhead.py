@@ -83,9 +83,9 @@ def measure_overhead(
     machine = _machine()
     with (
         tempfile.TemporaryDirectory() as folder,
-        local_ray(slots=1, gpus=len(machine.gpus), gpu_uuids=machine.gpu_uuids) as ours,
+        local_ray(slots=1, gpus=len(machine.gpus), gpu_uuids=machine.gpu_uuids) as ray_folder,
     ):
-        tune_folder = ours.folder / "tune"
+        tune_folder = ray_folder / "tune"
         begins(f"{trials} no-op trials")
         noop, _ = _ours("noop", trials, machine, Path(folder), tune_folder)
         begins(f"{training_trials} MNIST trials")

@@ -32,7 +32,7 @@ from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.recording.recorder import Progress, Recorder
 from cudnn_sweep.orchestrator.running.run_sweep import RunSession, planned_on
 from cudnn_sweep.orchestrator.showing.say import say
-from cudnn_sweep.orchestrator.slots.next_block import queue_of
+from cudnn_sweep.orchestrator.slots.next_block import BlockQueue
 from cudnn_sweep.workloads.cells.measurement import (
     Calibration,
     Choice,
@@ -162,12 +162,15 @@ class FakeTrial:
 
     def outcome(self, began: datetime) -> Outcome:
         failure = next((effect.status for effect in self.effects if effect.status), None)
-        return Outcome.of_a_fake(
-            began,
-            self.script.trial_s,
+        return Outcome(
             status=failure or "ok",
             message="the script says so" if failure else None,
             reply=None if failure else self._reply(),
+            started_at=began,
+            ended_at=began + timedelta(seconds=self.script.trial_s),
+            process_s=self.script.trial_s,
+            exit_s=0.0,
+            gap_s=0.0,
         )
 
     def _reply(self) -> Reply:
@@ -338,7 +341,7 @@ def _ran(machine: FakeMachine, session: Session, store: Store, budget_s: float |
     recorder, elapsed_s = Recorder(store.location), 0.0
     loop = asyncio.Runner()
     blocks = dict(session.plan.blocks())
-    asking = queue_of(session, lambda: standings(store, session))
+    asking = BlockQueue(session, lambda: standings(store, session))
     while not asking.is_over():
         block = asking.take()
         assert block is not None, "one at a time: nothing is under way"

@@ -11,7 +11,7 @@ import ray
 from ray._private.ray_constants import DEFAULT_DASHBOARD_AGENT_LISTEN_PORT
 
 from cudnn_sweep.cluster.errors import LocalRayError
-from cudnn_sweep.cluster.local.local_ray import LocalRay, local_ray, probe_ray
+from cudnn_sweep.cluster.local.local_ray import local_ray, probe_ray
 
 pytestmark = pytest.mark.measuring
 
@@ -19,7 +19,7 @@ SLICES = ["MIG-1", "MIG-2"]
 
 
 @pytest.fixture(scope="module")
-def ours() -> Iterator[LocalRay]:
+def ours() -> Iterator[None]:
     """One Ray for all tests here, started amid settings that would lead it elsewhere, beside another's
     agent, and too slowly at first.
     """
@@ -44,8 +44,8 @@ def ours() -> Iterator[LocalRay]:
         for name, value in users.items():
             patch.setenv(name, value)
         before = _environment()
-        with local_ray(slots=2, gpus=2, gpu_uuids=SLICES) as ours:
-            yield ours
+        with local_ray(slots=2, gpus=2, gpu_uuids=SLICES):
+            yield
         assert _environment() == before
 
 
@@ -53,13 +53,13 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
 
 
-def test_has_the_slots_and_gpus_asked_for(ours: LocalRay) -> None:
+def test_has_the_slots_and_gpus_asked_for(ours: None) -> None:
     resources = ray.cluster_resources()
     assert (resources["CPU"], resources["GPU"]) == (2, 2)
     assert ray.get(ray.remote(lambda: os.getpid()).remote()) != os.getpid()
 
 
-def test_each_worker_sees_a_gpu_of_its_own(ours: LocalRay) -> None:
+def test_each_worker_sees_a_gpu_of_its_own(ours: None) -> None:
     class Worker:
         def visible(self) -> str:
             return os.environ["CUDA_VISIBLE_DEVICES"]
@@ -68,14 +68,14 @@ def test_each_worker_sees_a_gpu_of_its_own(ours: LocalRay) -> None:
     assert sorted(ray.get([worker.visible.remote() for worker in workers])) == SLICES
 
 
-def test_no_autoscaler_log_monitor_or_dashboard_runs_beside(ours: LocalRay) -> None:
+def test_no_autoscaler_log_monitor_or_dashboard_runs_beside(ours: None) -> None:
     from ray._private.worker import global_worker
 
     assert global_worker.node is not None
     assert not {"monitor", "log_monitor", "dashboard"} & {*global_worker.node.all_processes}
 
 
-def test_its_agent_answers_beside_that_of_another_ray(ours: LocalRay) -> None:
+def test_its_agent_answers_beside_that_of_another_ray(ours: None) -> None:
     from ray._private.worker import global_worker
 
     assert global_worker.node is not None
@@ -85,11 +85,13 @@ def test_its_agent_answers_beside_that_of_another_ray(ours: LocalRay) -> None:
         pass
 
 
-def test_another_process_joins_with_the_token_alone(ours: LocalRay) -> None:
-    right, refused = ours.environment, "Authentication token is missing or incorrect"
-    assert _ask(ours.address, right)[0] == 0
+def test_another_process_joins_with_the_token_alone(ours: None) -> None:
+    address = ray.get_runtime_context().gcs_address
+    right = {name: os.environ[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")}
+    refused = "Authentication token is missing or incorrect"
+    assert _ask(address, right)[0] == 0
     for wrong in ({"RAY_AUTH_TOKEN": "0" * 64}, {"RAY_AUTH_MODE": "disabled"}):
-        code, error = _ask(ours.address, {**right, **wrong})
+        code, error = _ask(address, {**right, **wrong})
         assert code != 0
         assert refused in error
 
@@ -108,7 +110,7 @@ def _ask(address: str, environment: Mapping[str, str]) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_one_process_has_one_ray(ours: LocalRay) -> None:
+def test_one_process_has_one_ray(ours: None) -> None:
     with pytest.raises(LocalRayError, match="connected to a Ray already"), local_ray(slots=1):
         pass
     with pytest.raises(LocalRayError, match="connected to a Ray already"):

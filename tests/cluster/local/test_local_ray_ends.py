@@ -11,9 +11,6 @@ import ray
 
 from cudnn_sweep.cluster.local import janitor
 from cudnn_sweep.cluster.local.local_ray import (
-    ABANDONED_S,
-    TOKEN,
-    _remove_abandoned,
     local_ray,
     probe_ray,
 )
@@ -25,12 +22,12 @@ pytestmark = pytest.mark.measuring
 @pytest.mark.slow
 def test_nothing_is_left_after_an_exception() -> None:
     before, handler = dict(os.environ), signal.getsignal(signal.SIGTERM)
-    with pytest.raises(ZeroDivisionError), local_ray(slots=1) as ours:
+    with pytest.raises(ZeroDivisionError), local_ray(slots=1) as folder:
         ray.get(ray.remote(lambda: os.getpid()).remote())
         raise ZeroDivisionError
-    assert not ours.folder.exists()
+    assert not folder.exists()
     others = set(processes.every()) - {os.getpid()}
-    assert not [processes.command(pid) for pid in others if _uses(pid, ours.folder)]
+    assert not [processes.command(pid) for pid in others if _uses(pid, folder)]
     assert not ray.is_initialized()
     assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == (before, handler)
 
@@ -45,26 +42,6 @@ def _uses(pid: int, folder: Path) -> bool:
 def test_a_probe_runs_a_task_and_its_ray_is_gone() -> None:
     assert probe_ray() > 0
     assert not ray.is_initialized()
-
-
-def test_what_a_killed_janitor_left_is_removed_by_the_next_ray_and_nothing_else(
-    tmp_path: Path,
-) -> None:
-    names = {"abandoned": "sweep-aaaaaaaa", "new": "sweep-bbbbbbbb", "used": "sweep-cccccccc"}
-    folders = {name: tmp_path / folder for name, folder in names.items()}
-    (tmp_path / "sweep-dddddddd").mkdir()  # no Ray's
-    os.utime(tmp_path / "sweep-dddddddd", (0, 0))
-    for name, folder in folders.items():
-        folder.mkdir()
-        (folder / TOKEN).touch()
-        age_s = 0 if name == "new" else 2 * ABANDONED_S
-        os.utime(folder, (0, folder.stat().st_mtime - age_s))
-    used = {janitor.MARKER: str(folders["used"])}
-    with subprocess.Popen(["sleep", "600"], env=used) as user:
-        _remove_abandoned(tmp_path)
-        user.kill()
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"sweep-bbbbbbbb", "sweep-cccccccc", "sweep-dddddddd"}
 
 
 def test_janitor_ends_what_outlives_its_grace(tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
-"""Which GPUs a sweep runs on; two models in one cluster are two sweeps."""
+"""Which GPUs a sweep runs on; a launch measures one model."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
-from ray._private.node import Node
+from ray._private import node as ray_node
 from ray._private.parameter import RayParams
 from rich.console import Console
 
@@ -17,28 +18,27 @@ from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.local.local_ray import OBJECT_STORE_BYTES
-from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked, models_asked, models_missing, share_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Shard
 from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.recording.recorder import Progress
-from cudnn_sweep.orchestrator.remote.driver import a_process_each, models_of
-from cudnn_sweep.orchestrator.remote.follow import Follower, MergedSweeps
+from cudnn_sweep.orchestrator.remote import driver
 from cudnn_sweep.orchestrator.remote.job import (
     VARIABLES,
     Ended,
     JobRequest,
     Recorded,
-    Started,
     from_line,
     read_request,
-    to_line,
     write_request,
 )
+from cudnn_sweep.orchestrator.remote.nodes import Node
 from cudnn_sweep.workloads.cells.suite import CellAxes, GpuChoice, SuiteSpec
-from tests.makers import Look, MakePlan
+from cudnn_sweep.workloads.hardware.environment import Environment
+from cudnn_sweep.workloads.survey import Survey
+from tests.makers import Look
 from tests.orchestrator.typed import python
 
 pytestmark = pytest.mark.clustered
@@ -122,48 +122,39 @@ def ask(tmp_path: Path) -> Callable[..., JobRequest]:
     return make
 
 
-def test_cluster_is_told_of_the_shard_and_the_models(ask: Callable[..., JobRequest]) -> None:
+def test_cluster_is_told_of_the_shard_and_the_models(
+    ask: Callable[..., JobRequest], environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     request = ask(sweep_id="shared", shard="2/3")
     assert request.sweep.options.own_shard == Shard(number=2, of=3)
     assert request.sweep.suite.gpus.share == 0.5
     assert "--sweep-id shared --shard 2/3" in request.sweep.options.command()
-    said: list[str] = []
-    assert models_of(request, [H200, "NVIDIA L4", H200], said.append) == [H200]
-    assert said == [f"gpus.models: no node has a GPU called {name}" for name in ("H100", "B200")]
-    with pytest.raises(SpecError, match=f"names one sweep, .*: {H100}, {H200}; ask for one"):
-        models_of(request, [H100, H200], said.append)
+
+    def place(models: list[str], **selection: bool) -> str:
+        """What is said of nodes with these models; the last line names the model that is measured."""
+        surveys = [
+            Survey(environment=replace(environment, gpu=model), gpus=[], gpu_uuids=[], workloads={})
+            for model in models
+        ]
+        nodes = [
+            Node(node_id=str(number), address="", accelerators=1, machine=machine)
+            for number, machine in enumerate(surveys)
+        ]
+        monkeypatch.setattr(driver, "wait_for_nodes", lambda *_: None)
+        monkeypatch.setattr(driver, "look_at_nodes", lambda *_, **__: (nodes, []))
+        console = Console(record=True, width=200, quiet=False, file=StringIO())
+        suite = request.sweep.suite
+        found = driver.place_of(ask(**selection), console)
+        return f"{console.export_text()}{found.look(suite).environment.gpu}"
+
+    assert place([H200, "NVIDIA L4", H200]).splitlines() == [
+        *(f"gpus.models: no node has a GPU called {name}" for name in ("H100", "B200")),
+        H200,
+    ]
+    with pytest.raises(SpecError, match=f"several models: {H100}, {H200}; ask for one of them by"):
+        place([H100, H200])
     with pytest.raises(SpecError, match="--strict: no node has a GPU called H100"):
-        models_of(ask(strict=True), [H200], said.append)
-
-
-def test_sweeps_side_by_side_are_shown_as_one(plan_of: MakePlan) -> None:
-    plan = plan_of("noop", replicates=2)
-    sweeps = MergedSweeps()
-    for gpu, sweep_id in enumerate(("one", "other")):
-        sweeps.start(Started(sweep_id=sweep_id, reason="new", plan=plan, contrasts=()))
-        state = f"of {sweep_id}"
-        progress = Progress(statuses={"ok": 2}, slots={f"GPU-{gpu}": state})
-        sweeps.note(sweep_id, progress)
-    assert len(sweeps.plan().trials) == 2 * len(plan.trials)
-    found = sweeps.progress()
-    assert found.statuses == {"ok": 4}
-    running = {slot: state for slot, state in found.slots.items()}
-    assert running == {"GPU-0": "of one", "GPU-1": "of other"}
-    sweeps.start(Started(sweep_id="one", reason="repeats", plan=plan, contrasts=()))
-    assert sweeps.progress().statuses == {"ok": 2}
-
-
-def test_a_model_whose_process_is_killed_is_no_success(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code = "import os, sys\nif '1' in sys.argv[1]: os.kill(os.getpid(), 9)\n"
-    Path("a_driver.py").write_text(code)
-    assert a_process_each("a_driver", [[], []]) == 137
-    follower = Follower("results", Console(quiet=True), copies=False)
-    follower.take(to_line(Ended(exit_code=0, sweeps=2)))
-    with pytest.raises(UnfinishedError, match="the job ended early"):
-        follower.report("the job ended early")
+        place([H200], strict=True)
 
 
 @pytest.fixture
@@ -184,36 +175,44 @@ def two_models(ray_here: Path) -> Iterator[None]:
             dashboard_agent_listen_port=None,
             env_vars={"SWEEP_FAKE_GPU": model, **VARIABLES},
         )
-        nodes.append(Node(parameters, head=False, shutdown_at_exit=False, spawn_reaper=False))
+        nodes.append(
+            ray_node.Node(parameters, head=False, shutdown_at_exit=False, spawn_reaper=False)
+        )
     yield
     for node in nodes:
         node.kill_all_processes(check_alive=False, allow_graceful=True, wait=True)
 
 
 @pytest.mark.slow
-def test_two_models_in_one_cluster_are_two_sweeps_each_complete(
+def test_a_job_measures_on_the_nodes_of_its_model(
     two_models: None, tmp_path: Path, ask: Callable[..., JobRequest]
 ) -> None:
     ask()
+    request = tmp_path / "sweep-request.json"
+    several = request.read_text()
     address = ray.get_runtime_context().gcs_address
-    module = "cudnn_sweep.orchestrator.remote.driver"
-    driver = python("-m", module, here=tmp_path, RAY_ADDRESS=address)
-    assert driver.returncode == 0, driver.stdout + driver.stderr
-    assert "no node has a GPU called B200" in driver.stdout
+
+    def drive() -> list[str]:
+        module = "cudnn_sweep.orchestrator.remote.driver"
+        done = python("-m", module, here=tmp_path, RAY_ADDRESS=address)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.split("\n")
+
+    (ended,) = filter(None, map(from_line, drive()))
+    assert isinstance(ended, Ended) and ended.reason is not None
+    assert f"GPUs of several models: {H100}, {H200}" in ended.reason
+    request.write_text(several.replace('"H100"', '"L4"'))
+    lines = drive()
+    assert "gpus.models: no node has a GPU called L4" in lines
 
     store = open_store(str(tmp_path / "results"))
     with open_database(store) as database:
-        sweeps = database.query(load_query("sweeps").sql).to_pylist()
-        slots = database.query(
-            "select sweep_id, count(distinct slot) as slots, list(distinct gpu) as gpus, "
-            "count(distinct cell_id) as cells from records group by all"
+        (sweep,) = database.query(load_query("sweeps").sql).to_pylist()
+        (slots,) = database.query(
+            "select count(distinct slot) as slots, list(distinct gpu) as gpus from records"
         ).to_pylist()
-    assert sorted(sweep["gpu"] for sweep in sweeps) == [H100, H200]
-    assert all(sweep["finished"] and sweep["recorded"] == 5 for sweep in sweeps)
-    assert [(row["slots"], len(row["gpus"]), row["cells"]) for row in slots] == [(1, 1, 1)] * 2
-    found = verdicts(store)
-    assert sorted((verdict.gpu, verdict.blocks) for verdict in found) == [(H100, 2), (H200, 2)]
-
-    lines = driver.stdout.split("\n")
-    assert sum(isinstance(from_line(line), Recorded) for line in lines) == 10
-    assert sum("5 of 5 trials recorded (5 ok)" in line for line in lines) == 2
+    assert (sweep["gpu"], sweep["finished"], sweep["recorded"]) == (H200, True, 5)
+    assert slots == {"slots": 1, "gpus": [H200]}
+    assert [verdict.blocks for verdict in verdicts(store)] == [2]
+    assert sum(isinstance(from_line(line), Recorded) for line in lines) == 5
+    assert sum("5 of 5 trials recorded (5 ok)" in line for line in lines) == 1

@@ -24,7 +24,13 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster, Inside, RunningCluster
-from cudnn_sweep.orchestrator.remote.job import Ended, Event, Progressed, to_line
+from cudnn_sweep.orchestrator.remote.job import (
+    Ended,
+    Event,
+    Progressed,
+    SweepStatus,
+    to_line,
+)
 from tests.orchestrator.typed import invoke
 
 LAUNCHED = """
@@ -66,10 +72,11 @@ def test_commands_that_a_detached_launch_names_work_as_they_are(
     here.mkdir()
     file = read(here, ADDRESS.replace("}}", f", results: '{here / 'results'}', {NOOP}}}}}"))
     progress = Progress(stopped="the disk is full")
+    sweep = SweepStatus(
+        sweep_id="june", trials_planned=8, trials_recorded=3, stopped=progress.stopped
+    )
     said: list[Event] = [
-        Progressed(
-            sweep_id="june", launch_id="a", progress=progress, planned=8, recorded=3, sweeps=1
-        ),
+        Progressed(progress=progress, sweeps={"launch": sweep}),
         Ended(exit_code=0),
     ]
     stopped = []

@@ -23,7 +23,6 @@ from cudnn_sweep.analysis.nightly.detect import LOOKS
 from cudnn_sweep.analysis.nightly.reports.as_json import from_json, to_json
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.cluster.local.local_ray import LocalRay
 from cudnn_sweep.cluster.reach.jobs import SentJob
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.destinations import cluster_of
@@ -36,7 +35,7 @@ from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.spec import NightName, SweepSpec, load_suite
 from cudnn_sweep.orchestrator.remote.clusters import RunningCluster
 from cudnn_sweep.orchestrator.remote.follow import Follower
-from cudnn_sweep.orchestrator.remote.job import Compared, Ended, to_line
+from cudnn_sweep.orchestrator.remote.job import Ended, to_line
 from cudnn_sweep.orchestrator.remote.nodes import remove_old_caches
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import workload_names
@@ -70,14 +69,12 @@ cells: [{workload: [paces.py:slower_since, paces.py:as_before]}]
 
 
 @pytest.fixture
-def here(
-    our_ray: LocalRay, last_good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+def here(our_ray: Path, last_good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with what a night on that Ray needs."""
     assert worker._global_node is not None
     filled = {
         "ADDRESS": worker._global_node.webui_url,
-        "TOKEN": our_ray.environment["RAY_AUTH_TOKEN_PATH"],
+        "TOKEN": os.environ["RAY_AUTH_TOKEN_PATH"],
         "LAST_GOOD": str(last_good),
     }
     text = LAUNCH_FILE
@@ -137,7 +134,7 @@ def test_a_night_that_is_cut_goes_on_there_and_confirms_there_what_got_slower(
 
 
 @pytest.mark.slow
-def test_a_night_is_refused_while_another_runs_there(here: Path, our_ray: LocalRay) -> None:
+def test_a_night_is_refused_while_another_runs_there(here: Path, our_ray: Path) -> None:
     file = read_launch_file(Path("cluster.yaml"), SweepSpec)
     cluster, said = cluster_of(file), io.StringIO()
     with cluster.jobs() as jobs:
@@ -153,7 +150,7 @@ def test_a_night_is_refused_while_another_runs_there(here: Path, our_ray: LocalR
 
 @pytest.mark.slow
 def test_on_a_node_a_night_is_a_process_there(
-    here: Path, our_ray: LocalRay, monkeypatch: pytest.MonkeyPatch
+    here: Path, our_ray: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first of its nights, with another software to compare with."""
     assert worker._global_node is not None
@@ -182,7 +179,7 @@ def test_what_became_of_nights_that_nobody_followed_is_fetched(
     for night in (NIGHTS[-1], TONIGHT):
         unfit = replace(read_night(options, {}), name=night_of(night), host="laptop")
         outcome, _ = not_measured(unfit, datetime(2026, 11, 8, tzinfo=UTC), [f"why {night}"])
-        told[f"job-{night}"] = to_line(Compared(outcome=to_json(outcome)))
+        told[f"job-{night}"] = to_line(Ended(exit_code=3, outcome=to_json(outcome)))
         name = night_of(night).sweep_id
         job = SentJob(job_id=f"job-{night}", results="results", command="", sweep_id=name)
         known.remember(job)

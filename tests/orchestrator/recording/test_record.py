@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -46,13 +46,14 @@ def test_a_trial_whose_banned_plan_ran_has_failed(
     config = CudnnConfig(errata="ConvFwd:5")
     session = session_of(plan_of("noop", configs=(config,)), "banned", tmp_path)
     ran = LogPass(banned_ran=["ConvFwd_eng5, which ConvFwd:5 bans"])
-    log = Outcome.of_a_fake(datetime.now(UTC), 1.0, reply=Reply(log_pass=ran))
+    now = datetime.now(UTC)
+    outcome = Outcome(started_at=now, ended_at=now, process_s=1.0)
     record = make_record(
         session,
         session.plan.trials[0],
-        Outcome.of_a_fake(datetime.now(UTC), 1.0),
+        outcome,
         environment,
-        log=log,
+        log=replace(outcome, reply=Reply(log_pass=ran)),
         slot="s",
         attempt=1,
         attempt_id="a",

@@ -24,7 +24,7 @@ from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TrialJob
 from cudnn_sweep.orchestrator.slots import slot
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
-from cudnn_sweep.workloads.measuring.turns import Said, Turn
+from cudnn_sweep.workloads.measuring.turns import Said, Stage, Turn
 
 MakePlan = Callable[..., Plan]
 Measure = Callable[..., list[RunRecord]]
@@ -142,15 +142,20 @@ def test_process_that_dies_while_it_waits_is_told_of_when_it_is_asked(
     )
     whole = Request(job=TrialJob(trial=request, takes_turns=True), timeout_s=20)
     waits, works = server.begin(whole), server.begin(whole)
-    said = waits.heard()
+
+    def take(number: int, stage: Stage) -> Said | Outcome:
+        server.pass_on(number, Turn(stage=stage))
+        return server.hear(number)
+
+    said = server.hear(waits)
     assert isinstance(said, Said) and said.one_time_s > 0
     os.kill(said.pid, signal.SIGKILL)
-    assert isinstance(works.heard(), Said)
-    met = works.take(Turn(stage="meet"))
+    assert isinstance(server.hear(works), Said)
+    met = take(works, "meet")
     assert isinstance(met, Said) and met.alone is None
-    ended = works.take(Turn(stage="alone"))
+    ended = take(works, "alone")
     assert isinstance(ended, Outcome) and ended.status == "ok"
-    gone = waits.take(Turn(stage="meet"))
+    gone = take(waits, "meet")
     assert isinstance(gone, Outcome) and gone.status == "killed"
 
 

@@ -15,7 +15,7 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of, standings
 from cudnn_sweep.orchestrator.slots import tune_host
-from cudnn_sweep.orchestrator.slots.next_block import queue_of
+from cudnn_sweep.orchestrator.slots.next_block import BlockQueue
 from cudnn_sweep.orchestrator.slots.tune_host import BlockSearcher
 from tests.makers import MakePlan, RecordOf
 
@@ -52,7 +52,7 @@ class Launch:
             begun[trial.cell.cell_id] = max(begun.get(trial.cell.cell_id, 0), trial.replicate + 1)
         todo = session.plan.without({trial.trial_id for trial in recorded})
         self.session = replace(session, plan=todo, begun=begun)
-        self.asking = queue_of(self.session, lambda: standings(self.store, self.session))
+        self.asking = BlockQueue(self.session, lambda: standings(self.store, self.session))
 
     def place(self, block: int) -> int:
         """Of its cell among the cell_ids."""
@@ -227,7 +227,7 @@ def test_with_a_limit_a_fixed_number_of_blocks_comes_cell_by_cell_too(
     fixed = session_of(plan, "fixed", tmp_path)
     orders = []
     for by_cell in (False, True):
-        asking, asked = queue_of(replace(fixed, cell_by_cell=by_cell), dict), []
+        asking, asked = BlockQueue(replace(fixed, cell_by_cell=by_cell), dict), []
         while (block := asking.take()) is not None:
             asked.append(block)
         orders.append(asked)
@@ -251,7 +251,7 @@ def test_no_block_begins_that_would_end_past_the_limit_but_for_the_first(
     """Each takes 10 s, as the one before it did."""
     gone_s, session = 0.0, session_of(plan_of("noop", replicates=5), "limited", tmp_path)
     monkeypatch.setattr(tune_host, "monotonic", lambda: gone_s)
-    searcher = BlockSearcher(queue_of(session, dict), 1, limit_s)
+    searcher = BlockSearcher(BlockQueue(session, dict), 1, limit_s)
     ran = 0
     while searcher.suggest(f"trial {ran}") != BlockSearcher.FINISHED:
         assert searcher.suggest("another") is None, "one slot"

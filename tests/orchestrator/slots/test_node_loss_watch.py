@@ -3,9 +3,9 @@
 import pytest
 
 from cudnn_sweep.orchestrator.remote.driver import left_of
-from cudnn_sweep.orchestrator.remote.job import Node
-from cudnn_sweep.orchestrator.slots import lost
-from cudnn_sweep.orchestrator.slots.lost import GONE_S, LOOKS, NodeLossWatch
+from cudnn_sweep.orchestrator.remote.nodes import Node
+from cudnn_sweep.orchestrator.slots import tune_host
+from cudnn_sweep.orchestrator.slots.tune_host import GONE_S, LOOKS, NodeLossWatch
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
@@ -17,14 +17,14 @@ class Cluster:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 1000.0
         self.alive = set(NODES)
-        monkeypatch.setattr(lost, "monotonic", lambda: self.now_s)
-        self.gone = NodeLossWatch(NODES, lambda: self.alive)
+        monkeypatch.setattr(tune_host, "monotonic", lambda: self.now_s)
+        self.gone = NodeLossWatch(NODES, lambda: self.alive, GONE_S)
 
-    def ends_within(self, seconds: float, alive: set[str]) -> bool:
+    def ends_within(self, seconds: float, alive: set[str]) -> str | None:
         self.alive, ends_s = alive, self.now_s + seconds
-        while self.now_s < ends_s and not self.gone.look():
+        while not (reason := self.gone.look()) and self.now_s < ends_s:
             self.now_s += LOOK_S / 10
-        return self.gone.look()
+        return reason
 
 
 def test_sweep_ends_once_all_of_its_nodes_are_gone_and_names_them(
@@ -37,10 +37,9 @@ def test_sweep_ends_once_all_of_its_nodes_are_gone_and_names_them(
         assert not cluster.ends_within(GONE_S - LOOK_S, set())
         assert not cluster.ends_within(2 * LOOK_S, {"a1"})
     assert not cluster.ends_within(GONE_S - LOOK_S, {"b1"})
-    assert cluster.ends_within(2 * LOOK_S, {"b1"})
-    assert cluster.gone.reason is not None
-    assert "for 5 minutes" in cluster.gone.reason
-    assert all(name in cluster.gone.reason for name in NODES.values())
+    reason = cluster.ends_within(2 * LOOK_S, {"b1"})
+    assert reason is not None
+    assert all(name in reason for name in ("for 5 minutes", *NODES.values()))
 
 
 def test_split_blocks_run_again_without_the_slots_of_a_node_that_is_gone(

@@ -23,6 +23,7 @@ from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST, Progress
+from cudnn_sweep.orchestrator.slots import tune_host
 from cudnn_sweep.orchestrator.slots.block import BeginTrial
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.slots.tune_host import Host, SlotMaker, Slots
@@ -76,7 +77,7 @@ def fake_slot(environment: Environment) -> MakeSlot:
                 return make_record(
                     self._session,
                     trial,
-                    Outcome.of_a_fake(started_at, own_s),
+                    Outcome(started_at=started_at, ended_at=datetime.now(UTC), process_s=own_s),
                     environment,
                     slot=self.name,
                     attempt=attempt,
@@ -206,10 +207,14 @@ def test_slot_that_does_not_come_up_stops_the_sweep_and_says_why(
 
 
 def test_sweep_whose_nodes_are_gone_ends_after_a_while_and_names_them(
-    ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
+    ray_here: Path,
+    tmp_path: Path,
+    plan_of: MakePlan,
+    fake_slot: MakeSlot,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    nodes = {"0" * 56: "w9 (10.0.0.9)"}
-    gone = Slots(count=1, gpu=True, nodes=nodes, gone_s=1.0)
+    monkeypatch.setattr(tune_host, "GONE_S", 1.0)
+    gone = Slots(count=1, gpu=True, nodes={"0" * 56: "w9 (10.0.0.9)"})
     progress, rows = run(plan_of("noop", replicates=3), tmp_path, ray_here, gone, fake_slot())
     assert rows == []
     assert progress.stopped is not None

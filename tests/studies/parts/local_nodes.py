@@ -3,23 +3,24 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
 from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.cluster.local import janitor
-from cudnn_sweep.cluster.local.local_ray import OBJECT_STORE_BYTES, LocalRay
+from cudnn_sweep.cluster.local.local_ray import OBJECT_STORE_BYTES
 
 UP_S = 60.0
 
 
 @contextmanager
-def more_nodes(ours: LocalRay, count: int, *, slots: int, gpus: int) -> Iterator[None]:
-    """`slots` CPUs and `gpus` logical GPUs each. Raises LocalRayError where one does not come up."""
+def more_nodes(folder: Path, count: int, *, slots: int, gpus: int) -> Iterator[None]:
+    """`slots` CPUs and `gpus` logical GPUs each. `folder`: of the local Ray. Raises LocalRayError where one does not come up."""
     nodes: list[Any] = []
     try:
         while len(nodes) < count:
-            nodes.append(_start(ours, slots, gpus))
+            nodes.append(_start(folder, slots, gpus))
         _wait_for(count)
         yield
     finally:
@@ -27,13 +28,14 @@ def more_nodes(ours: LocalRay, count: int, *, slots: int, gpus: int) -> Iterator
             node.kill_all_processes(check_alive=False, allow_graceful=True, wait=True)
 
 
-def _start(ours: LocalRay, slots: int, gpus: int) -> Any:
+def _start(folder: Path, slots: int, gpus: int) -> Any:
     """As Ray's own tests do it: `ray start` does not stay on the loopback."""
+    import ray
     from ray._private.node import Node
     from ray._private.parameter import RayParams
 
     parameters = RayParams(
-        gcs_address=ours.address,
+        gcs_address=ray.get_runtime_context().gcs_address,
         node_ip_address="127.0.0.1",
         node_manager_port=0,
         num_cpus=slots,
@@ -41,7 +43,7 @@ def _start(ours: LocalRay, slots: int, gpus: int) -> Any:
         object_store_memory=OBJECT_STORE_BYTES,
         dashboard_agent_listen_port=None,
     )
-    os.environ[janitor.MARKER] = str(ours.folder)
+    os.environ[janitor.MARKER] = str(folder)
     try:
         return Node(parameters, head=False, shutdown_at_exit=False, spawn_reaper=False)
     finally:

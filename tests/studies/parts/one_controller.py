@@ -18,7 +18,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.local.janitor import processes_of
-from cudnn_sweep.cluster.local.local_ray import LocalRay, local_ray
+from cudnn_sweep.cluster.local.local_ray import local_ray
 from cudnn_sweep.orchestrator.planning.plan import Shard, make_plan
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of, verdicts_of
@@ -108,16 +108,16 @@ def _session(load: Load, machine: Survey) -> Session:
 
 
 @contextmanager
-def _ray(slots: int) -> Iterator[LocalRay]:
+def _ray(slots: int) -> Iterator[Path]:
     nodes = ceil(slots / SLOTS_A_NODE)
     each = ceil(slots / nodes)
     with ExitStack() as stack:
-        ours = stack.enter_context(local_ray(slots=each, gpus=each))
-        stack.enter_context(more_nodes(ours, nodes - 1, slots=each, gpus=each))
-        yield ours
+        folder = stack.enter_context(local_ray(slots=each, gpus=each))
+        stack.enter_context(more_nodes(folder, nodes - 1, slots=each, gpus=each))
+        yield folder
 
 
-def _run(load: Load, session: Session, machine: Survey, ours: LocalRay) -> list[Usage]:
+def _run(load: Load, session: Session, machine: Survey, ray_folder: Path) -> list[Usage]:
     """As a launch does it, display and all."""
     from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots
 
@@ -132,9 +132,9 @@ def _run(load: Load, session: Session, machine: Survey, ours: LocalRay) -> list[
             host.progress,
             lambda: verdicts_of(store, session.sweep_id, contrasts),
         ),
-        _looking(host, ours.folder, looks),
+        _looking(host, ray_folder, looks),
     ):
-        host.run(ours.folder / "tune", make_slot=slot)
+        host.run(ray_folder / "tune", make_slot=slot)
     host.finish([])
     return looks
 

@@ -44,7 +44,7 @@ class SleepingSlot:
     def _outcome(self) -> Outcome:
         began = datetime.now(UTC)
         sleep(self._sleep_s)
-        return Outcome.of_a_fake(began, self._sleep_s)
+        return Outcome(started_at=began, ended_at=datetime.now(UTC), process_s=self._sleep_s)
 
     def close(self) -> None:
         """There is no server."""
