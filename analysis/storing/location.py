@@ -84,8 +84,8 @@ class Location:
     @property
     def shown(self) -> str:
         """Whatever it holds, without what may be a key."""
-        scheme, found, rest = self.text.partition("://")
-        if not found:
+        scheme, separator, rest = self.text.partition("://")
+        if not separator:
             return self.text
         place = rest.partition("?")[0]
         host, slash, path = place.partition("/")

@@ -148,8 +148,8 @@ def _decode(shown: str, source: pa.NativeFile, columns: list[str] | None = None)
     if any(table[key].null_count for key in KEYS if columns is None or key in columns):
         raise TornFileError(f"{shown} has rows without a key")
     for name in {VERSION, *DATES} & {*table.column_names}:
-        found = pc.min_max(table[name].cast(pa.int64())).as_py()
-        _check_range(shown, name, found["min"], found["max"])
+        ends = pc.min_max(table[name].cast(pa.int64())).as_py()
+        _check_range(shown, name, ends["min"], ends["max"])
     return table
 
 
@@ -158,12 +158,12 @@ def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     wanted = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in KEYS]
     for group, at in product(groups, wanted):
-        found = group.column(at).statistics
-        if found is not None and found.null_count:
+        statistics = group.column(at).statistics
+        if statistics is not None and statistics.null_count:
             raise TornFileError(f"{shown} has rows without a key")
-        if found is not None and found.has_min_max:
+        if statistics is not None and statistics.has_min_max:
             name = metadata.schema.column(at).path
-            _check_range(shown, name, found.min_raw, found.max_raw)
+            _check_range(shown, name, statistics.min_raw, statistics.max_raw)
 
 
 def _check_range(shown: str, name: str, least: int | None, most: int | None) -> None:

@@ -158,8 +158,8 @@ class Store:
 
         Its parts are read later: FileNotFoundError where they were compacted by then.
         """
-        found = self._retried(lambda: self._reader.read(self.files(sweep_id)))
-        return found if sweep_id else replace(found, torn=(*found.torn, *self.strays()))
+        snapshot = self._retried(lambda: self._reader.read(self.files(sweep_id)))
+        return snapshot if sweep_id else replace(snapshot, torn=(*snapshot.torn, *self.strays()))
 
     def has_damage(self) -> bool:
         """Read every part whole that was scanned; whether one cannot be. The next snapshot lacks it."""

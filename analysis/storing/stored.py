@@ -25,11 +25,11 @@ class Joined:
         return sorted({sweep_id for store in self.stores for sweep_id in store.sweep_ids()})
 
     def snapshot(self, sweep_id: str | None = None) -> Snapshot:
-        found = [store.snapshot(sweep_id) for store in self.stores]
+        snapshots = [store.snapshot(sweep_id) for store in self.stores]
         return Snapshot(
-            loose=pa.concat_tables([each.loose for each in found]),
-            parts=scanned([part for each in found for part in each.parts.get_fragments()]),
-            torn=tuple(torn for each in found for torn in each.torn),
+            loose=pa.concat_tables([each.loose for each in snapshots]),
+            parts=scanned([part for each in snapshots for part in each.parts.get_fragments()]),
+            torn=tuple(torn for each in snapshots for torn in each.torn),
         )
 
 
@@ -77,4 +77,4 @@ def _open(location: str) -> Store:
 
 def _stores_below(folder: Path) -> list[Path]:
     patterns = ["*/" * depth + f"{SWEEP}*" for depth in range(1, DEPTH + 1)]
-    return sorted({found.parent for pattern in patterns for found in folder.glob(pattern)})
+    return sorted({sweep.parent for pattern in patterns for sweep in folder.glob(pattern)})

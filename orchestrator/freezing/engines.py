@@ -50,8 +50,8 @@ def engines(
         return None
     (usual,) = suite.configs
     configs = {
-        cell_id: (usual, *(replace(usual, errata=ban) for ban in found))
-        for cell_id, found in bans.items()
+        cell_id: (usual, *(replace(usual, errata=ban) for ban in of_cell))
+        for cell_id, of_cell in bans.items()
     }
     cells = {trial.cell.cell_id: trial.cell for trial in looked.chosen.trials}
     suite = suite.model_copy(update={"replicates": UNTIL})
@@ -65,7 +65,7 @@ def engines(
 
 def _bans(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, list[str]]:
     """By cell_id, of the cells that take an engine: what a process of each takes."""
-    found: dict[str, list[str]] = {}
+    by_cell: dict[str, list[str]] = {}
     failed = ""
     with opened(looked, console) as probe:
         for trial in looked.chosen.trials:
@@ -78,20 +78,19 @@ def _bans(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, lis
                 warn(console, failed)
                 continue
             if bans := bans_of(choice.engine for choice in log.logged_choices or []):
-                found[trial.cell.cell_id] = bans
-    if failed and not found:
+                by_cell[trial.cell.cell_id] = bans
+    if failed and not by_cell:
         raise SpecError(f"no cell that could be looked at takes an engine; {failed}")
-    every = sorted({ban for bans in found.values() for ban in bans})
+    every = sorted({ban for bans in by_cell.values() for ban in bans})
     say(console, f"Engines that are taken: {', '.join(every) or 'none'}.")
-    return found
+    return by_cell
 
 
 def bans_of(tags: Iterable[str]) -> list[str]:
     """The errata that ban the engine of each plan, without repetition."""
-    known = [found for tag in tags if (found := TAG.match(tag))]
     rules = {
-        str(Rule(operation=found["operation"], engine=int(found["engine"])))
-        for found in known
-        if found["operation"] in OPERATIONS
+        str(Rule(operation=match["operation"], engine=int(match["engine"])))
+        for match in map(TAG.match, tags)
+        if match and match["operation"] in OPERATIONS
     }
     return sorted(rules)

@@ -38,8 +38,8 @@ class Operation:
 
     def ms(self, plan: str) -> float:
         """Of all its calls: by the median of what searches saw."""
-        known = {each: median_high(times) for each, times in self.timed_ms.items()}
-        return self.calls * known.get(plan, UNTIMED * max(known.values(), default=0.0))
+        medians = {each: median_high(times) for each, times in self.timed_ms.items()}
+        return self.calls * medians.get(plan, UNTIMED * max(medians.values(), default=0.0))
 
     @property
     def fastest(self) -> str:

@@ -97,8 +97,8 @@ def _freeze(
     if kept.is_no_faster:
         return _nothing(options, out, "a step with what a search found is no faster than off")
     kept = replace(kept, cannot=frozen.cannot, operations=len(frozen.plans))
-    told = _provenance(options, environment, frozen, kept, sweep_id)
-    options.file.write_text(as_json(frozen.rules, indent=1, frozen=told))
+    provenance = _provenance(options, environment, frozen, kept, sweep_id)
+    options.file.write_text(as_json(frozen.rules, indent=1, frozen=provenance))
     say(console, f"\nWritten: {file}")
     tell(options, replace(answered, kept=kept, command=options.advise_command()), out)
     return DONE
@@ -120,11 +120,11 @@ def _minutes(options: FreezeOptions) -> float:
 
 
 def _nothing(options: FreezeOptions, out: Console, why: str) -> int:
-    told = f"Nothing to gain: {why}. No file is written."
+    text = f"Nothing to gain: {why}. No file is written."
     if options.format == "json":
-        out.print(json.dumps({"frozen": None, "why": told}, indent=2), soft_wrap=True)
+        out.print(json.dumps({"frozen": None, "why": text}, indent=2), soft_wrap=True)
     else:
-        say(out, f"\n{told}")
+        say(out, f"\n{text}")
     return DONE
 
 
@@ -199,10 +199,10 @@ def _check(
 def _frozen_in(file: str) -> Mapping[str, Any]:
     """What `sweep freeze` wrote beside the rules. Raises SpecError."""
     try:
-        told: Any = json.loads(Path(file).read_text())["frozen"]
-        plans = told["plans"]
+        frozen: Any = json.loads(Path(file).read_text())["frozen"]
+        plans = frozen["plans"]
     except (KeyError, TypeError):
         plans = None
     if not isinstance(plans, list):
         raise SpecError(f"--check: {file} has rules alone, wanted a file that `sweep freeze` made")
-    return told  # type: ignore[no-any-return]
+    return frozen  # type: ignore[no-any-return]

@@ -59,11 +59,11 @@ class ForkedProbe:
 
     def log(self, config: CudnnConfig) -> LogPass:
         job = LogJob(trial=self._request(config), shapes=MOST_SHAPES)
-        found = self._run(job, config).log_pass
-        assert found is not None
-        if found.banned_ran:
-            raise SpecError(f"this PyTorch does not keep to errata: ran {found.banned_ran[0]}")
-        return found
+        log_pass = self._run(job, config).log_pass
+        assert log_pass is not None
+        if log_pass.banned_ran:
+            raise SpecError(f"this PyTorch does not keep to errata: ran {log_pass.banned_ran[0]}")
+        return log_pass
 
     def step_ms(self, config: CudnnConfig) -> float:
         measured = self._run(TrialJob(trial=self._request(config)), config).measured

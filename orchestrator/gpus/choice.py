@@ -16,12 +16,12 @@ def models_asked(choice: GpuChoice, there: Iterable[str]) -> list[str]:
     models = list(dict.fromkeys(there))
     if choice.models == ALL_MODELS:
         return models
-    asked = {model for name in each(choice.models) for model in _called(name, models)}
-    if not asked:
+    chosen = {model for name in each(choice.models) for model in _called(name, models)}
+    if not chosen:
         raise SpecError(
             f"gpus.models: asked for {', '.join(each(choice.models))}, found {', '.join(models)}"
         )
-    return [model for model in models if model in asked]
+    return [model for model in models if model in chosen]
 
 
 def model_asked(choice: GpuChoice, there: Iterable[str]) -> str:

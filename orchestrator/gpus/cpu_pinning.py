@@ -105,11 +105,11 @@ def node_of_gpu(pci_address: str, system: Path = SYSTEM) -> int | None:
 
 def parse_cpus(text: str) -> list[int]:
     """The CPUs of a list as Linux writes it, `0-3,8`."""
-    found: list[int] = []
+    cpus: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return found
+        cpus += range(int(first), int(last or first) + 1)
+    return cpus
 
 
 def show_cpus(cpus: Collection[int]) -> str:

@@ -30,8 +30,8 @@ def private_folder(path: Path) -> Path:
     """Make it, or see that it is a folder of ours that nobody else writes to. Raises OrchestratorError."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.lstat()
-        if fault := _fault(found):
+        status = path.lstat()
+        if fault := _fault(status):
             raise OrchestratorError(f"{path} {fault}: {ADVICE}")
         path.chmod(0o700)
     except OSError as error:
@@ -39,9 +39,9 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def _fault(found: os.stat_result) -> str | None:
-    if stat.S_ISLNK(found.st_mode):
+def _fault(status: os.stat_result) -> str | None:
+    if stat.S_ISLNK(status.st_mode):
         return "is a link"
-    if found.st_uid != os.getuid():
-        return f"belongs to another user ({found.st_uid})"
-    return "can be written by other users" if found.st_mode & WRITABLE_BY_OTHERS else None
+    if status.st_uid != os.getuid():
+        return f"belongs to another user ({status.st_uid})"
+    return "can be written by other users" if status.st_mode & WRITABLE_BY_OTHERS else None

@@ -60,9 +60,9 @@ def measuring_lock(accelerators: list[str]) -> Iterator[None]:
 def holder_of(location: str) -> str | None:
     """The process that runs a sweep there, from its note; None if there is none."""
     for holder in _folder(location).glob(".*.holder"):
-        told = _describe(holder)
-        if Path("/proc", told.split()[1]).exists() or socket.gethostname() not in told:
-            return told
+        note = _describe(holder)
+        if Path("/proc", note.split()[1]).exists() or socket.gethostname() not in note:
+            return note
     return None
 
 
@@ -109,8 +109,8 @@ def _folder(location: str) -> Path:
 
 def _describe(holder: Path) -> str:
     try:
-        found = json.loads(holder.read_text())
-        return f"process {found['pid']} on {found['host']}, since {found['since']}"
+        note = json.loads(holder.read_text())
+        return f"process {note['pid']} on {note['host']}, since {note['since']}"
     except (OSError, ValueError, KeyError):
         return "a launch that has just begun"
 
@@ -124,8 +124,8 @@ def device_lock(name: str) -> Iterator[None]:
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise OrchestratorError(f"no lock for {name}: {error.strerror}") from error
-            told = f"another sweep is measuring on {name}: {_holder(name)}"
-            raise SweepBusyError(told) from None
+            text = f"another sweep is measuring on {name}: {_holder(name)}"
+            raise SweepBusyError(text) from None
         lock.listen(WAITING)
         yield
 

@@ -287,8 +287,8 @@ class Shard:
 
 def read_shard(text: str) -> Shard:
     """`2/4`: the second of four. Raises SpecError."""
-    found = WRITTEN.fullmatch(text)
-    number, of = map(int, found.groups()) if found else (0, 0)
+    match = WRITTEN.fullmatch(text)
+    number, of = map(int, match.groups()) if match else (0, 0)
     if not 1 <= number <= of:
         raise SpecError(f"--shard: found {text!r}, allowed: I/N with I from 1 to N, as 2/4")
     return Shard(number=number, of=of)

@@ -133,11 +133,11 @@ class SweepSpec(BaseModel):
 
     @field_validator("suite", "nightly")
     @classmethod
-    def _known_suite(cls, asked: str | NightlyKeys | None) -> str | NightlyKeys | None:
-        name = asked.suite if isinstance(asked, NightlyKeys) else asked
+    def _known_suite(cls, value: str | NightlyKeys | None) -> str | NightlyKeys | None:
+        name = value.suite if isinstance(value, NightlyKeys) else value
         if name is not None and (fault := _no_suite(name)):
             raise ValueError(fault)
-        return asked
+        return value
 
     @model_validator(mode="after")
     def _one_source(self) -> "SweepSpec":

@@ -33,10 +33,10 @@ def contrasts_in(plan: Plan) -> tuple[Contrast, ...]:
     for trial in plan.trials:
         of_cells.setdefault(trial.cell.cell_id, []).append(trial.config)
     distinct = {tuple(sorted(set(configs), key=str)) for configs in of_cells.values()}
-    found = (
+    contrasts = (
         contrast for configs in sorted(distinct, key=str) for contrast in contrasts_of(configs)
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(contrasts))
 
 
 def verdicts_of(store: Store, sweep_id: str, contrasts: Iterable[Contrast]) -> list[Verdict]:
@@ -111,8 +111,8 @@ def stopped_cells(store: Store, session: Session) -> set[str]:
 def is_over(store: Store, sweep_id: str, plan: Plan, contrasts: Iterable[Contrast]) -> bool:
     """Whether no cell of this part of a plan gets a further block."""
     states = _tested(store, sweep_id, contrasts, plan.configs(), len(plan.cell_ids()))
-    found = _by_cell(states)
-    return all(cell_id in found and not found[cell_id].is_open for cell_id in plan.cell_ids())
+    cells = _by_cell(states)
+    return all(cell_id in cells and not cells[cell_id].is_open for cell_id in plan.cell_ids())
 
 
 def _tested(

@@ -99,10 +99,10 @@ def _judged(outcome: Outcome, log: Outcome | None) -> tuple[str, str | None]:
 
 
 def _as_logged(log: Outcome | None, timed_kernels: str | None) -> dict[str, Any]:
-    found = (log and log.reply and log.reply.log_pass) or LogPass()
-    kernels = found.kernels_hash
+    log_pass = (log and log.reply and log.reply.log_pass) or LogPass()
+    kernels = log_pass.kernels_hash
     return {
-        **_values(found, ("kernels_hash", "plans", "calls", "banned_ran")),
+        **_values(log_pass, ("kernels_hash", "plans", "calls", "banned_ran")),
         "logged_kernels_agree": None if kernels is None else kernels == timed_kernels,
         "logged_error": None if log is None or log.status == "ok" else log.message,
         "log_s": None if log is None else log.process_s,

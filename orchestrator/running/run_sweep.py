@@ -233,8 +233,8 @@ def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
         )
     lost = progress.held - sum(progress.kept_in.values())
     if lost:
-        told = f"{lost} finished trials could not be stored anywhere and are lost."
-        say(console, told, "bold red")
+        text = f"{lost} finished trials could not be stored anywhere and are lost."
+        say(console, text, "bold red")
 
 
 def lacks_anything(session: Session, store: Store) -> bool:
@@ -266,11 +266,11 @@ def repeats_of(store: Store, whole: Plan, session: Session) -> Plan:
         return replace(session.own, trials=())
     blocks = blocks_of(store.stored_trials(session.sweep_id).values())
     waiting = {split.block: split for split in blocks.split if split.waits}
-    found: list[Trial] = []
+    repeats: list[Trial] = []
     for block, trials in session.own.blocks():
         if block in waiting and waiting[block].trials == len(trials):
-            found += _repeat(whole, trials, waiting[block].repeats + 1)
-    return replace(session.own, trials=tuple(found))
+            repeats += _repeat(whole, trials, waiting[block].repeats + 1)
+    return replace(session.own, trials=tuple(repeats))
 
 
 def _repeat(whole: Plan, trials: list[Trial], number: int) -> list[Trial]:

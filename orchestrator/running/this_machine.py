@@ -53,11 +53,11 @@ class ThisMachine:
             raise SpecError(
                 f"the suite needs CUDA (needs_cuda: true); {machine.no_cuda or 'torch finds none here'}"
             )
-        asked = gpus_asked(suite.gpus, machine)
-        if asked.gpus[:1] == machine.gpus[:1]:
-            return asked
+        chosen = gpus_asked(suite.gpus, machine)
+        if chosen.gpus[:1] == machine.gpus[:1]:
+            return chosen
         # the default GPU is another model: survey the requested one
-        return self._survey(suite, asked.gpu_uuids)
+        return self._survey(suite, chosen.gpu_uuids)
 
     def _survey(self, suite: SuiteSpec, gpu_uuids: Sequence[str] = ()) -> Survey:
         with ThreadPoolExecutor(1) as beside:
@@ -133,16 +133,16 @@ def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Itera
     Raises SweepBusyError where another sweep still has one after `wait_s`. Processes that are no sweep's keep
     nobody from measuring after that: trials beside them are marked.
     """
-    ends, told = time.monotonic() + wait_s, ""
+    ends, shown = time.monotonic() + wait_s, ""
 
     def goes_on(reason: str) -> bool:
         """Says what is waited for, once, and waits for the next look; False where the time is up."""
-        nonlocal told
+        nonlocal shown
         if time.monotonic() >= ends:
             return False
-        if reason != told:
+        if reason != shown:
             say(console, f"Waiting, {wait_s / 60:g} minutes at most: {reason}")
-        told = reason
+        shown = reason
         time.sleep(LOOK_S)
         return True
 
