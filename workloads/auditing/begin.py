@@ -10,18 +10,19 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from time import monotonic
 from types import ModuleType
 from typing import NoReturn
 
 from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_at, new_in_tail
-from cudnn_sweep.workloads.auditing.findings import SCHEMA_VERSION, Findings, Value
-from cudnn_sweep.workloads.auditing.imported import when_imported
+from cudnn_sweep.workloads.auditing.findings import SCHEMA_VERSION, Findings, OwnErrors, Value
 from cudnn_sweep.workloads.auditing.models import Models
-from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
 from cudnn_sweep.workloads.auditing.writes import Writes, variables_now
 
 VARIABLE = "CUDNN_SWEEP_AUDIT"
@@ -156,3 +157,31 @@ def _cudnn_version(torch: ModuleType) -> int | None:
     except RuntimeError:  # another than torch was built with
         return None
     return version
+
+
+def when_imported(name: str, do: Callable[[ModuleType], None]) -> None:
+    """Do something as soon as the module has been imported, by whoever imports it."""
+    sys.meta_path.insert(0, _Finder(name, do))
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, name: str, do: Callable[[ModuleType], None]) -> None:
+        self._name = name
+        self._do = do
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and (loader := spec.loader) is not None:
+
+            def exec_module(module: ModuleType) -> None:
+                del loader.exec_module  # the module's own loader stays as it was
+                loader.exec_module(module)
+                self._do(module)
+
+            loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

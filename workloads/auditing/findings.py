@@ -1,6 +1,8 @@
 """What an audited process hands over: values that go through a file as JSON."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Literal
 
 SCHEMA_VERSION = 3
@@ -142,3 +144,19 @@ class Findings:
     models: tuple[Model, ...]
     own_errors: tuple[str, ...]
     """What went wrong in the audit itself: calls may be missing."""
+
+
+class OwnErrors(AbstractContextManager["OwnErrors"]):
+    """As a context, so that a mistake of ours becomes none of the user's script: it keeps the errors of its block to itself and remembers what they said."""
+
+    def __init__(self) -> None:
+        self.texts: set[str] = set()
+
+    def __exit__(
+        self, _: object, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        line = traceback.tb_lineno if traceback is not None else 0
+        self.texts.add(f"{type(error).__name__} at line {line}: {error}")
+        return True

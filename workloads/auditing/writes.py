@@ -10,8 +10,7 @@ from threading import Lock
 from types import FrameType, ModuleType
 from typing import Any, Literal, TypeVar
 
-from cudnn_sweep.workloads.auditing.findings import Place, Value, Write
-from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
+from cudnn_sweep.workloads.auditing.findings import OwnErrors, Place, Value, Write
 
 PREFIXES = ("TORCH_CUDNN_", "CUDNN_", "CUDA_CACHE_", "CUBLAS_")
 VARIABLES = (
