@@ -30,6 +30,7 @@ from cudnn_sweep.workloads.models.inputs import WHOLE
 from cudnn_sweep.workloads.problem import MOST_SIZES, named_sizes, sizes_text, space_names
 
 FINDINGS = "findings.json"
+FROM_JSON = TypeAdapter(Findings)
 START = "sitecustomize.py"  # Python imports a module of this name before it runs anything
 START_TEXT = """\
 import os, sys
@@ -96,9 +97,9 @@ def audit_script(request: AuditRequest) -> Audited:
                 preexec_fn=_in_the_child,  # noqa: PLW1509
             )
             signalled = _wait(process, request.seconds)
-        findings = _read(Path(folder, FINDINGS))
-    ended = _ended(process.returncode, findings, signalled)
-    code = _exit_code(process.returncode, ended, signalled)
+        file = Path(folder, FINDINGS)
+        findings = FROM_JSON.validate_json(file.read_bytes()) if file.exists() else None
+    ended, code = _ended(process.returncode, findings, signalled)
     return Audited(request=request, ended=ended, exit_code=code, findings=findings)
 
 
@@ -150,27 +151,14 @@ def _wait(process: "subprocess.Popen[bytes]", seconds: float | None) -> int | No
     return last
 
 
-def _read(file: Path) -> Findings | None:
-    if not file.exists():
-        return None
-    return TypeAdapter(Findings).validate_json(file.read_bytes())
-
-
-def _ended(code: int, findings: Findings | None, signalled: int | None) -> Ended:
+def _ended(code: int, findings: Findings | None, signalled: int | None) -> tuple[Ended, int]:
+    """And the exit code as a shell says it. `code`: the process's own."""
+    told = code if code >= 0 else SIGNALLED - code
     if signalled is not None:
-        return "interrupt"
+        return "interrupt", SIGNALLED + signalled if signalled == signal.SIGTERM else told
     if findings is not None and findings.limit_reached:
-        return "limit"
-    return "signal" if code < 0 else "itself"
-
-
-def _exit_code(code: int, ended: Ended, signalled: int | None) -> int:
-    """As a shell says it."""
-    if ended == "limit":
-        return 0
-    if signalled == signal.SIGTERM:
-        return SIGNALLED + signal.SIGTERM
-    return code if code >= 0 else SIGNALLED - code
+        return "limit", 0
+    return ("signal" if code < 0 else "itself"), told
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_at, new_in_tail
-from cudnn_sweep.workloads.auditing.findings import SCHEMA_VERSION, Findings, OwnErrors, Value
+from cudnn_sweep.workloads.auditing.findings import SCHEMA_VERSION, Findings, OwnErrors
 from cudnn_sweep.workloads.auditing.models import Models
 from cudnn_sweep.workloads.auditing.writes import Writes, variables_now
 
@@ -71,7 +71,6 @@ class _Audit:
         self._models = Models(self._own, self._convolutions, self._end_after)
         self._writes = Writes(self._own, self._convolutions.calls)
         self._torch: ModuleType | None = None
-        self._flags_at_start: dict[str, Value] = {}
         self._variables_at_start = variables_now()
         self._limit_reached = False
 
@@ -87,7 +86,6 @@ class _Audit:
         self._convolutions.watch(torch)
         self._models.watch(torch)
         self._writes.watch_flags(torch)
-        self._flags_at_start = self._writes.flags()
 
     def _watch_ends(self) -> None:
         """os._exit runs nothing that is registered."""
@@ -137,11 +135,9 @@ class _Audit:
             limit_reached=self._limit_reached,
             error=last_error and last_error.__name__,
             writes=self._writes.writes(),
-            flags_at_start=self._flags_at_start,
             flags_at_end=self._writes.flags(),
             variables_at_start=self._variables_at_start,
             calls=calls,
-            threads=len(self._convolutions.called),
             not_told_apart=self._convolutions.not_told_apart,
             arrivals=arrivals_at(arrived, calls),
             new_in_last_tenth=new_in_tail(arrived, calls),

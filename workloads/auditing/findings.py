@@ -128,13 +128,9 @@ class Findings:
     error: str | None
     """The class of an exception that ended the script."""
     writes: tuple[Write, ...]
-    flags_at_start: dict[str, Value]
-    """Once torch was imported."""
     flags_at_end: dict[str, Value]
     variables_at_start: dict[str, str]
     calls: int
-    threads: int
-    """That called convolutions."""
     not_told_apart: int
     """Calls after the 100,000 distinct ones that are kept, or of tensors without strides."""
     arrivals: tuple[tuple[int, int], ...]
