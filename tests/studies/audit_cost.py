@@ -171,7 +171,7 @@ def main() -> int:
         print(f"{name:45}  {found['function']:12.2f}  {found['network']:12.2f}")
     print(f"the audit, at a shape's first call: {new_us:.1f}")
     print(
-        f"{audit.convolutions.calls():,} calls of {len(audit.convolutions.found()):,} were counted"
+        f"{audit.convolutions.calls():,} calls of {len(audit.convolutions.distinct()):,} were counted"
     )
     return int(max(figures["the audit"].values()) > BAR_US)
 

@@ -120,7 +120,7 @@ class _Audit:
             os.replace(part, self._file)
 
     def _findings(self) -> Findings:
-        torch, convolutions = self._torch, self._convolutions.found()
+        torch, convolutions = self._torch, self._convolutions.distinct()
         calls, arrived = self._convolutions.calls(), [each.arrived_at for each in convolutions]
         cuda_used = torch is not None and torch.cuda.is_initialized()
         last_error = getattr(sys, "last_type", None)  # Python keeps what it printed
@@ -142,7 +142,7 @@ class _Audit:
             arrivals=arrivals_at(arrived, calls),
             new_in_last_tenth=new_in_tail(arrived, calls),
             convolutions=convolutions,
-            models=self._models.found(),
+            models=self._models.summaries(),
             own_errors=tuple(sorted(self._own.texts)),
         )
 

@@ -56,15 +56,15 @@ class Convolutions:
     def calls(self) -> int:
         return sum(list(self.called.values()))
 
-    def found(self) -> tuple[Convolution, ...]:
+    def distinct(self) -> tuple[Convolution, ...]:
         """In the order in which they arrived."""
         with self._lock:
-            found = {id(plan): replace(plan) for plan in self._plans.values()}
+            plans = {id(plan): replace(plan) for plan in self._plans.values()}
             for tally in list(self._tallies.values()):
-                plan = found[id(tally.plan)]
+                plan = plans[id(tally.plan)]
                 plan.calls += tally.calls
                 plan.calls_with_benchmark += tally.calls * tally.benchmark
-            return tuple(found.values())
+            return tuple(plans.values())
 
     def watch(self, torch: ModuleType) -> None:
         functional = torch.nn.functional

@@ -143,7 +143,7 @@ class Findings:
 
 
 class OwnErrors(AbstractContextManager["OwnErrors"]):
-    """As a context, so that a mistake of ours becomes none of the user's script: it keeps the errors of its block to itself and remembers what they said."""
+    """A context that keeps the errors of its block, which are none of the user's script, and remembers them."""
 
     def __init__(self) -> None:
         self.texts: set[str] = set()

@@ -58,15 +58,15 @@ class ModelCalls:
     def _note_arguments(self, given: Given, first: Sizes | None, training: bool) -> None:
         named = named_sizes(first) if first and len(first) <= MOST_SIZES else {}
         for name, key, kind, sizes in given:
-            told: list[tuple[int | str, ...]] = [
+            sizes_and_names: list[tuple[int | str, ...]] = [
                 (size, *(each for each in named if named[each] == size)) for size in sizes or ()
             ]
-            shape = None if sizes is None else tuple(told)
+            shape = None if sizes is None else tuple(sizes_and_names)
             new = Argument(training=training, name=name, key=key, kind=kind, shape=shape)
             old = self._arguments.get((training, name, key), new)
             self._arguments[training, name, key] = _both(old, new)
 
-    def found(self) -> Model:
+    def summary(self) -> Model:
         shapes = self._shapes.items()
         return replace(
             self.model,
@@ -102,9 +102,9 @@ class Models:
         self._outermost: dict[int, Outermost] = {}
         self._torch: Any = None
 
-    def found(self) -> tuple[Model, ...]:
+    def summaries(self) -> tuple[Model, ...]:
         """The one that runs most convolutions comes first."""
-        called = [each.found() for each in list(self._by_kind.values())]
+        called = [each.summary() for each in list(self._by_kind.values())]
         return tuple(sorted(called, key=lambda model: -model.convolutions))
 
     def watch(self, torch: ModuleType) -> None:
