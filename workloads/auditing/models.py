@@ -130,14 +130,16 @@ class Models:
         self, call: Callable[..., Any], module: Module, args: tuple[Any, ...], kwargs: Any
     ) -> Any:
         """Of an outermost module."""
-        nn, seen, given = self._torch.nn, None, ()
+        nn = self._torch.nn
+        seen: Outermost | None = None
+        given: Given = ()
         with self._own:
             seen, given = self._seen(module), _given(self._torch, args, kwargs)
             if seen.calls is not None:
                 self._ending(max(each.model.calls for each in list(self._by_kind.values())))
         called = self._convolutions.calls
         if not isinstance(module, nn.DataParallel):
-            called = partial(self._convolutions.called.get, get_ident(), 0)
+            called = partial(self._convolutions.called.__getitem__, get_ident())
         before = called()
         output = call(*args, **kwargs)
         with self._own:
