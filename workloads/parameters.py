@@ -46,11 +46,8 @@ def name_and_numbers(kind: str, choice: NamedChoice) -> tuple[str, dict[str, flo
 
 def parameter_types(made: type) -> dict[str, type]:
     """Of a dataclass's fields, by name; a file may have them as text."""
-    found = {field.name: field.type for field in fields(cast(Any, made))}
-    if any(isinstance(kind, str) for kind in found.values()):
-        hints = get_type_hints(made)
-        found = {name: hints[name] for name in found}
-    return cast(dict[str, type], found)
+    hints = get_type_hints(made)
+    return {field.name: hints[field.name] for field in fields(cast(Any, made))}
 
 
 def make_from_parameters(

@@ -1,16 +1,21 @@
-"""Imports what a user named, and nothing else; only ever called in a process that may be thrown away."""
+"""Imports what a user named, and nothing else; only ever called in a process that may be thrown away. Hashes it."""
 
 import os
 import sys
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from hashlib import blake2b
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import count
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from cudnn_sweep.workloads.errors import WorkloadError, unknown
+from cudnn_sweep.workloads.hashes import content_hash
 
+INSTALLED = {"site-packages", "dist-packages"}
+NOT_THE_USERS = {"__main__", "torch", __name__.partition(".")[0], *sys.stdlib_module_names}
 EXTRAS = {"torchvision": "vision", "monai": "medical"}
 """Packages that an extra of ours brings."""
 OTHER_NAMES = {
@@ -111,3 +116,59 @@ def _import_file(file: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def code_hash(references: Iterable[str]) -> str | None:
+    """Hash of the code that these name, once imported; None where it is torch's or ours.
+
+    For `folder/file.py:name` that is the file, for `package.module:name` the file that defines the name,
+    each with what was imported from the same folder or package. An installed package has its version in
+    place of the latter.
+    """
+    contents = dict(content for name in references if ":" in name for content in _contents(name))
+    return content_hash(contents) if contents else None
+
+
+def _contents(reference: str) -> Iterator[tuple[str, str]]:
+    place, _, name = reference.rpartition(":")
+    module = module_of(place)
+    found = getattr(module, name, None)
+    if not place.endswith(".py") and isinstance(found, type | FunctionType):
+        module = sys.modules.get(found.__module__)  # a package's __init__.py may only pass it on
+    if module is None or _package(module) in NOT_THE_USERS:
+        return
+    if _is_installed(module):
+        package = sys.modules[_package(module)]
+        yield package.__name__, str(getattr(package, "__version__", None))
+        beside = [module]
+    else:
+        loaded = [each for each in list(sys.modules.values()) if isinstance(each, ModuleType)]
+        beside = [each for each in loaded if _belongs_to(each, module)]
+    for each in beside:
+        file = _file(each)
+        if file is not None:
+            yield f"source of {each.__name__}", blake2b(file.read_bytes()).hexdigest()
+
+
+def _belongs_to(other: ModuleType, module: ModuleType) -> bool:
+    """Whether `other` is of the module's package, or of its folder and not installed there; itself too."""
+    if _package(other) == _package(module):
+        return True
+    file, place = _file(module), _file(other)
+    if file is None or place is None or _package(other) in NOT_THE_USERS:
+        return False
+    return place.is_relative_to(file.parent) and not _is_installed(other)
+
+
+def _is_installed(module: ModuleType) -> bool:
+    file = _file(module)
+    return file is not None and not INSTALLED.isdisjoint(file.parts)
+
+
+def _package(module: ModuleType) -> str:
+    return module.__name__.partition(".")[0]
+
+
+def _file(module: ModuleType) -> Path | None:
+    file = getattr(module, "__file__", None)
+    return Path(file) if file else None

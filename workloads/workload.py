@@ -224,18 +224,14 @@ def workload(
     through `Setting.forward`, so that a state may run it again. `pay_one_time_costs`: an unrelated step
     that is run first, so that the first call of a shape does not pay for libraries.
     """
-
-    def declare(build: Callable[[Setting], TimedStep]) -> Workload:
-        return Workload(
-            name=build.__name__,
-            directions=tuple(directions),
-            varies=tuple(varies),
-            input_shape=input_shape,
-            batches=batches,
-            recomputes=recomputes,
-            is_model=False,
-            pay_one_time_costs=pay_one_time_costs,
-            build=build,
-        )
-
-    return declare
+    return lambda build: Workload(
+        name=build.__name__,
+        directions=tuple(directions),
+        varies=tuple(varies),
+        input_shape=input_shape,
+        batches=batches,
+        recomputes=recomputes,
+        is_model=False,
+        pay_one_time_costs=pay_one_time_costs,
+        build=build,
+    )

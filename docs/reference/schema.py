@@ -20,8 +20,8 @@ from cudnn_sweep.workloads.find_regime import regime_types
 from cudnn_sweep.workloads.find_state import state_types
 from cudnn_sweep.workloads.layout import LAYOUTS
 from cudnn_sweep.workloads.precision import PRECISIONS
+from cudnn_sweep.workloads.training.choice import OPTIMISERS
 from cudnn_sweep.workloads.training.loss import LOSSES
-from cudnn_sweep.workloads.training.optimiser import OPTIMISERS
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 PARAMETER_TYPES: dict[object, str] = {int: "integer", float: "number", str: "string"}

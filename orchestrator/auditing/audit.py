@@ -30,6 +30,7 @@ from cudnn_sweep.workloads.models.inputs import WHOLE
 from cudnn_sweep.workloads.problem import MOST_SIZES, named_sizes, sizes_text, space_names
 
 FINDINGS = "findings.json"
+FROM_JSON = TypeAdapter(Findings)
 START = "sitecustomize.py"  # Python imports a module of this name before it runs anything
 START_TEXT = """\
 import os, sys
@@ -96,22 +97,22 @@ def audit_script(request: AuditRequest) -> Audited:
                 preexec_fn=_in_the_child,  # noqa: PLW1509
             )
             signalled = _wait(process, request.seconds)
-        findings = _read(Path(folder, FINDINGS))
-    ended = _ended(process.returncode, findings, signalled)
-    code = _exit_code(process.returncode, ended, signalled)
+        file = Path(folder, FINDINGS)
+        findings = FROM_JSON.validate_json(file.read_bytes()) if file.exists() else None
+    ended, code = _ended(process.returncode, findings, signalled)
     return Audited(request=request, ended=ended, exit_code=code, findings=findings)
 
 
 def _environment(request: AuditRequest, folder: Path) -> dict[str, str]:
     theirs = os.environ.get("PYTHONPATH")
-    asked = {
+    settings = {
         "findings": str(folder / FINDINGS),
         "steps": request.steps,
         "python_path": theirs,
         "modules": "." if request.is_module else os.path.dirname(os.path.realpath(request.script)),
     }
     path = os.pathsep.join([str(folder), *([theirs] if theirs else [])])
-    return {**os.environ, "PYTHONPATH": path, VARIABLE: json.dumps(asked)}
+    return {**os.environ, "PYTHONPATH": path, VARIABLE: json.dumps(settings)}
 
 
 @contextmanager
@@ -150,27 +151,14 @@ def _wait(process: "subprocess.Popen[bytes]", seconds: float | None) -> int | No
     return last
 
 
-def _read(file: Path) -> Findings | None:
-    if not file.exists():
-        return None
-    return TypeAdapter(Findings).validate_json(file.read_bytes())
-
-
-def _ended(code: int, findings: Findings | None, signalled: int | None) -> Ended:
+def _ended(code: int, findings: Findings | None, signalled: int | None) -> tuple[Ended, int]:
+    """And the exit code as a shell says it. `code`: the process's own."""
+    as_shell = code if code >= 0 else SIGNALLED - code
     if signalled is not None:
-        return "interrupt"
+        return "interrupt", SIGNALLED + signalled if signalled == signal.SIGTERM else as_shell
     if findings is not None and findings.limit_reached:
-        return "limit"
-    return "signal" if code < 0 else "itself"
-
-
-def _exit_code(code: int, ended: Ended, signalled: int | None) -> int:
-    """As a shell says it."""
-    if ended == "limit":
-        return 0
-    if signalled == signal.SIGTERM:
-        return SIGNALLED + signal.SIGTERM
-    return code if code >= 0 else SIGNALLED - code
+        return "limit", 0
+    return ("signal" if code < 0 else "itself"), as_shell
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -316,7 +304,7 @@ def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any
     all_given = (each for each in model.arguments if each.training == training)
     given = [each for each in all_given if each.kind != "NoneType" or isinstance(each.name, int)]
     by_place = all(isinstance(each.name, int) for each in given)
-    found: dict[str | int, Any] = {}
+    tensors: dict[str | int, Any] = {}
     obstacles: list[str] = []
     for each in given:
         name = each.name
@@ -328,13 +316,13 @@ def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any
         if isinstance(tensor, str):
             obstacles.append(f"{name}{'' if each.key is None else f'[{each.key!r}]'} ({tensor})")
         elif each.key is None:
-            found[each.name if by_place else name] = tensor
+            tensors[each.name if by_place else name] = tensor
         else:
-            found.setdefault(each.name, {})[each.key] = tensor
+            tensors.setdefault(each.name, {})[each.key] = tensor
     is_plain = [(each.name, each.key, "float" in each.kind) for each in given] == [(0, None, True)]
-    if is_plain or not found or (by_place and obstacles):
+    if is_plain or not tensors or (by_place and obstacles):
         return None, obstacles
-    return (list(found.values()) if by_place else found), obstacles
+    return (list(tensors.values()) if by_place else tensors), obstacles
 
 
 def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:

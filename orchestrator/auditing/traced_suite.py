@@ -87,12 +87,12 @@ def _flops_text(flops: int) -> str:
 
 
 def _head(trace: Trace) -> list[str]:
-    told = (
+    summary = (
         f"The convolutions of {trace.request.model} at input {sizes_text(trace.request.input)}, each timed alone: "
         f"{_counts_text(trace)}. Seen by torch {trace.torch} on {trace.device}, and written by"
     )
     return [
-        *(f"# {line}" for line in textwrap.wrap(told, WIDTH - 2, break_on_hyphens=False)),
+        *(f"# {line}" for line in textwrap.wrap(summary, WIDTH - 2, break_on_hyphens=False)),
         *(f"#     {line}" for line in _command(trace.request).splitlines()),
         *(f"# {line}" for line in left_out(trace)),
     ]
@@ -175,10 +175,10 @@ def trace_table(trace: Trace, console: Console) -> RenderableType:
     is_wide = console.width >= WIDE
     columns = [name for name in rows[0] if name not in same and (is_wide or name != "kernel")]
     cells = [[row[column] for column in columns] for row in rows]
-    told = ", ".join(f"{column} {value}" for column, value in same.items())
+    in_all = ", ".join(f"{column} {value}" for column, value in same.items())
     counts = f"{_counts_text(trace)}; torch {trace.torch}, {trace.device}"
     table = plain_table(columns, cells, NUMBERS, 2 if is_wide else 1)
-    return Group(table, *([Text(f"All of them: {told}")] if same else []), Text(counts))
+    return Group(table, *([Text(f"All of them: {in_all}")] if same else []), Text(counts))
 
 
 def _row(trace: Trace, name: str, convolution: TracedConvolution) -> dict[str, str]:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import thread_time
+from typing import Any
 
 import torch
 from torch import nn
@@ -19,8 +20,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudnn_sweep.workloads.auditing.convolutions import Convolutions
+from cudnn_sweep.workloads.auditing.findings import OwnErrors
 from cudnn_sweep.workloads.auditing.models import Models
-from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
 
 ROUNDS = 41
 CALLS = 2000  # of convolutions in a round
@@ -57,12 +58,12 @@ class Audit:
     """That of `sweep audit`, put in and taken out again."""
 
     def __init__(self) -> None:
-        self._plain = torch.conv2d
+        self._plain = torch.conv2d, nn.Module.__call__
         own = OwnErrors()
         self.convolutions = Convolutions(own)
         self.convolutions.watch(torch)
         Models(own, self.convolutions, lambda calls: None).watch(torch)
-        self._watched = torch.conv2d
+        self._watched = torch.conv2d, nn.Module.__call__
         self._put(self._plain)
 
     @contextmanager
@@ -73,8 +74,9 @@ class Audit:
         finally:
             self._put(self._plain)
 
-    def _put(self, conv2d: Callable[..., torch.Tensor]) -> None:
-        torch.conv2d = functional.conv2d = conv2d
+    def _put(self, functions: tuple[Callable[..., Any], Callable[..., Any]]) -> None:
+        torch.conv2d = functional.conv2d = functions[0]
+        nn.Module.__call__ = functions[1]  # type: ignore[method-assign]
 
 
 def one_function() -> Callable[[], None]:
@@ -169,7 +171,7 @@ def main() -> int:
         print(f"{name:45}  {found['function']:12.2f}  {found['network']:12.2f}")
     print(f"the audit, at a shape's first call: {new_us:.1f}")
     print(
-        f"{audit.convolutions.calls():,} calls of {len(audit.convolutions.found()):,} were counted"
+        f"{audit.convolutions.calls():,} calls of {len(audit.convolutions.distinct()):,} were counted"
     )
     return int(max(figures["the audit"].values()) > BAR_US)
 

@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.cli.failing import leave
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_workload import find_workload
-from cudnn_sweep.workloads.measuring.device_time import Step, time_replays
+from cudnn_sweep.workloads.measuring.device_time import Replays, Step, time_replays
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import find_problem, load_problems
@@ -101,7 +101,7 @@ def _row(triton: Any, problem: str, direction: str, precision: str, layout: str)
 
 
 def _pair(run: Step, do_bench_cudagraph: Callable[..., float]) -> tuple[float, float]:
-    ours = time_replays([run], SPEC, Telemetry(None)).median_ms
+    ours = time_replays(Replays([run]), SPEC, Telemetry(None)).median_ms
     return ours, do_bench_cudagraph(run, return_mode="median")
 
 

@@ -10,18 +10,19 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from time import monotonic
 from types import ModuleType
 from typing import NoReturn
 
 from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_at, new_in_tail
-from cudnn_sweep.workloads.auditing.findings import SCHEMA_VERSION, Findings, Value
-from cudnn_sweep.workloads.auditing.imported import when_imported
+from cudnn_sweep.workloads.auditing.findings import SCHEMA_VERSION, Findings, OwnErrors
 from cudnn_sweep.workloads.auditing.models import Models
-from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
 from cudnn_sweep.workloads.auditing.writes import Writes, variables_now
 
 VARIABLE = "CUDNN_SWEEP_AUDIT"
@@ -70,7 +71,6 @@ class _Audit:
         self._models = Models(self._own, self._convolutions, self._end_after)
         self._writes = Writes(self._own, self._convolutions.calls)
         self._torch: ModuleType | None = None
-        self._flags_at_start: dict[str, Value] = {}
         self._variables_at_start = variables_now()
         self._limit_reached = False
 
@@ -86,7 +86,6 @@ class _Audit:
         self._convolutions.watch(torch)
         self._models.watch(torch)
         self._writes.watch_flags(torch)
-        self._flags_at_start = self._writes.flags()
 
     def _watch_ends(self) -> None:
         """os._exit runs nothing that is registered."""
@@ -121,7 +120,7 @@ class _Audit:
             os.replace(part, self._file)
 
     def _findings(self) -> Findings:
-        torch, convolutions = self._torch, self._convolutions.found()
+        torch, convolutions = self._torch, self._convolutions.distinct()
         calls, arrived = self._convolutions.calls(), [each.arrived_at for each in convolutions]
         cuda_used = torch is not None and torch.cuda.is_initialized()
         last_error = getattr(sys, "last_type", None)  # Python keeps what it printed
@@ -136,16 +135,14 @@ class _Audit:
             limit_reached=self._limit_reached,
             error=last_error and last_error.__name__,
             writes=self._writes.writes(),
-            flags_at_start=self._flags_at_start,
             flags_at_end=self._writes.flags(),
             variables_at_start=self._variables_at_start,
             calls=calls,
-            threads=len(self._convolutions.called),
             not_told_apart=self._convolutions.not_told_apart,
             arrivals=arrivals_at(arrived, calls),
             new_in_last_tenth=new_in_tail(arrived, calls),
             convolutions=convolutions,
-            models=self._models.found(),
+            models=self._models.summaries(),
             own_errors=tuple(sorted(self._own.texts)),
         )
 
@@ -156,3 +153,31 @@ def _cudnn_version(torch: ModuleType) -> int | None:
     except RuntimeError:  # another than torch was built with
         return None
     return version
+
+
+def when_imported(name: str, do: Callable[[ModuleType], None]) -> None:
+    """Do something as soon as the module has been imported, by whoever imports it."""
+    sys.meta_path.insert(0, _Finder(name, do))
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, name: str, do: Callable[[ModuleType], None]) -> None:
+        self._name = name
+        self._do = do
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and (loader := spec.loader) is not None:
+
+            def exec_module(module: ModuleType) -> None:
+                del loader.exec_module  # the module's own loader stays as it was
+                loader.exec_module(module)
+                self._do(module)
+
+            loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

@@ -14,12 +14,10 @@ from threading import RLock, get_ident
 from types import ModuleType
 from typing import Any
 
-from cudnn_sweep.workloads.auditing.findings import Convolution, Sizes
-from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
+from cudnn_sweep.workloads.auditing.findings import Convolution, OwnErrors, Sizes
 from cudnn_sweep.workloads.layout import layout_of
 
 MOST_SHAPES = 100_000  # kept: with 1 kB each, memory stays within reason
-LOOK_EVERY = 16  # calls outside of known models: a look at the stack takes a microsecond
 TAIL = 0.1  # the last part of the calls, in which new shapes say that more would come
 DIRECT = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 TRANSPOSED = (*DIRECT[:5], "output_padding", "groups", "dilation")
@@ -46,13 +44,9 @@ class Tally:
 
 class Convolutions:
     def __init__(self, own: OwnErrors) -> None:
-        self.outside: Callable[[], None] = lambda: None
-        """Is called at convolutions outside of the models that are known."""
         self.own = own
         self.called: defaultdict[int, int] = defaultdict(int)
         """Calls by thread. Each thread counts in places of its own, so that no count needs a lock."""
-        self.inside: set[int] = set()
-        """Threads in which a model that is known is being called."""
         self.not_told_apart = 0
         self._lock = RLock()  # a signal that ends the script may come while it is held
         self._tallies: dict[Any, Tally] = {}
@@ -62,15 +56,15 @@ class Convolutions:
     def calls(self) -> int:
         return sum(list(self.called.values()))
 
-    def found(self) -> tuple[Convolution, ...]:
+    def distinct(self) -> tuple[Convolution, ...]:
         """In the order in which they arrived."""
         with self._lock:
-            found = {id(plan): replace(plan) for plan in self._plans.values()}
+            plans = {id(plan): replace(plan) for plan in self._plans.values()}
             for tally in list(self._tallies.values()):
-                plan = found[id(tally.plan)]
+                plan = plans[id(tally.plan)]
                 plan.calls += tally.calls
                 plan.calls_with_benchmark += tally.calls * tally.benchmark
-            return tuple(found.values())
+            return tuple(plans.values())
 
     def watch(self, torch: ModuleType) -> None:
         functional = torch.nn.functional
@@ -86,7 +80,7 @@ class Convolutions:
 
     def _watching(self, torch: ModuleType, call: Call, arguments: tuple[str, ...]) -> Call:
         """What replaces `call`. All that it looks at is at hand: this runs at each convolution."""
-        tallies, called, inside, name = self._tallies, self.called, self.inside, call.__name__
+        tallies, called, name = self._tallies, self.called, call.__name__
         compiling, tracing = torch.compiler.is_dynamo_compiling, torch._C._is_tracing
         overridden = torch._C._has_torch_function_variadic
         benchmark, deterministic = torch._C._get_cudnn_benchmark, torch._C._get_cudnn_deterministic
@@ -142,8 +136,6 @@ class Convolutions:
                     tally = tallies.get(key)
                 except TypeError:
                     return call(*args, **kwargs)
-            if thread not in inside and (tally is None or tally.calls % LOOK_EVERY == 0):
-                self.outside()
             if tally is not None:
                 tally.calls += 1
                 called[thread] += 1

@@ -1,6 +1,8 @@
 """What an audited process hands over: values that go through a file as JSON."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Literal
 
 SCHEMA_VERSION = 3
@@ -126,13 +128,9 @@ class Findings:
     error: str | None
     """The class of an exception that ended the script."""
     writes: tuple[Write, ...]
-    flags_at_start: dict[str, Value]
-    """Once torch was imported."""
     flags_at_end: dict[str, Value]
     variables_at_start: dict[str, str]
     calls: int
-    threads: int
-    """That called convolutions."""
     not_told_apart: int
     """Calls after the 100,000 distinct ones that are kept, or of tensors without strides."""
     arrivals: tuple[tuple[int, int], ...]
@@ -142,3 +140,19 @@ class Findings:
     models: tuple[Model, ...]
     own_errors: tuple[str, ...]
     """What went wrong in the audit itself: calls may be missing."""
+
+
+class OwnErrors(AbstractContextManager["OwnErrors"]):
+    """A context that keeps the errors of its block, which are none of the user's script, and remembers them."""
+
+    def __init__(self) -> None:
+        self.texts: set[str] = set()
+
+    def __exit__(
+        self, _: object, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        line = traceback.tb_lineno if traceback is not None else 0
+        self.texts.add(f"{type(error).__name__} at line {line}: {error}")
+        return True

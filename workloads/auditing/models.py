@@ -1,19 +1,16 @@
 """Notes what the script's models are called with: the arguments of each outermost module."""
 
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from functools import wraps
+from dataclasses import dataclass, replace
+from functools import partial, wraps
 from threading import get_ident
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from cudnn_sweep.workloads.auditing.convolutions import Convolutions
-from cudnn_sweep.workloads.auditing.findings import Argument, InputShape, Model, Sizes
-from cudnn_sweep.workloads.auditing.imported import when_imported
-from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
+from cudnn_sweep.workloads.auditing.findings import Argument, InputShape, Model, OwnErrors, Sizes
 from cudnn_sweep.workloads.problem import MOST_SIZES, named_sizes
 from cudnn_sweep.workloads.training.loss import own_loss
 
@@ -61,15 +58,15 @@ class ModelCalls:
     def _note_arguments(self, given: Given, first: Sizes | None, training: bool) -> None:
         named = named_sizes(first) if first and len(first) <= MOST_SIZES else {}
         for name, key, kind, sizes in given:
-            told: list[tuple[int | str, ...]] = [
+            sizes_and_names: list[tuple[int | str, ...]] = [
                 (size, *(each for each in named if named[each] == size)) for size in sizes or ()
             ]
-            shape = None if sizes is None else tuple(told)
+            shape = None if sizes is None else tuple(sizes_and_names)
             new = Argument(training=training, name=name, key=key, kind=kind, shape=shape)
             old = self._arguments.get((training, name, key), new)
             self._arguments[training, name, key] = _both(old, new)
 
-    def found(self) -> Model:
+    def summary(self) -> Model:
         shapes = self._shapes.items()
         return replace(
             self.model,
@@ -81,12 +78,18 @@ class ModelCalls:
         )
 
 
-class Models:
-    """Classes of models get a `__call__` of ours, and no other class: what a usual module costs stays as it is.
+@dataclass(slots=True)
+class Outermost:
+    """A module that a thread has called while it was in no other one's call."""
 
-    A class is found by its first convolution: of the modules whose call is on the stack, the outermost is the
-    model. Those that show no convolution, as they are compiled, are looked at from the start.
-    """
+    module: "ref[Module]"
+    unseen: Literal["compiled"] | None
+    calls: ModelCalls | None = None
+    """Those of its class; None as long as it has run no convolution, as a loss."""
+
+
+class Models:
+    """The outermost modules that are called, where they run convolutions or have compiled ones."""
 
     def __init__(
         self, own: OwnErrors, convolutions: Convolutions, ending: Callable[[int], None]
@@ -96,144 +99,70 @@ class Models:
         self._convolutions = convolutions
         self._ending = ending
         self._by_kind: dict[tuple[type, str], ModelCalls] = {}
-        self._by_module: WeakKeyDictionary[Module, tuple[ModelCalls, bool]] = WeakKeyDictionary()
+        self._outermost: dict[int, Outermost] = {}
         self._torch: Any = None
 
-    def found(self) -> tuple[Model, ...]:
+    def summaries(self) -> tuple[Model, ...]:
         """The one that runs most convolutions comes first."""
-        called = [each.found() for each in list(self._by_kind.values()) if each.model.calls]
+        called = [each.summary() for each in list(self._by_kind.values())]
         return tuple(sorted(called, key=lambda model: -model.convolutions))
 
     def watch(self, torch: ModuleType) -> None:
-        global _models, _plain_call, _is_compiling
         self._torch = torch
-        _models, _plain_call = self, torch.nn.Module.__call__
-        _is_compiling = torch.compiler.is_dynamo_compiling
-        self._convolutions.outside = self._look_outside
-        self._watch_class_of_torch(torch.nn.DataParallel)
-        self._watch_compile(torch)
-        when_imported(
-            "torch._dynamo.eval_frame",
-            lambda dynamo: self._watch_class_of_torch(dynamo.OptimizedModule),
-        )
+        compiling = torch.compiler.is_dynamo_compiling
+        inside: set[int] = set()  # threads
 
-    def call(
-        self,
-        plain_call: Callable[..., Any],
-        module: Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        convolutions, thread = self._convolutions, get_ident()
-        if thread in convolutions.inside:
-            return plain_call(module, *args, **kwargs)
-        self._ending(max((each.model.calls for each in self._by_kind.values()), default=0))
-        convolutions.inside.add(thread)
-        try:
-            in_threads = isinstance(module, self._torch.nn.DataParallel)
-            called = convolutions.calls if in_threads else lambda: convolutions.called[thread]
-            before = called()
-            given: Given = ()
-            with self._own:
-                given = _given(self._torch, args, kwargs)
-            output = plain_call(module, *args, **kwargs)
-            with self._own:
-                if not getattr(module, "_is_replica", False):  # of DataParallel, noted itself
-                    self._note(module, given, called() - before, output)
-            return output
-        finally:
-            convolutions.inside.discard(thread)
-
-    def _watch_class_of_torch(self, class_: type) -> None:
-        plain_call: Callable[..., Any] = class_.__call__
-        compiling = self._torch.compiler.is_dynamo_compiling
-
-        @wraps(plain_call)
+        @wraps(torch.nn.Module.__call__)
         def __call__(module: Module, *args: Any, **kwargs: Any) -> Any:
-            if compiling():
-                return plain_call(module, *args, **kwargs)
-            return self.call(plain_call, module, args, kwargs)
+            """As torch's, which would be a frame more for every layer."""
+            call = module._compiled_call_impl or module._call_impl
+            if compiling() or (thread := get_ident()) in inside:
+                return call(*args, **kwargs)
+            inside.add(thread)
+            try:
+                return self._call(call, module, args, kwargs)
+            finally:
+                inside.discard(thread)
 
-        class_.__call__ = __call__  # type: ignore[method-assign]
+        torch.nn.Module.__call__ = __call__
 
-    def _watch_compile(self, torch: ModuleType) -> None:
-        """module.compile() leaves the module's class as it is."""
-        plain_compile = torch.nn.Module.compile
-
-        @wraps(plain_compile)
-        def compile(module: Module, *args: Any, **kwargs: Any) -> None:
-            plain_compile(module, *args, **kwargs)
-            with self._own:
-                self._watch_class(type(module))
-
-        torch.nn.Module.compile = compile
-
-    def _watch_class(self, class_: type) -> bool:
-        """Whether it is watched from now on. One with a `__call__` of its own is left alone."""
-        if class_.__call__ is not _plain_call:
-            return False
-        class_.__call__ = watched_call  # type: ignore[method-assign]
-        return True
-
-    def _look_outside(self) -> None:
-        """A convolution was called outside of the models that are known."""
+    def _call(
+        self, call: Callable[..., Any], module: Module, args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """Of an outermost module."""
+        nn = self._torch.nn
+        seen: Outermost | None = None
+        given: Given = ()
         with self._own:
-            frame: FrameType | None = sys._getframe(1)
-            outermost: FrameType | None = None
-            code = self._torch.nn.Module._call_impl.__code__
-            while frame is not None:
-                if frame.f_code is code:
-                    outermost = frame
-                frame = frame.f_back
-            if outermost is not None:
-                self._begin_with(outermost.f_locals)
+            seen, given = self._seen(module), _given(self._torch, args, kwargs)
+            if seen.calls is not None:
+                self._ending(max(each.model.calls for each in list(self._by_kind.values())))
+        called = self._convolutions.calls
+        if not isinstance(module, nn.DataParallel):
+            called = partial(self._convolutions.called.__getitem__, get_ident())
+        before = called()
+        output = call(*args, **kwargs)
+        with self._own:
+            ran = called() - before
+            # Not a layer alone, or in a model that is not called as one; nor a copy that DataParallel made.
+            is_part = isinstance(module, nn.modules.conv._ConvNd) or hasattr(module, "_is_replica")
+            if seen is not None and (ran or seen.unseen) and not is_part:
+                self._calls_of(module, seen).note(given, ran, self._torch.is_grad_enabled(), output)
+        return output
 
-    def _begin_with(self, call: Mapping[str, Any]) -> None:
-        """The first call of a class: it is running, and is noted here."""
-        module = call["self"]
-        if isinstance(module, self._torch.nn.modules.conv._ConvNd):
-            return  # alone, or in a model that is not called as one
-        is_new = self._watch_class(type(module))
-        if getattr(module, "_is_replica", False):
-            return  # DataParallel is noted itself
-        if is_new:
-            self._note(module, _given(self._torch, call["args"], call["kwargs"]), 1, None)
-        elif type(module).__call__ is watched_call:
-            self._calls_of(module)[0].model.convolutions += 1  # of that first call
+    def _seen(self, module: Module) -> Outermost:
+        seen = self._outermost.get(id(module))
+        if seen is None or seen.module() is not module:
+            seen = Outermost(ref(module), _unseen_in(self._torch, module))
+            self._outermost[id(module)] = seen
+        return seen
 
-    def _note(self, module: Module, given: Given, convolutions: int, output: object) -> None:
-        """A module without any convolution, such as a loss, is no model here."""
-        calls, has_unseen = self._calls_of(module)
-        if convolutions or has_unseen:
-            calls.note(given, convolutions, self._torch.is_grad_enabled(), output)
-
-    def _calls_of(self, module: Module) -> tuple[ModelCalls, bool]:
-        """Those of its class, and whether this module has convolutions that are not seen."""
-        if module not in self._by_module:
-            unseen = _unseen_in(self._torch, module)
-            made = ModelCalls(module, unseen)
-            calls = self._by_kind.setdefault((made.type, made.model.name), made)
-            calls.model.unseen = calls.model.unseen or unseen
-            self._by_module[module] = calls, unseen is not None
-        return self._by_module[module]
-
-
-def _call_of_any_module(module: Module, *args: Any, **kwargs: Any) -> Any:
-    from torch import nn
-
-    return nn.Module.__call__(module, *args, **kwargs)
-
-
-_models: Models | None = None
-_plain_call: Callable[..., Any] = _call_of_any_module
-_is_compiling: Callable[[], bool] = bool
-
-
-def watched_call(module: Module, *args: Any, **kwargs: Any) -> Any:
-    """Stands in a model's class. Pickled with that class, it calls the module wherever it is read back."""
-    if _is_compiling() or _models is None:
-        return _plain_call(module, *args, **kwargs)
-    return _models.call(_plain_call, module, args, kwargs)
+    def _calls_of(self, module: Module, seen: Outermost) -> ModelCalls:
+        if seen.calls is None:
+            made = ModelCalls(module, seen.unseen)
+            seen.calls = self._by_kind.setdefault((made.type, made.model.name), made)
+            seen.calls.model.unseen = seen.calls.model.unseen or seen.unseen
+        return seen.calls
 
 
 def _unseen_in(torch: ModuleType, module: Module) -> Literal["compiled"] | None:

@@ -6,12 +6,11 @@ import sysconfig
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, wraps
-from threading import Lock
+from threading import RLock
 from types import FrameType, ModuleType
 from typing import Any, Literal, TypeVar
 
-from cudnn_sweep.workloads.auditing.findings import Place, Value, Write
-from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
+from cudnn_sweep.workloads.auditing.findings import OwnErrors, Place, Value, Write
 
 PREFIXES = ("TORCH_CUDNN_", "CUDNN_", "CUDA_CACHE_", "CUBLAS_")
 VARIABLES = (
@@ -74,7 +73,7 @@ class Writes:
         self._torch = "\0"  # the folder of that package, once it is imported
         self._calls = calls
         self._seen: dict[tuple[object, ...], Write] = {}
-        self._lock = Lock()
+        self._lock = RLock()  # a signal that ends the script may come while it is held
         self._flags: dict[str, Callable[[], Value]] = {}
 
     def writes(self) -> tuple[Write, ...]:
@@ -151,13 +150,13 @@ class Writes:
                     return None
                 innermost_of_torch = innermost_of_torch or frame
             frame = frame.f_back
-        found = frame or innermost_of_torch
-        if found is None:
+        writer = frame or innermost_of_torch
+        if writer is None:
             return None
-        own: FrameType | None = found
-        while own is not None and not _is_own(own.f_code.co_filename, besides=found):
+        own: FrameType | None = writer
+        while own is not None and not _is_own(own.f_code.co_filename, besides=writer):
             own = own.f_back
-        return _place(found), None if own is None else _place(own)
+        return _place(writer), None if own is None else _place(own)
 
     def _passes_on(self, file: str) -> bool:
         if file.startswith((self._torch, OURS, *GENERATED)):
@@ -169,10 +168,10 @@ class Writes:
         self, kind: Literal["flag", "variable"], name: str, before: Value, after: Value
     ) -> None:
         with self._own, self._lock:
-            found = self._writer()
-            if found is None:
+            places = self._writer()
+            if places is None:
                 return
-            at, called_from = found
+            at, called_from = places
             alike: dict[str, Any] = {"kind": kind, "name": name, "before": before, "after": after}
             alike |= {"at": at, "called_from": called_from}
             key = tuple(alike.values())

@@ -103,8 +103,8 @@ def _cells(
     own = {name: spec.problem(name) for name, spec in suite.problems.items()}
     for number, axes in enumerate(suite.cells):
         try:
-            replaced = {"problem": _problems(axes, own), "regime": _regimes(axes)}
-            values = axes.values_on(device) | replaced
+            values = axes.values_on(device)
+            values |= {"problem": _problems(axes, own), "regime": _regimes(axes)}
             for combination in product(*values.values()):
                 chosen = dict(zip(values, combination, strict=True))
                 if (cell := _cell(axes, chosen, facts, gpu)) is not None:

@@ -19,8 +19,6 @@ class ListedGpu:
     """NVML's number for the whole GPU."""
     pci_address: str
     """PCI address of the whole GPU, as NVML writes it."""
-    numbered: str | None = None
-    """A slice's older name, MIG-GPU-.../1/0."""
 
     @property
     def is_slice(self) -> bool:
@@ -30,11 +28,8 @@ class ListedGpu:
         """By an entry of CUDA_VISIBLE_DEVICES, whose UUIDs may be cut short. A GPU stands for its slices."""
         if entry.isdigit():
             return self.card_index == int(entry)
-        if not entry.startswith(("GPU-", "MIG-")):
-            return False
-        return entry == self.numbered or any(
-            uuid.startswith(entry) for uuid in (self.card, self.uuid)
-        )
+        is_uuid = entry.startswith(("GPU-", "MIG-"))
+        return is_uuid and (self.card.startswith(entry) or self.uuid.startswith(entry))
 
 
 def listed_gpus() -> list[ListedGpu]:
@@ -76,15 +71,13 @@ def uuid_of_slice(cuda_uuid: str, visible: str | None, listed: Iterable[ListedGp
 def _on_card(index: int) -> Iterator[ListedGpu]:
     whole = pynvml.nvmlDeviceGetHandleByIndex(index)
     uuid = pynvml.nvmlDeviceGetUUID(whole)
-    sliced = is_sliced(whole)
-    for handle in _slices(whole) if sliced else [whole]:
+    for handle in _slices(whole) if is_sliced(whole) else [whole]:
         yield ListedGpu(
             uuid=pynvml.nvmlDeviceGetUUID(handle),
             name=pynvml.nvmlDeviceGetName(handle),
             card=uuid,
             card_index=index,
             pci_address=pynvml.nvmlDeviceGetPciInfo(whole).busId,
-            numbered=_numbered(uuid, handle) if sliced else None,
         )
 
 
@@ -103,8 +96,3 @@ def _slices(whole: Any) -> Iterator[Any]:
             yield pynvml.nvmlDeviceGetMigDeviceHandleByIndex(whole, index)
         except pynvml.NVMLError:  # none of that number, or none of ours
             continue
-
-
-def _numbered(card: str, handle: Any) -> str:
-    gpu_instance = pynvml.nvmlDeviceGetGpuInstanceId(handle)
-    return f"MIG-{card}/{gpu_instance}/{pynvml.nvmlDeviceGetComputeInstanceId(handle)}"

@@ -126,9 +126,7 @@ def replays_of_batch(replay_s: float) -> int:
     return max(1, round(BATCH_S / replay_s))
 
 
-def time_replays(steps: list[Step], spec: MeasureSpec, telemetry: Telemetry) -> Sampled:
-    """Raises CannotCapture."""
-    replays = Replays(steps)
+def time_replays(replays: Replays, spec: MeasureSpec, telemetry: Telemetry) -> Sampled:
     # The device was idle while steps were captured, and a cooler one runs faster for a while.
     batch = replays_of_batch(warm_up(replays.run, spec, telemetry).round_s)
 
@@ -162,19 +160,15 @@ def profiled_kernels(steps: list[Step]) -> list[tuple[str, float]]:
     """Name and milliseconds of each kernel and memory operation, in order."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*[Pp]rofiler")
-        return _profiled(steps)
-
-
-def _profiled(steps: list[Step]) -> list[tuple[str, float]]:
-    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
-        for step in steps:
-            step()
-        torch.cuda.synchronize()
-    events = [
-        event
-        for event in profiled.events()
-        if event.device_type.name == "CUDA" and not event.is_user_annotation
-    ]
+        with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+            for step in steps:
+                step()
+            torch.cuda.synchronize()
+        events = [
+            event
+            for event in profiled.events()
+            if event.device_type.name == "CUDA" and not event.is_user_annotation
+        ]
     events.sort(key=lambda event: event.time_range.start)
     return [(event.name, event.device_time / 1e3) for event in events]
 

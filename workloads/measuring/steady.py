@@ -18,6 +18,7 @@ from cudnn_sweep.workloads.cells.measurement import (
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.measuring.device_time import (
     CannotCapture,
+    Replays,
     Step,
     check_capturable,
     time_profiled,
@@ -145,7 +146,9 @@ def measure_closed(
     measured.loss_last = loss_of(loop.result)
     loop.result = None  # an autograd graph that it holds would spoil a capture
     if device.is_cuda and spec.device_budget_s > 0:
-        measure_device(loop, spec, telemetry, measured.device)
+        replays = capture_loop(loop, measured.device)
+        if replays is not None:
+            note_device(time_replays(replays, spec, telemetry), "graph", measured.device)
     note_launch_bound(measured)
 
 
@@ -178,38 +181,22 @@ def loss_of(result: object) -> float | None:
     return None
 
 
-def measure_device(
-    loop: Loop, spec: MeasureSpec, telemetry: Telemetry, found: SteadyDevice
-) -> None:
-    """By replays of a graph; where the step does not capture, by the profiler."""
-    steps = steps_of(loop)
+def capture_loop(loop: Loop, found: SteadyDevice) -> Replays | None:
+    """A graph of the loop's steps; where they do not capture, device time is the profiler's, taken here."""
+    steps: list[Step] = [partial(loop.step.run, inputs) for inputs in loop.inputs]
     try:
-        check_steps(loop, steps)
-        note_device(time_replays(steps, spec, telemetry), "graph", found)
+        if not loop.step.capturable:
+            raise CannotCapture("the step launches from several threads")
+        check_capturable(steps[0])
+        return Replays(steps)
     except CannotCapture as reason:
         found.steady_device_note = str(reason)
-    if found.steady_device_ms is None:
-        measure_profiled(steps, found)
-
-
-def steps_of(loop: Loop) -> list[Step]:
-    return [partial(loop.step.run, inputs) for inputs in loop.inputs]
-
-
-def check_steps(loop: Loop, steps: list[Step]) -> None:
-    """Raises CannotCapture where a graph would not hold the loop's steps."""
-    if not loop.step.capturable:
-        raise CannotCapture("the step launches from several threads")
-    check_capturable(steps[0])
-
-
-def measure_profiled(steps: list[Step], found: SteadyDevice) -> None:
-    """For steps without a graph, whose note says why there is none."""
     profiled = time_profiled(steps)
     if profiled is None:
         found.steady_device_note = f"{found.steady_device_note}; the profiler saw no kernels"
     else:
         note_device(profiled, "profiler", found)
+    return None
 
 
 def note_device(timed: Sampled, source: str, found: SteadyDevice) -> None:

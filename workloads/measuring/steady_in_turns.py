@@ -8,21 +8,19 @@ from collections.abc import Callable, Iterable
 from statistics import fmean
 
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
-from cudnn_sweep.workloads.measuring.device_time import CannotCapture, Replays, replays_of_batch
+from cudnn_sweep.workloads.measuring.device_time import Replays, replays_of_batch
 from cudnn_sweep.workloads.measuring.sampling import Sampled
 from cudnn_sweep.workloads.measuring.steady import (
     GROUP_S,
     TURN_GROUP_S,
     Loop,
-    check_steps,
+    capture_loop,
     loss_of,
-    measure_profiled,
     note_device,
     note_launch_bound,
     note_samples,
     note_warm_up,
     periods_of_group,
-    steps_of,
 )
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.turns import Baton, Said, Turn
@@ -131,15 +129,8 @@ class SteadyInTurns:
 
     def _capture(self) -> bool:
         """Without a graph the device's time is the profiler's, taken in this turn."""
-        if not self._loop.device.is_cuda or not self._spec.device_budget_s:
-            return False
-        steps, found = steps_of(self._loop), self._measured.device
-        try:
-            check_steps(self._loop, steps)
-            self._replays = Replays(steps)
-        except CannotCapture as reason:
-            found.steady_device_note = str(reason)
-            measure_profiled(steps, found)
+        if self._loop.device.is_cuda and self._spec.device_budget_s:
+            self._replays = capture_loop(self._loop, self._measured.device)
         return self._replays is not None
 
     def _time_replays(self, replays: Replays, number: int) -> float:

@@ -2,31 +2,27 @@
 
 import os
 import resource
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
-from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch.utils._pytree import tree_leaves
 
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
+from cudnn_sweep.workloads.cells.measurement import ColdCall, Measurement, TrialRequest
+from cudnn_sweep.workloads.differentiable import around_autograd
 from cudnn_sweep.workloads.find_state import state_type
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.hardware.gpu import gpu_uuid
 from cudnn_sweep.workloads.hardware.nvml import open_monitor
-from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.measuring.calibration import calibrate
 from cudnn_sweep.workloads.measuring.choice import note_roofline, read_choice, routes_at
-from cudnn_sweep.workloads.measuring.cold import time_cold
 from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.measuring.process_setup import ComputeCache, apply_request, setting_of
@@ -35,71 +31,18 @@ from cudnn_sweep.workloads.measuring.steady_in_turns import measure_in_turns
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.turns import Baton, Said, Turn
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.user_code import module_of
+from cudnn_sweep.workloads.user_code import code_hash
 from cudnn_sweep.workloads.workload import TimedStep, Workload
 
-INSTALLED = {"site-packages", "dist-packages"}
-NOT_THE_USERS = {"__main__", "torch", __name__.partition(".")[0], *sys.stdlib_module_names}
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def workload_hash(cell: Cell) -> str | None:
-    """Hash of the code that the cell's workload, loss, inputs and regime name, once imported; None where it is
-    torch's or ours.
-
-    For `folder/file.py:name` that is the file, for `package.module:name` the file that defines the name,
-    each with what was imported from the same folder or package. An installed package has its version in
-    place of the latter.
-    """
-    named = [cell.workload, *([cell.model.loss] if cell.model else []), cell.own_regime or ""]
-    if cell.model is not None and isinstance(cell.model.inputs, str):
-        named.append(cell.model.inputs)
-    contents = dict(content for name in named if ":" in name for content in _contents(name))
-    return content_hash(contents) if contents else None
-
-
-def _contents(reference: str) -> Iterator[tuple[str, str]]:
-    place, _, name = reference.rpartition(":")
-    module = module_of(place)
-    found = getattr(module, name, None)
-    if not place.endswith(".py") and isinstance(found, type | FunctionType):
-        module = sys.modules.get(found.__module__)  # a package's __init__.py may only pass it on
-    if module is None or _package(module) in NOT_THE_USERS:
-        return
-    if _is_installed(module):
-        package = sys.modules[_package(module)]
-        yield package.__name__, str(getattr(package, "__version__", None))
-        beside = [module]
-    else:
-        loaded = [each for each in list(sys.modules.values()) if isinstance(each, ModuleType)]
-        beside = [each for each in loaded if _is_beside(each, module)]
-    for each in beside:
-        file = _file(each)
-        if file is not None:
-            yield f"source of {each.__name__}", blake2b(file.read_bytes()).hexdigest()
-
-
-def _is_beside(other: ModuleType, module: ModuleType) -> bool:
-    """Whether `other` is of the module's package, or of its folder and not installed there; itself too."""
-    if _package(other) == _package(module):
-        return True
-    file, place = _file(module), _file(other)
-    if file is None or place is None or _package(other) in NOT_THE_USERS:
-        return False
-    return place.is_relative_to(file.parent) and not _is_installed(other)
-
-
-def _is_installed(module: ModuleType) -> bool:
-    file = _file(module)
-    return file is not None and not INSTALLED.isdisjoint(file.parts)
-
-
-def _package(module: ModuleType) -> str:
-    return module.__name__.partition(".")[0]
-
-
-def _file(module: ModuleType) -> Path | None:
-    file = getattr(module, "__file__", None)
-    return Path(file) if file else None
+    """Hash of the code that the cell's workload, loss, inputs and regime name."""
+    model = cell.model
+    inputs = model.inputs if model and isinstance(model.inputs, str) else ""
+    return code_hash([cell.workload, model.loss if model else "", cell.own_regime or "", inputs])
 
 
 def run_trial(
@@ -200,6 +143,65 @@ def _measure_cold(
             break
     for column in ("cold_{}_bytes_after", "cold_{}_bytes"):
         device.note_memory(memory, column)
+
+
+def time_cold(
+    step: TimedStep, shapes: Iterable[Shape], device: Device
+) -> Iterator[tuple[ColdCall, Any]]:
+    """Call each shape twice; yields the times and what the first call returned."""
+    for shape in shapes:
+        inputs = step.prepare(shape)
+        first, result = split_call(step, inputs, device)
+        second, _ = split_call(step, inputs, device)
+        times = {f"first_{name}": ms for name, ms in first.items()}
+        times |= {f"second_{name}": ms for name, ms in second.items()}
+        yield ColdCall(shape=shape, **times), result
+
+
+def split_call(step: TimedStep, inputs: Any, device: Device) -> tuple[dict[str, Any], Any]:
+    """Times of one synchronised call, as the columns of a ColdCall end, and what it returned.
+
+    Where autograd is called more than once, the passes are added up. What is left of `ms` came after them.
+    """
+    device.synchronise()
+    began = perf_counter()
+    with _watching_autograd(device) as passes:
+        result = step.run(inputs)
+    device.synchronise()
+    total_s = perf_counter() - began
+    times = {
+        "ms": total_s * 1e3,
+        "forward_ms": (passes[0][0] - began if passes else total_s) * 1e3,
+        "backward_ms": sum(end - start for start, end in passes) * 1e3 if passes else None,
+    }
+    return times, result
+
+
+@contextmanager
+def _watching_autograd(device: Device) -> Iterator[list[tuple[float, float]]]:
+    """Start and end of every backward pass, synchronised."""
+    passes: list[tuple[float, float]] = []
+    running = False  # checkpointing calls autograd inside a backward pass
+
+    def timed(run: Callable[P, T]) -> Callable[P, T]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            nonlocal running
+            if running:
+                return run(*args, **kwargs)
+            running = True
+            device.synchronise()
+            began = perf_counter()
+            try:
+                return run(*args, **kwargs)
+            finally:
+                device.synchronise()
+                passes.append((began, perf_counter()))
+                running = False
+
+        return call
+
+    with around_autograd(timed):
+        yield passes
 
 
 def _measure_steady(

@@ -16,7 +16,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.models.inputs import Called, make_prepare
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.training.choice import ModelChoice
+from cudnn_sweep.workloads.training.choice import ModelChoice, make_optimiser
 from cudnn_sweep.workloads.training.loss import (
     LOSSES,
     OWN,
@@ -24,7 +24,6 @@ from cudnn_sweep.workloads.training.loss import (
     make_loss,
     own_loss,
 )
-from cudnn_sweep.workloads.training.optimiser import make_optimiser
 from cudnn_sweep.workloads.warnings import WarningName
 from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, pay_unrelated_step
 

@@ -20,7 +20,7 @@ def described(*calls: list[Given]) -> tuple[object, list[str]]:
     noted = ModelCalls(Net(), None)
     for given in calls:
         noted.note(tuple(given), 1, True, None)
-    found, obstacles = called_with(noted.found(), True, ("height", "width"))
+    found, obstacles = called_with(noted.summary(), True, ("height", "width"))
     return as_json(None if found is None else INPUTS.validate_python(found)), obstacles
 
 

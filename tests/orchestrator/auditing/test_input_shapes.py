@@ -17,9 +17,7 @@ from cudnn_sweep.workloads.cells.listed_shapes import read_rows
 from tests.orchestrator.blank import blank
 
 NET = blank(Model, name="Net", module="nets", calls=9, convolutions=9)
-FINDINGS = blank(
-    Findings, schema_version=1, python="3.12", torch="2.13", wall_s=1.0, calls=9, threads=1
-)
+FINDINGS = blank(Findings, schema_version=1, python="3.12", torch="2.13", wall_s=1.0, calls=9)
 
 
 def inputs_of(shapes: dict[Sizes, tuple[int, int]]) -> Inputs:

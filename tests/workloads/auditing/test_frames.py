@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from cudnn_sweep.workloads.auditing.begin import when_imported
 from cudnn_sweep.workloads.auditing.convolutions import arrivals_at, new_in_tail
-from cudnn_sweep.workloads.auditing.imported import when_imported
-from cudnn_sweep.workloads.auditing.own_errors import OwnErrors
+from cudnn_sweep.workloads.auditing.findings import OwnErrors
 
 
 def test_import_is_noticed_once_and_leaves_no_trace(

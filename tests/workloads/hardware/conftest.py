@@ -45,8 +45,6 @@ NVML: dict[str, Callable[..., Any]] = {
     "DeviceGetMigMode": mig_mode,
     "DeviceGetMaxMigDeviceCount": lambda card: 7,
     "DeviceGetMigDeviceHandleByIndex": slice_at,
-    "DeviceGetGpuInstanceId": lambda handle: int(handle[-1]),
-    "DeviceGetComputeInstanceId": lambda handle: 0,
     "DeviceGetClockInfo": lambda handle, kind: CLOCKS_MHZ.get(handle, 1000),
     "DeviceGetMaxClockInfo": lambda handle, kind: 1410,
     "DeviceGetEnforcedPowerLimit": lambda handle: 400_000,

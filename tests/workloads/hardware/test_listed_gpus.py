@@ -53,7 +53,6 @@ def test_slices_are_listed_instead_of_their_gpu() -> None:
         ("", []),
         ("MIG-b1, MIG-a1", ["MIG-b1", "MIG-a1"]),
         ("MIG-a", ["MIG-a1", "MIG-a2"]),
-        ("MIG-GPU-aa/2/0", ["MIG-a2"]),
         ("1", ["MIG-b1"]),
         ("GPU-a", ["MIG-a1", "MIG-a2"]),
         ("MIG-a2,none,MIG-b1", ["MIG-a2"]),

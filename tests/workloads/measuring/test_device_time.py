@@ -15,6 +15,7 @@ from cudnn_sweep.workloads.measuring.choice import read_choice
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.measuring.device_time import (
     CannotCapture,
+    Replays,
     capture,
     check_capturable,
     profiled_kernels,
@@ -55,7 +56,7 @@ def test_device_time_has_no_launch_gaps(gpu: Device) -> None:
         for _ in range(20):
             number.add_(1)
 
-    replayed = time_replays([step], SPEC, NOBODY)
+    replayed = time_replays(Replays([step]), SPEC, NOBODY)
     profiled = time_profiled([step])
     assert profiled is not None
     summed = profiled.median_ms
@@ -71,7 +72,7 @@ def test_replays_and_kernel_times_agree(gpu: Device) -> None:
     step = conv_step(gpu, problem)
     run = partial(step.run, step.prepare(find_problem(problem).input_shape))
     run()
-    replayed, profiled = time_replays([run], SPEC, NOBODY), time_profiled([run])
+    replayed, profiled = time_replays(Replays([run]), SPEC, NOBODY), time_profiled([run])
     assert profiled is not None
     assert replayed.median_ms == pytest.approx(profiled.median_ms, rel=0.06)
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-from cudnn_sweep.workloads.measuring.cold import split_call, time_cold
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.measuring.steady import Loop, time_closed, time_open
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+from cudnn_sweep.workloads.measuring.trial import split_call, time_cold
 from cudnn_sweep.workloads.measuring.warm_up import warm_up
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep

@@ -9,8 +9,8 @@ from torch import nn
 
 from cudnn_sweep.workloads.measuring.device_time import capture, check_capturable
 from cudnn_sweep.workloads.precision import PRECISIONS
+from cudnn_sweep.workloads.training.choice import OPTIMISERS
 from cudnn_sweep.workloads.training.loss import floating_tensors, make_loss
-from cudnn_sweep.workloads.training.optimiser import OPTIMISERS
 from tests.workloads.made_up_models import IMAGES, Detected, build, here, losses, setting
 
 
