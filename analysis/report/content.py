@@ -26,9 +26,6 @@ class Compared:
     break_evens: Mapping[tuple[str | bool | None, ...], Mapping[str, BreakEven]]
     """By their `identity`, then by the state of the compute cache."""
 
-    cold_costs: pa.Table | None
-    """None for A/A pairs, which are asked about times alone."""
-
     def paybacks(self, verdict: Verdict) -> Mapping[str, BreakEven]:
         """By the state of the compute cache."""
         return self.break_evens.get(verdict.identity, {})
@@ -98,7 +95,6 @@ def _compared(database: Database, contrast: Contrast, min_effect: float) -> Comp
         contrast=contrast,
         verdicts=sorted(verdicts, key=lambda verdict: verdict.ratio or float("inf")),
         break_evens=break_evens,
-        cold_costs=None if contrast.is_twins else database.ask("cold_cost", **values),
     )
 
 

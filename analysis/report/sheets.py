@@ -187,17 +187,17 @@ def _colds(content: Content, numbers: Mapping[CellKey, int]) -> Iterable[Row]:
     """A row for the baseline and one for the candidate of each answer."""
     for number, compared in enumerate(content.compared):
         contrast = compared.contrast
-        for row in compared.cold_costs.to_pylist() if compared.cold_costs else []:
+        for row in (row for states in compared.break_evens.values() for row in states.values()):
             for side in ("baseline", "candidate"):
-                cold_ms = row[f"{side}_cold_ms"]
+                cold_ms = getattr(row, f"{side}_cold_ms")
                 yield {
-                    "cell": numbers[_key(row)],
+                    "cell": numbers[row.key],
                     "contrast": number,
                     "config": f"{contrast.field}={getattr(contrast, side)}",
-                    "compute_cache": row["compute_cache"],
-                    "shapes": row["shapes"],
+                    "compute_cache": row.compute_cache,
+                    "shapes": row.shapes,
                     "cold_s": cold_ms / 1000 if cold_ms is not None else None,
-                    "blocks": row["blocks"],
+                    "blocks": row.tuning_blocks,
                 }
 
 
