@@ -22,7 +22,7 @@ with steps as (
             b
         from query_table(tails)
         where a > 0 and b > 0
-    )
+    ) as tail
 ),
 
 summed as (

@@ -37,10 +37,10 @@ varying as (
                 unnest(computed) as computed
             from trials
             where setting = to_value and status = 'ok'
-        )
+        ) as tensors
         group by place, computed.tensor
         having count(distinct computed.fingerprint) > 1
-    )
+    ) as by_tensor
     group by place
 )
 

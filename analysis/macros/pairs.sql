@@ -203,6 +203,7 @@ kinds as (
         (b_source is not distinct from c_source) as same_source,
         -- an open loop's budget may cut one of the two short: only steps that both made compare
         own_kind = 'open' and b_steps <> c_steps as is_uneven,
+        least(b_steps, c_steps) as fewer_steps,
         baseline_fingerprint = candidate_fingerprint as same_bits,
         b_kernels_source = c_kernels_source as same_kernels_source
     from joined
@@ -220,7 +221,7 @@ paired as (
             c_ok, c_trial_id, c_loop_kind, c_cache,
             c_steps, c_steady_wall_ms, c_steady_device_ms, c_source,
             c_kernels_source, own_kind, own_turns, same_place, same_source, is_uneven,
-            same_kernels_source, shared
+            fewer_steps, same_kernels_source, shared
         ),
         case
             when kinds.b_ok is null then 'candidate'
@@ -246,7 +247,7 @@ paired as (
         if(
             kinds.own_kind <> 'mixed',
             coalesce(
-                if(is_uneven, list_avg(b_loop.ms[:least(b_steps, c_steps)]), null),
+                if(is_uneven, list_avg(b_loop.ms[:kinds.fewer_steps]), null),
                 in_rounds(kinds.b_steady_wall_ms, kinds.c_steady_wall_ms, -turns.wall_log)
             ),
             null
@@ -254,7 +255,7 @@ paired as (
         if(
             kinds.own_kind <> 'mixed',
             coalesce(
-                if(is_uneven, list_avg(c_loop.ms[:least(b_steps, c_steps)]), null),
+                if(is_uneven, list_avg(c_loop.ms[:kinds.fewer_steps]), null),
                 in_rounds(kinds.c_steady_wall_ms, kinds.b_steady_wall_ms, turns.wall_log)
             ),
             null

@@ -90,7 +90,7 @@ left join logs_in_turns('met') as in_turns
 -- One row an ok one, with its group: one cell, config, hardware, software and value.
 create or replace macro grouped(trials) as table
 select
-    * exclude (in_turns),
+    * exclude (in_turns), -- noqa: AM04
     coalesce(in_turns, false) as in_turns,
     not is_doubtful(warnings) as counts,
     concat_ws(
@@ -143,11 +143,11 @@ inner join groups as c
         and b.value <> c.value;
 
 -- What two sides, b and c, took. `pairs` names a table of `group_pairs`, `trials` its `grouped`.
--- One row a pair: the geometric means of both sides, and c over b by `judged`, from pairs of one block
--- where there are two or more (`is_paired`), else from each side's processes. Of open loops only as
--- many steps count as every process made: later ones have other shapes. The device columns are null
--- where a side has no device time, or the two have it from different sources. `other_kernels` and
--- `same_bits` are by `chose_otherwise`.
+-- One row a pair: the geometric means of both sides, and c over b by `judged`, from pairs of one
+-- block where there are two or more (`is_paired`), else from each side's processes. Of open loops
+-- only as many steps count as every process made: later ones have other shapes. The device columns
+-- are null where a side has no device time, or the two have it from different sources.
+-- `other_kernels` and `same_bits` are by `chose_otherwise`.
 create or replace macro sides_judged(pairs, trials, min_effect) as table
 with sided as (
     select
@@ -244,7 +244,7 @@ verdicts as materialized (
 )
 
 select
-    pairs.*,
+    pairs.*, -- noqa: AM04
     means.* exclude (cell), -- noqa: RF02
     coalesce(estimates.is_paired, false) as is_paired,
     estimates.by_choice,
@@ -276,7 +276,7 @@ left join verdicts as device on means.cell = device.cell and device.clock = 'dev
 -- not never compare); else it is welch, of the processes' logarithms. Both tell choices apart
 -- (`by_choice`). The ratios of the calibration, B / A, are above 1 where B is faster.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
-with trials as (
+with trials as ( -- noqa: disable=RF01,ST07
     select -- noqa: ST06
         'b' as value, -- noqa: RF04
         *

@@ -8,9 +8,14 @@ select -- noqa: disable=AL03,AM04,RF02,ST06,ST07
     message,
     labels.* exclude (cell_id, cell_order),
     unnest(config),
-    columns([
-        'replicate', 'attempt', 'retry', 'host', 'slot', 'started_at', 'trial_id', 'cell_id'
-    ])
+    replicate,
+    attempt,
+    retry,
+    host,
+    slot,
+    started_at,
+    trial_id,
+    cell_id
 from records
 inner join cell_labels() as labels using (cell_id)
 where status <> 'ok' and ($sweep_id is null or sweep_id glob $sweep_id)

@@ -54,11 +54,11 @@ counted as ( -- noqa: ST03
 estimates as ( -- noqa: ST03
     select
         *,
-        cell as family
+        cell as family -- noqa: RF04
     from over_choices('counted')
 )
 
-select -- noqa: ST06
+select -- noqa: disable=RF02,ST06
     nights.sweep_id as night,
     shown(nights.no_effect_reason, coalesce(verdicts.verdict, 'inconclusive')) as word,
     nights.blocks as processes,

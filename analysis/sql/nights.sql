@@ -21,7 +21,7 @@ with named as (
 ),
 
 longest as (
-    select distinct
+    select distinct -- noqa: AM01
         sweep_id,
         max(count(*)) over (partition by sweep_id) as longest_block
     from named
@@ -42,9 +42,15 @@ select -- noqa: ST06
     coalesce(bool_or(named.in_turns), false) as in_turns,
     min(named.started_at) as first_started_at,
     any_value(columns([
-        'gpu', 'gpu_memory_bytes', 'mig_profile', 'max_sm_clock_mhz', 'power_limit_w', 'torch',
-        'cuda', 'cudnn', 'driver', 'python', 'ray', 'version'
+        'gpu', 'gpu_memory_bytes', 'mig_profile', 'max_sm_clock_mhz', 'power_limit_w'
     ])),
+    any_value(named.torch) as torch,
+    any_value(named.cuda) as cuda,
+    any_value(named.cudnn) as cudnn,
+    any_value(named.driver) as driver,
+    any_value(named.python) as python,
+    any_value(named.ray) as ray,
+    any_value(named.version) as version, -- noqa: RF04
     string_agg(distinct named.commit, ', ' order by named.commit) as commit, -- noqa: RF04
     named.env_hash,
     named.software_hash

@@ -115,11 +115,11 @@ compared as (
         format('{} ({:.3f})', one.wall_verdict, one.ratio) as in_a,
         format('{} ({:.3f})', other.wall_verdict, other.ratio) as in_b,
         unnest([ -- noqa: AL03
-            {'what': 'verdict', 'a': one.wall_verdict, 'b': other.wall_verdict},
-            {'what': 'device verdict', 'a': one.device_verdict, 'b': other.device_verdict},
-            {'what': 'direction', 'a': one.surely, 'b': other.surely},
-            {'what': 'baseline choice', 'a': one.baseline_choice, 'b': other.baseline_choice},
-            {'what': 'candidate choice', 'a': one.candidate_choice, 'b': other.candidate_choice},
+            { 'what': 'verdict', 'a': one.wall_verdict, 'b': other.wall_verdict },
+            { 'what': 'device verdict', 'a': one.device_verdict, 'b': other.device_verdict },
+            { 'what': 'direction', 'a': one.surely, 'b': other.surely },
+            { 'what': 'baseline choice', 'a': one.baseline_choice, 'b': other.baseline_choice },
+            { 'what': 'candidate choice', 'a': one.candidate_choice, 'b': other.candidate_choice },
             -- a cell draws its inputs by its id, which a GPU model is part of
             {
                 'what': 'baseline bits',
