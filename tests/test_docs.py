@@ -158,7 +158,7 @@ def test_reasons_in_the_readme_are_those_of_the_stored_results() -> None:
 
     words = " ".join((ROOT / "README.md").read_text().split())
     results = ROOT / "docs/results/h200-2026-11-21"
-    cold = open_results(results / "quick").query("cold_cost").to_pylist()
+    cold = open_results(results / "quick").query("break_even").to_pylist()
     took = {
         row["compute_cache"]: row["candidate_cold_ms"]
         for row in cold

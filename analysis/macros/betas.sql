@@ -1,7 +1,8 @@
--- Quantiles of beta distributions. `asked` names a table with p, a and b, a and b at least 1; one
--- row each, with `quantile`. The density over the angle whose squared sine is beta-distributed is
--- smooth: it is summed in 400 steps, the last one cut (within 2e-4 of scipy).
-create or replace macro beta_quantiles(asked) as table
+-- Quantiles of beta distributions. `tails` names a table with p, a and b; one row each of which a
+-- and b are above 0, and then at least 1, with `quantile`. The density over the angle whose squared
+-- sine is beta-distributed is smooth: it is summed in 400 steps, the last one cut (within 2e-4 of
+-- scipy).
+create or replace macro beta_quantiles(tails) as table
 with steps as (
     select
         p,
@@ -14,7 +15,14 @@ with steps as (
             (2 * a - 1) * ln(sin(angle) / sqrt(a / (a + b)))
             + (2 * b - 1) * ln(cos(angle) / sqrt(b / (a + b)))
         ) as density
-    from query_table(asked)
+    from (
+        select distinct
+            p,
+            a,
+            b
+        from query_table(tails)
+        where a > 0 and b > 0
+    ) as tail
 ),
 
 summed as (
@@ -37,7 +45,7 @@ group by p, a, b;
 -- Clopper and Pearson's 95% intervals of shares. `counts` names a table with k and n; one row each:
 -- the ends of the share that k of n may be of.
 create or replace macro share_intervals(counts) as table
-with ends as (
+with ends as ( -- noqa: ST03
     select distinct
         k,
         n,
@@ -45,15 +53,6 @@ with ends as (
         if(p < 0.5, k, k + 1) as a,
         n + 1 - a as b
     from query_table(counts)
-),
-
-unsure as (
-    select * from ends
-    where a > 0 and b > 0
-),
-
-quantiles as (
-    select * from beta_quantiles('unsure')
 )
 
 select
@@ -62,6 +61,6 @@ select
     coalesce(max(quantiles.quantile) filter (where ends.p < 0.5), 0) as low,
     coalesce(max(quantiles.quantile) filter (where ends.p > 0.5), 1) as high
 from ends
-left join quantiles
+left join beta_quantiles('ends') as quantiles
     on ends.p = quantiles.p and ends.a = quantiles.a and ends.b = quantiles.b
 group by ends.k, ends.n;

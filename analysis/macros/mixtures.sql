@@ -107,7 +107,7 @@ joined as (
     group by cell, clock
 ),
 
-told as materialized (
+pooled as materialized (
     select
         *,
         list_dot_product(means, counts::double[]) / blocks as mean,
@@ -129,7 +129,7 @@ strays as (
         if(
             abs(off) > t_95(blocks - 2) * sqrt(scatter * blocks / (blocks - 1)), off, 0
         ) as really_off
-    from told
+    from pooled
     where is_known and choices = 2 and most_alike = blocks - 1 and blocks >= 3
 ),
 
@@ -138,7 +138,7 @@ alike as (
         clock,
         pool,
         sum(blocks) as processes
-    from told
+    from pooled
     where is_known and choices = 1
     group by clock, pool
 ),
@@ -162,11 +162,11 @@ placed as (
         slowest - fastest as span,
         blocks * (mean - fastest) / span as places,
         (apart + blocks * (mean - fastest) ** 2) / span ** 2 as squared_places
-    from told
+    from pooled
     where is_known and blocks - choices >= 3 and slowest > fastest
 ),
 
-ends as (
+ends as ( -- noqa: ST03
     select
         *,
         unnest([0, 1]) as place, -- of the further block
@@ -180,14 +180,6 @@ ends as (
     from placed
 ),
 
-asked as ( -- noqa: ST03
-    select distinct
-        p,
-        a,
-        b
-    from ends
-),
-
 -- once each: they take their time
 halves as (
     select
@@ -198,7 +190,7 @@ halves as (
         select
             df,
             share
-        from told
+        from pooled
         where df > 0
         union
         select
@@ -215,12 +207,12 @@ bounds as (
         ends.place,
         sqrt(
             greatest(1 - (ends.choices - 1) * ends.scatter / ends.apart, 0)
-            * (ends.span * (found.quantile - ends.places / ends.blocks)) ** 2
+            * (ends.span * (tails.quantile - ends.places / ends.blocks)) ** 2
             + within.half ** 2 * ends.scatter / ends.blocks
         ) / overall.half as se
     from ends
-    inner join beta_quantiles('asked') as found
-        on ends.p = found.p and ends.a = found.a and ends.b = found.b
+    inner join beta_quantiles('ends') as tails
+        on ends.p = tails.p and ends.a = tails.a and ends.b = tails.b
     inner join halves as within -- noqa: RF04
         on ends.blocks - ends.choices = within.df and ends.share = within.share
     inner join halves as overall
@@ -229,34 +221,34 @@ bounds as (
 
 estimated as (
     select
-        told.*,
+        pooled.*,
         low.se as mixed_se_low,
         high.se as mixed_se_high,
         if(
-            told.is_known and told.choices = 1,
-            least(1 - (0.025 * told.share) ** (1.0 / told.blocks), unseen.most),
+            pooled.is_known and pooled.choices = 1,
+            least(1 - (0.025 * pooled.share) ** (1.0 / pooled.blocks), unseen.most),
             null
         ) as most_unseen,
         most_unseen * unseen.faster as unseen_low,
         most_unseen * unseen.slower as unseen_high,
         halves.half,
-        told.df + 1 - origins.origins as df_within,
-        (origins.squares + coalesce(told.borrowed, 0)) / nullif(df_within, 0) as variance_within,
-        (origins.apart - (origins.origins - 1) * variance_within) / (told.blocks - origins.alike)
+        pooled.df + 1 - origins.origins as df_within,
+        (origins.squares + coalesce(pooled.borrowed, 0)) / nullif(df_within, 0) as variance_within,
+        (origins.apart - (origins.origins - 1) * variance_within) / (pooled.blocks - origins.alike)
             as variance_between,
         coalesce(
-            (t_95(origins.origins) / t_95(told.df)) ** 2
+            (t_95(origins.origins) / t_95(pooled.df)) ** 2
             * ((origins.origins - 1) * greatest(variance_between, 0) + launch_variance())
-            / origins.origins * origins.alike / told.blocks,
+            / origins.origins * origins.alike / pooled.blocks,
             0
         ) as between_origins
-    from told
-    left join halves on told.df = halves.df and told.share = halves.share
-    left join origins on told.cell = origins.cell and told.clock = origins.clock
-    left join bounds as low on told.cell = low.cell and told.clock = low.clock and low.place = 0
+    from pooled
+    left join halves on pooled.df = halves.df and pooled.share = halves.share
+    left join origins on pooled.cell = origins.cell and pooled.clock = origins.clock
+    left join bounds as low on pooled.cell = low.cell and pooled.clock = low.clock and low.place = 0
     left join bounds as high
-        on told.cell = high.cell and told.clock = high.clock and high.place = 1
-    left join unseen on told.clock = unseen.clock and told.pool = unseen.pool
+        on pooled.cell = high.cell and pooled.clock = high.clock and high.place = 1
+    left join unseen on pooled.clock = unseen.clock and pooled.pool = unseen.pool
 )
 
 select
@@ -332,7 +324,7 @@ with sided as (
     where ms > 0
 ),
 
-told as materialized (
+of_sides as materialized (
     select
         cell,
         clock,
@@ -367,8 +359,8 @@ joined as (
         sqrt(c.to_high ** 2 + b.to_low ** 2) as to_high,
         b.by_choice as b_choice,
         c.by_choice as c_choice
-    from told as b
-    inner join told as c
+    from of_sides as b
+    inner join of_sides as c
         on
             b.cell.of = c.cell.of
             and b.clock = c.clock

@@ -6,6 +6,13 @@ create or replace macro night_parts(sweep_id) as regexp_extract(
     sweep_id, '^(night|confirm)-(\d{4}-\d\d-\d\d)-(.+)$', ['kind', 'date', 'launch']
 );
 
+-- Whether a sweep is of a launch's nights up to a date. Where no launch is named each sweep is.
+create or replace macro is_night_of(sweep_id, of_launch, until) as
+    (of_launch is null or night_parts(sweep_id)['launch'] = of_launch)
+    and (until is null or night_parts(sweep_id)['date'] <= until);
+
+create or replace macro is_confirmation(sweep_id) as night_parts(sweep_id)['kind'] = 'confirm';
+
 -- The median of `x`, and over how many; null where there is none.
 create or replace macro median_of(x) as case
     when count(x) > 0
@@ -24,31 +31,21 @@ end;
 -- where it does not count: times where the GPU was throttled or shared, all but `failure` where it
 -- failed. Its bits repeat if a second run gave the same, and so did the first process of the same
 -- software that took the same kernels. A process of the confirmation is fresh, and belongs to the
--- night; one with the last good software does not. Where no launch is named every sweep is a night.
+-- night; one with the last good software does not.
 create or replace macro night_processes(of_launch, until) as table
-with named as (
+with placed as (
     select
         *,
-        night_parts(sweep_id) as parts
-    from configured(null, null)
-    where twin = 0
-),
-
-placed as (
-    select
-        *,
-        parts['kind'] = 'confirm' as is_fresh,
-        if(parts['kind'] = 'confirm', 'night' || sweep_id[8:], sweep_id) as night,
+        is_confirmation(sweep_id) as is_fresh,
+        if(is_fresh, 'night' || sweep_id[8:], sweep_id) as night,
         status = 'ok' as is_ok,
         status = 'ok' and not is_doubtful(warnings) as is_timed,
         coalesce(compute_cache in ('empty', 'disabled'), false) as compiles,
         list_sum(list_transform(cold, lambda met: met.first_ms)) as cold_ms,
         greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_bytes,
         first_value(if(bitwise_repeatable, fingerprint, null) ignore nulls) over same as usual_bits
-    from named
-    where
-        (of_launch is null or parts['launch'] = of_launch)
-        and (until is null or parts['date'] <= until)
+    from configured(null, null)
+    where twin = 0 and is_night_of(sweep_id, of_launch, until)
     window same as (
         partition by env_hash, software_hash, workload_hash, cell_id, settings, kernels_hash
         order by started_at
@@ -91,19 +88,10 @@ logged as (
 )
 
 select
-    placed.sweep_id,
-    placed.night,
-    placed.is_fresh,
-    placed.software,
-    placed.block,
-    placed.env_hash,
-    placed.software_hash,
-    placed.cell_id,
-    placed.settings,
-    placed.workload_hash,
-    placed.gpu_uuid,
-    placed.host,
-    placed.cpu_model,
+    columns([
+        'sweep_id', 'night', 'is_fresh', 'software', 'block', 'env_hash', 'software_hash',
+        'cell_id', 'settings', 'workload_hash', 'gpu_uuid', 'host', 'cpu_model'
+    ]),
     if(is_timed, steady_wall_ms, null) as steady_wall,
     if(is_timed, steady_device_ms, null) as steady_device,
     if(is_timed and compiles, cold_ms, null) as cold_empty,
@@ -119,11 +107,11 @@ select
     case
         when not is_ok or bitwise_repeatable is null then null
         when not bitwise_repeatable then 'differ within a process'
-        when placed.kernels_hash is not null and fingerprint <> usual_bits
+        when kernels_hash is not null and fingerprint <> usual_bits
             then 'differ between processes'
         else 'repeat'
     end as repeats,
-    placed.status as failure
+    status as failure
 from placed
-left join chosen on placed.kernels_hash = chosen.kernels_hash
-left join logged on placed.sweep_id = logged.sweep_id and placed.trial_id = logged.trial_id;
+left join chosen using (kernels_hash) -- noqa: ST07
+left join logged using (sweep_id, trial_id); -- noqa: ST07

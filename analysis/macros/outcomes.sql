@@ -17,38 +17,30 @@ outcomes as (
         count(*) filter (where setting = to_value and status = 'out_of_memory')
             as candidate_out_of_memory,
         count(distinct fingerprint) filter (where setting = from_value) as baseline_results,
-        count(distinct fingerprint) filter (where setting = to_value) as candidate_results,
-        any_value(message) filter (where status <> 'ok' and setting = from_value)
-            as baseline_message,
-        any_value(message) filter (where status <> 'ok' and setting = to_value)
-            as candidate_message
+        count(distinct fingerprint) filter (where setting = to_value) as candidate_results
     from trials
     where flag = 'twin' or twin = 0
     group by place
-),
-
-tensors as (
-    select
-        place,
-        unnest(computed) as computed
-    from trials
-    where setting = to_value and status = 'ok'
-),
-
-by_tensor as (
-    select
-        place,
-        computed.tensor
-    from tensors
-    group by place, computed.tensor
-    having count(distinct computed.fingerprint) > 1
 ),
 
 varying as (
     select
         place,
         list_sort(list(tensor)) as candidate_varies_in
-    from by_tensor
+    from (
+        select
+            place,
+            computed.tensor
+        from (
+            select
+                place,
+                unnest(computed) as computed
+            from trials
+            where setting = to_value and status = 'ok'
+        ) as tensors
+        group by place, computed.tensor
+        having count(distinct computed.fingerprint) > 1
+    ) as by_tensor
     group by place
 )
 

@@ -154,11 +154,11 @@ joined as (
         arg_max(columns(['env_hash', 'software_hash', 'workload_hash']), b),
         any_value(columns([
             'ok', 'trial_id', 'loop_kind', 'cache', 'steps', 'steady_wall_ms', 'steady_device_ms',
-            'source', 'kernels_source', 'started_at'
+            'source', 'kernels_source'
         ])) filter (where b) as 'b_\0', -- noqa: RF05
         any_value(columns([
             'ok', 'trial_id', 'loop_kind', 'cache', 'steps', 'steady_wall_ms', 'steady_device_ms',
-            'source', 'kernels_source', 'started_at'
+            'source', 'kernels_source'
         ])) filter (where c) as 'c_\0', -- noqa: RF05
         any_value(columns([
             'settings', 'first_ms', 'second_ms', 'one_time_ms', 'cache_entries',
@@ -201,7 +201,9 @@ kinds as (
         if(b_loop_kind <> c_loop_kind, 'mixed', coalesce(b_loop_kind, c_loop_kind)) as own_kind,
         least(len(baseline_first_ms), len(candidate_first_ms)) as shapes,
         (b_source is not distinct from c_source) as same_source,
-        b_started_at > c_started_at as began_second,
+        -- an open loop's budget may cut one of the two short: only steps that both made compare
+        own_kind = 'open' and b_steps <> c_steps as is_uneven,
+        least(b_steps, c_steps) as fewer_steps,
         baseline_fingerprint = candidate_fingerprint as same_bits,
         b_kernels_source = c_kernels_source as same_kernels_source
     from joined
@@ -211,37 +213,15 @@ turns as (
     select * from logs_in_turns('kinds')
 ),
 
--- An open loop's budget may cut one of the two short: only steps that both made compare.
-uneven as (
-    select distinct
-        sweep_id,
-        unnest([b_trial_id, c_trial_id]) as trial_id,
-        least(b_steps, c_steps) as steps
-    from kinds
-    where own_kind = 'open' and b_steps <> c_steps
-),
-
-shortened as (
-    select
-        records.sweep_id,
-        records.trial_id,
-        uneven.steps,
-        list_avg(records.steady_wall_samples_ms[:uneven.steps]) as wall_ms
-    from records
-    inner join uneven
-        on records.sweep_id = uneven.sweep_id and records.trial_id = uneven.trial_id
-    where records.loop_kind = 'open'
-),
-
 paired as (
     select
         kinds.* exclude (
             b_ok, b_trial_id, b_loop_kind, b_cache, b_steps, b_steady_wall_ms, b_steady_device_ms,
-            b_source, b_kernels_source, b_started_at, c_started_at,
+            b_source, b_kernels_source,
             c_ok, c_trial_id, c_loop_kind, c_cache,
             c_steps, c_steady_wall_ms, c_steady_device_ms, c_source,
-            c_kernels_source, place, own_kind, own_turns, same_place, same_source,
-            same_kernels_source, shared
+            c_kernels_source, own_kind, own_turns, same_place, same_source, is_uneven,
+            fewer_steps, same_kernels_source, shared
         ),
         case
             when kinds.b_ok is null then 'candidate'
@@ -267,7 +247,7 @@ paired as (
         if(
             kinds.own_kind <> 'mixed',
             coalesce(
-                b_short.wall_ms,
+                if(is_uneven, list_avg(b_loop.ms[:kinds.fewer_steps]), null),
                 in_rounds(kinds.b_steady_wall_ms, kinds.c_steady_wall_ms, -turns.wall_log)
             ),
             null
@@ -275,7 +255,7 @@ paired as (
         if(
             kinds.own_kind <> 'mixed',
             coalesce(
-                c_short.wall_ms,
+                if(is_uneven, list_avg(c_loop.ms[:kinds.fewer_steps]), null),
                 in_rounds(kinds.c_steady_wall_ms, kinds.b_steady_wall_ms, turns.wall_log)
             ),
             null
@@ -311,16 +291,8 @@ paired as (
     from kinds
     inner join reasons on kinds.place = reasons.place
     left join turns on kinds.sweep_id = turns.sweep_id and kinds.c_trial_id = turns.c_trial_id
-    left join shortened as b_short
-        on
-            kinds.sweep_id = b_short.sweep_id
-            and kinds.b_trial_id = b_short.trial_id
-            and least(kinds.b_steps, kinds.c_steps) = b_short.steps
-    left join shortened as c_short
-        on
-            kinds.sweep_id = c_short.sweep_id
-            and kinds.c_trial_id = c_short.trial_id
-            and least(kinds.b_steps, kinds.c_steps) = c_short.steps
+    left join open_loops() as b_loop on [kinds.sweep_id, kinds.b_trial_id] = b_loop.id
+    left join open_loops() as c_loop on [kinds.sweep_id, kinds.c_trial_id] = c_loop.id
     window cell as (partition by kinds.place)
 ),
 

@@ -109,47 +109,18 @@ create or replace macro blocks_to_decide(
 ) as case
     when df >= 2 and greatest(se_low, se_high) > 0 and abs(mean) <> least
         then nullif(least(greatest(ceil(
-            greatest(
-                if(
-                    mean < -least,
-                    null,
-                    blocks_within(
-                        if(mean > least, mean - least, least + mean), se_low, unseen_low, blocks,
-                        z
-                    )
-                ),
-                if(
-                    mean > least,
-                    null,
-                    blocks_within(
-                        if(mean < -least, -mean - least, least - mean), se_high, unseen_high,
-                        blocks, z
-                    )
+            case
+                when mean > least
+                    then blocks_within(mean - least, se_low, unseen_low, blocks, z)
+                when mean < -least
+                    then blocks_within(-mean - least, se_high, unseen_high, blocks, z)
+                else greatest(
+                    blocks_within(least + mean, se_low, unseen_low, blocks, z),
+                    blocks_within(least - mean, se_high, unseen_high, blocks, z)
                 )
-            )
+            end
             + z ** 2 / 2
         ) - blocks, 1), 1001), 1001)::bigint
-end;
-
--- The 20% trimmed mean of `logs`, a sorted list, with Yuen's standard error and its degrees of
--- freedom: of the typical process, whatever a few odd ones do. Null below five values.
-create or replace macro typical_of(logs) as case
-    when len(logs) >= 5
-        then struct_pack(
-            mean := list_avg(logs[len(logs) // 5 + 1:len(logs) - len(logs) // 5]),
-            se := sqrt(
-                list_var_samp(list_transform(
-                    logs,
-                    lambda log: least(
-                        greatest(log, logs[len(logs) // 5 + 1]), logs[len(logs) - len(logs) // 5]
-                    )
-                ))
-                * (len(logs) - 1)
-                / (len(logs) - 2 * (len(logs) // 5))
-                / (len(logs) - 2 * (len(logs) // 5) - 1)
-            ),
-            df := len(logs) - 2 * (len(logs) // 5) - 1
-        )
 end;
 
 -- The logarithm of n choose k.
@@ -300,7 +271,7 @@ levelled as (
 ),
 
 -- What follows uses each of these more than once: DuckDB would plan it as often.
-said as (
+worded as (
     select
         *,
         normal_above(level) as level_z,
@@ -326,7 +297,7 @@ lacking as (
             ),
             null
         ) as blocks_lacking
-    from said
+    from worded
 )
 
 select
@@ -362,11 +333,4 @@ create or replace macro welch_df(var_1, n_1, var_2, n_2) as case
         (var_1 / n_1 + var_2 / n_2) ** 2
         / ((var_1 / n_1) ** 2 / (n_1 - 1) + (var_2 / n_2) ** 2 / (n_2 - 1))
     )::bigint
-end;
-
--- So many distinct shapes cost no more than `saved`: the first one `first`, each further one
--- `later`. Null where a further one costs nothing, and of what is null.
-create or replace macro shapes_within(saved, first, later) as case
-    when saved < first then 0
-    when later > 0 then floor(1 + (saved - first) / later)::bigint
 end;

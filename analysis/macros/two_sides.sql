@@ -25,12 +25,13 @@ from (
     into name kind value name
 );
 
--- The records of one side, with their settings.
+-- The records of one side that are not doubtful, with their settings.
 create or replace macro of_side(of_kind, of_name) as table
 select * -- noqa: AM04
 from configured(null, null)
 where
-    case of_kind
+    not is_doubtful(warnings)
+    and case of_kind
         when 'sweep' then sweep_id
         when 'torch' then torch
         when 'cudnn' then cudnn::text
@@ -85,17 +86,79 @@ left join logs_in_turns('met') as in_turns
         and met.b_trial_id = in_turns.b_trial_id
         and met.c_trial_id = in_turns.c_trial_id;
 
--- What two sides, b and c, took. `pairs` names a table with cell, b and c (structs with group_id),
--- steps, is_uneven and same_source; `trials` one with group_id. One row a cell: the geometric means
--- of both sides, and c over b by `judged`, from pairs of one block where there are two or more
--- (`is_paired`), else from each side's processes. Of open loops only as many steps count as every
--- process made: later ones have other shapes.
+-- `trials` names a table of records with settings, task and `value`, which tells two sides apart.
+-- One row an ok one, with its group: one cell, config, hardware, software and value.
+create or replace macro grouped(trials) as table
+select
+    * exclude (in_turns), -- noqa: AM04
+    coalesce(in_turns, false) as in_turns,
+    not is_doubtful(warnings) as counts,
+    concat_ws(
+        '|', value, cell_id, settings, loop_kind, env_hash, software_hash, workload_hash,
+        coalesce(in_turns, false)
+    ) as group_id
+from query_table(trials)
+where status = 'ok' and twin = 0;
+
+-- `trials` names a table of `grouped`. One row a pair of groups of one task and config with two
+-- values: what each showed, as b and c.
+create or replace macro group_pairs(trials) as table
+with groups as materialized (
+    select
+        group_id,
+        any_value(columns([
+            'task', 'value', 'cell_id', 'settings', 'loop_kind', 'in_turns', 'env_hash',
+            'software_hash', 'workload_hash'
+        ])),
+        count(*) filter (where counts) as processes,
+        count(*) filter (where not counts) as doubtful_processes,
+        min(steady_iterations) filter (where counts) as fewest_steps,
+        max(steady_iterations) filter (where counts) as most_steps,
+        if(min(steady_device_source) = max(steady_device_source), min(steady_device_source), null)
+            as device_source,
+        max(greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)) as peak_reserved_bytes,
+        max(columns(['relative_l2_error', 'relative_max_error', 'layout_conversions'])),
+        median(columns([
+            'layout_conversion_ms', 'roofline_share', 'calibration_matmul_tflops',
+            'calibration_copy_gbps'
+        ])),
+        min(kernels_source) as kernels_source,
+        list(distinct kernels_hash) filter (where kernels_hash is not null) as kernels,
+        list(distinct fingerprint) filter (where fingerprint is not null) as bits
+    from query_table(trials)
+    group by group_id
+)
+
+select
+    b, -- noqa: RF02
+    c, -- noqa: RF02
+    b.group_id || ' ' || c.group_id as cell
+from groups as b
+inner join groups as c
+    on
+        b.task = c.task
+        and b.settings = c.settings
+        and b.loop_kind = c.loop_kind
+        and b.in_turns = c.in_turns
+        and b.value <> c.value;
+
+-- What two sides, b and c, took. `pairs` names a table of `group_pairs`, `trials` its `grouped`.
+-- One row a pair: the geometric means of both sides, and c over b by `judged`, from pairs of one
+-- block where there are two or more (`is_paired`), else from each side's processes. Of open loops
+-- only as many steps count as every process made: later ones have other shapes. The device columns
+-- are null where a side has no device time, or the two have it from different sources.
+-- `other_kernels` and `same_bits` are by `chose_otherwise`.
 create or replace macro sides_judged(pairs, trials, min_effect) as table
 with sided as (
     select
-        *,
+        cell,
+        -- noqa: disable=RF01
+        least(b.fewest_steps, c.fewest_steps) as steps,
+        b.loop_kind = 'open' and steps < greatest(b.most_steps, c.most_steps) as is_uneven,
+        coalesce(b.device_source = c.device_source, false) as same_source,
         unnest(['b', 'c']) as side,
-        unnest([b.group_id, c.group_id]) as group_id -- noqa: RF01
+        unnest([b.group_id, c.group_id]) as group_id
+        -- noqa: enable=RF01
     from query_table(pairs)
 ),
 
@@ -116,6 +179,7 @@ processes as materialized (
     from sided
     inner join query_table(trials) as trial on sided.group_id = trial.group_id
     left join open_loops() as loops on [trial.sweep_id, trial.trial_id] = loops.id
+    where trial.counts
 ),
 
 means as (
@@ -180,7 +244,8 @@ verdicts as materialized (
 )
 
 select
-    means.*,
+    pairs.*, -- noqa: AM04
+    means.* exclude (cell), -- noqa: RF02
     coalesce(estimates.is_paired, false) as is_paired,
     estimates.by_choice,
     estimates.b_choice,
@@ -192,8 +257,15 @@ select
     device.verdict as device_verdict,
     device.ratio as device_ratio,
     device.ratio_low as device_ratio_low,
-    device.ratio_high as device_ratio_high
-from means
+    device.ratio_high as device_ratio_high,
+    if(
+        pairs.b.kernels_source = pairs.c.kernels_source,
+        chose_otherwise(pairs.b.kernels, pairs.c.kernels),
+        null
+    ) as other_kernels,
+    not chose_otherwise(pairs.b.bits, pairs.c.bits) as same_bits
+from query_table(pairs) as pairs
+inner join means on pairs.cell = means.cell
 left join estimates on means.cell = estimates.cell and estimates.clock = 'wall'
 left join verdicts as wall on means.cell = wall.cell and wall.clock = 'wall'
 left join verdicts as device on means.cell = device.cell and device.clock = 'device';
@@ -202,95 +274,45 @@ left join verdicts as device on means.cell = device.cell and device.clock = 'dev
 -- trials on the same one compare, and likewise with software. `method` is pairs where they ran in
 -- blocks together, two or more (round by round where they took turns; trials that did and that did
 -- not never compare); else it is welch, of the processes' logarithms. Both tell choices apart
--- (`by_choice`). The device columns are null where a side has no device time, or the two have it
--- from different sources. Of open loops only as many steps count as every process made: later ones
--- have other shapes. `other_kernels` and `same_bits` are by `chose_otherwise`; the ratios of the
--- calibration, B / A, are above 1 where B is faster.
+-- (`by_choice`). The ratios of the calibration, B / A, are above 1 where B is faster.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
-with trials as materialized (
-    select
-        'b' as side, -- noqa: RF04
+with trials as ( -- noqa: disable=RF01,ST07
+    select -- noqa: ST06
+        'b' as value, -- noqa: RF04
         *
     from of_side(a_kind, a_name)
+    inner join cell_tasks(null) using (cell_id)
     union all by name
-    select
-        'c' as side, -- noqa: RF04
+    select -- noqa: ST06
+        'c' as value, -- noqa: RF04
         *
     from of_side(b_kind, b_name)
+    inner join cell_tasks(null) using (cell_id)
 ),
 
 counted as materialized (
-    select
-        trials.*,
-        tasks.task,
-        coalesce(trials.in_turns, false) as took_turns,
-        concat_ws(
-            '|', side, trials.cell_id, settings, loop_kind, env_hash, software_hash,
-            workload_hash, took_turns
-        ) as group_id
-    from trials
-    inner join cell_tasks(null) as tasks on trials.cell_id = tasks.cell_id
-    where trials.status = 'ok' and trials.twin = 0 and not is_doubtful(trials.warnings)
+    select * from grouped('trials')
 ),
 
 common as (
     select
         list_has_any(
-            list(distinct env_hash) filter (where side = 'b'),
-            list(distinct env_hash) filter (where side = 'c')
+            list(distinct env_hash) filter (where value = 'b'),
+            list(distinct env_hash) filter (where value = 'c')
         ) as hardware,
         list_has_any(
-            list(distinct software_hash) filter (where side = 'b'),
-            list(distinct software_hash) filter (where side = 'c')
+            list(distinct software_hash) filter (where value = 'b'),
+            list(distinct software_hash) filter (where value = 'c')
         ) as software
     from counted
 ),
 
-groups as materialized (
-    select
-        side,
-        task,
-        cell_id,
-        settings,
-        loop_kind,
-        took_turns,
-        env_hash,
-        software_hash,
-        workload_hash,
-        group_id,
-        min(steady_iterations) as fewest_steps,
-        max(steady_iterations) as most_steps,
-        if(min(steady_device_source) = max(steady_device_source), min(steady_device_source), null)
-            as device_source,
-        struct_pack(
-            kernels_source := min(kernels_source),
-            kernels := list(distinct kernels_hash) filter (where kernels_hash is not null),
-            bits := list(distinct fingerprint) filter (where fingerprint is not null),
-            matmul_tflops := median(calibration_matmul_tflops),
-            copy_gbps := median(calibration_copy_gbps)
-        ) as seen
-    from counted
-    group by all
-),
-
 matched as materialized (
-    select
-        b, -- noqa: RF02
-        c, -- noqa: RF02
-        b.group_id || ' ' || c.group_id as cell,
-        least(b.fewest_steps, c.fewest_steps) as steps,
-        b.loop_kind = 'open' and steps < greatest(b.most_steps, c.most_steps) as is_uneven,
-        coalesce(b.device_source = c.device_source, false) as same_source
-    from groups as b
-    inner join groups as c
-        on
-            b.task = c.task
-            and b.settings = c.settings
-            and b.loop_kind = c.loop_kind
-            and b.took_turns = c.took_turns
+    select pairs.*
+    from group_pairs('counted') as pairs
     cross join common
     where
-        b.side = 'b' and c.side = 'c'
+        b.value = 'b'
         and (not common.hardware or (b.env_hash = c.env_hash and b.cell_id = c.cell_id))
         and (not common.software or b.software_hash = c.software_hash)
     -- of a user's code that was edited: only the same code, where both sides have it
@@ -301,15 +323,11 @@ matched as materialized (
                 b.task, b.settings, b.loop_kind, b.env_hash, c.env_hash, b.software_hash,
                 c.software_hash
         )
-),
-
-sides as (
-    select * from sides_judged('matched', 'counted', min_effect)
 )
 
 select
     labels.* exclude (cell_id, cell_order), -- noqa: AM04
-    matched.c.settings,
+    sides.c.settings,
     sides.verdict,
     sides.ratio,
     sides.ratio_low,
@@ -330,24 +348,19 @@ select
         sides.by_choice,
         nullif(concat_ws('; ', 'A ' || sides.b_choice, 'B ' || sides.c_choice), '')
     ) as by_choice,
-    if(
-        matched.b.seen.kernels_source = matched.c.seen.kernels_source,
-        chose_otherwise(matched.b.seen.kernels, matched.c.seen.kernels),
-        null
-    ) as other_kernels,
-    not chose_otherwise(matched.b.seen.bits, matched.c.seen.bits) as same_bits,
-    matched.c.seen.matmul_tflops / matched.b.seen.matmul_tflops as matmul_ratio,
-    matched.c.seen.copy_gbps / matched.b.seen.copy_gbps as copy_ratio,
+    sides.other_kernels,
+    sides.same_bits,
+    sides.c.calibration_matmul_tflops / sides.b.calibration_matmul_tflops as matmul_ratio,
+    sides.c.calibration_copy_gbps / sides.b.calibration_copy_gbps as copy_ratio,
     columns(a_software.*) as 'a_\0', -- noqa: RF05
     columns(b_software.*) as 'b_\0', -- noqa: RF05
-    matched.c.loop_kind,
-    matched.c.took_turns as in_turns,
-    matched.c.cell_id,
-    matched.c.env_hash,
-    matched.c.workload_hash
-from matched
-inner join software_labels() as a_software on matched.b.software_hash = a_software.software_hash
-inner join software_labels() as b_software on matched.c.software_hash = b_software.software_hash
-inner join sides on matched.cell = sides.cell
-inner join cell_labels() as labels on matched.c.cell_id = labels.cell_id
-order by abs(ln(sides.ratio)) desc nulls last, matched.cell;
+    sides.c.loop_kind,
+    sides.c.in_turns,
+    sides.c.cell_id,
+    sides.c.env_hash,
+    sides.c.workload_hash
+from sides_judged('matched', 'counted', min_effect) as sides
+inner join software_labels() as a_software on sides.b.software_hash = a_software.software_hash
+inner join software_labels() as b_software on sides.c.software_hash = b_software.software_hash
+inner join cell_labels() as labels on sides.c.cell_id = labels.cell_id
+order by abs(ln(sides.ratio)) desc nulls last, sides.cell;

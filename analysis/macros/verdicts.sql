@@ -12,7 +12,8 @@ with blocks as materialized (
             shape_names, judged_cell
         ),
         judged_cell as cell,
-        pairing = 'paired' and not waits as counts
+        pairing = 'paired' and not waits as counts,
+        log_ratio(candidate_device_ms, baseline_device_ms) as device_log
     from block_pairs(flag, from_value, to_value, of_sweep, is_over := is_over)
 ),
 
@@ -28,7 +29,7 @@ logs as (
         origin,
         other_settings || (no_effect_reason is null)::text as pool,
         log_ratio(candidate_ms, baseline_ms) as wall,
-        log_ratio(candidate_device_ms, baseline_device_ms) as device,
+        device_log as device,
         log_ratio(candidate_peak_reserved_bytes, baseline_peak_reserved_bytes) as memory
     from blocks
     where counts
@@ -44,45 +45,11 @@ by_clock as materialized (
     from (unpivot logs on wall, device, memory into name clock value observed)
 ),
 
-typical as (
-    select
-        cell,
-        typical_of(list_sort(list(wall) filter (where wall is not null))) as wall
-    from logs
-    group by cell
-),
-
-reasons as (
-    select
-        cell,
-        any_value(no_effect_reason) is null as may_matter,
-        list_sort(list(distinct sweep_id)) as sweeps,
-        any_value(too_early) as too_early
-    from blocks
-    group by cell
-),
-
--- What else is stored takes no verdict back: the cells of one sweep are a family, and so are those
--- that the same sweeps measured. Rows whose setting cannot have mattered are a family of their own:
--- however many they are, they hide no effect of the others.
-estimates as materialized (
-    select
-        found.*,
-        [reasons.may_matter::text] || reasons.sweeps as family,
-        reasons.too_early or found.blocks < 2 as too_early
-    from over_choices('by_clock') as found
-    inner join reasons on found.cell = reasons.cell
-),
-
-verdicts as materialized (
-    select * from judged('estimates', min_effect, of_cells)
-),
-
-cells as (
+cells as materialized (
     select
         cell,
         any_value(columns([
-            'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'other_settings',
+            'place', 'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'other_settings',
             'baseline_settings', 'candidate_settings', 'loop_kind', 'in_turns'
         ])),
         count(*) filter (where present = 'both') as recorded_blocks,
@@ -97,16 +64,12 @@ cells as (
         count(*) as all_blocks,
         exp(avg(log_of(baseline_ms)) filter (where counts)) as baseline_ms,
         exp(avg(log_of(candidate_ms)) filter (where counts)) as candidate_ms,
-        exp(
-            avg(log_ratio(candidate_ms, baseline_ms)) filter (where counts and began_second)
-            - avg(log_ratio(candidate_ms, baseline_ms)) filter (where counts and not began_second)
-        ) as order_ratio,
-        min(baseline_ms) filter (where counts) as baseline_fastest_ms,
-        max(baseline_ms) filter (where counts) as baseline_slowest_ms,
-        min(candidate_ms) filter (where counts) as candidate_fastest_ms,
-        max(candidate_ms) filter (where counts) as candidate_slowest_ms,
         exp(avg(log_of(baseline_device_ms)) filter (where counts)) as baseline_device_ms,
         exp(avg(log_of(candidate_device_ms)) filter (where counts)) as candidate_device_ms,
+        avg(other_kernels::int) filter (where counts) as other_kernels_share,
+        exp(avg(device_log) filter (where counts and other_kernels)) as other_kernels_device_ratio,
+        exp(avg(device_log) filter (where counts and not other_kernels))
+            as same_kernels_device_ratio,
         sum(launch_bound) filter (where counts) as launch_bound_trials,
         sum(launch_bound_known) filter (where counts) as launch_bound_known_trials,
         if(
@@ -136,13 +99,31 @@ cells as (
             'baseline_workspace_bytes', 'candidate_workspace_bytes'
         ])),
         any_value(no_effect_reason) as no_effect_reason,
+        list_sort(list(distinct sweep_id)) as sweeps,
+        any_value(too_early) as too_early,
         max(distinct_shapes) as distinct_shapes,
-        any_value(at_most) as at_most,
+        max(at_most) as at_most,
         any_value(share) as error_share,
         any_value(between_looks) as between_looks
     from blocks
     group by cell
     having bool_or(present <> 'candidate') and bool_or(present <> 'baseline')
+),
+
+-- What else is stored takes no verdict back: the cells of one sweep are a family, and so are those
+-- that the same sweeps measured. Rows whose setting cannot have mattered are a family of their own:
+-- however many they are, they hide no effect of the others.
+estimates as materialized (
+    select
+        means.*,
+        [(cells.no_effect_reason is null)::text] || cells.sweeps as family,
+        cells.too_early or means.blocks < 2 as too_early
+    from over_choices('by_clock') as means
+    inner join cells on means.cell = cells.cell
+),
+
+verdicts as materialized (
+    select * from judged('estimates', min_effect, of_cells)
 ),
 
 answered as (
@@ -154,9 +135,6 @@ answered as (
         wall.ratio_high,
         case when wall.ratio_high < 1 then 'faster' when wall.ratio_low > 1 then 'slower' end
             as surely,
-        exp(typical.wall.mean) as typical_ratio,
-        exp(typical.wall.mean - t_95(typical.wall.df) * typical.wall.se) as typical_ratio_low,
-        exp(typical.wall.mean + t_95(typical.wall.df) * typical.wall.se) as typical_ratio_high,
         coalesce(
             in_choices(
                 walls.choices, walls.blocks, walls.most_alike, walls.usual, walls.others,
@@ -188,7 +166,6 @@ answered as (
             cells.no_effect_reason, fails, so_far(wall_statistical_verdict, looked)
         ) as shown_wall
     from cells
-    left join typical on cells.cell = typical.cell
     left join verdicts as wall on cells.cell = wall.cell and wall.clock = 'wall'
     left join verdicts as device on cells.cell = device.cell and device.clock = 'device'
     left join verdicts as memory on cells.cell = memory.cell and memory.clock = 'memory'
@@ -198,7 +175,8 @@ answered as (
 
 select
     * exclude (
-        all_blocks, wall_blocks_needed, device_blocks, looked, shown_wall, b_repeats, c_repeats
+        all_blocks, wall_blocks_needed, device_blocks, looked, shown_wall, b_repeats, c_repeats,
+        sweeps, too_early
     ),
     case
         when blocks + if(no_effect_reason is null, fails::int, split_blocks + doubtful_blocks) = 0

@@ -56,7 +56,7 @@ with processes as (
     group by place, setting
 ),
 
-found as (
+labelled as (
     select
         verdicts.* exclude (reproducibility),
         labels.* exclude (cell_id, cell_order),
@@ -94,12 +94,7 @@ found as (
                 b.processes + c.processes
             )
         ]) as figure
-    from (
-        select
-            *,
-            concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place
-        from contrast_verdicts(flag, from_value, to_value, min_effect, of_sweep, 0)
-    ) as verdicts
+    from contrast_verdicts(flag, from_value, to_value, min_effect, of_sweep, 0) as verdicts
     inner join cell_labels() as labels using (cell_id) -- noqa: ST07
     inner join software_labels() as software using (software_hash) -- noqa: ST07
     left join processes as b on verdicts.place = b.place and b.setting = from_value
@@ -110,7 +105,7 @@ found as (
 select
     * exclude (figure), -- noqa: AM04
     unnest(figure) -- noqa: AL03
-from found
+from labelled
 where figure.measure = 'wall time, ms' or figure.value is not null;
 
 -- A claim's figures with its verdict, which is of one GPU model, PyTorch and cuDNN:
@@ -179,33 +174,34 @@ verdicts as (
 select
     number as claim,
     sentence as said,
-    coalesce(verdicts.verdict, if(told.measure is null, 'not measured', 'undecided')) as verdict,
+    coalesce(verdicts.verdict, if(of_claim.measure is null, 'not measured', 'undecided'))
+        as verdict,
     coalesce(verdicts.in_words, verdict) as in_words,
     verdicts.holds_in,
     verdicts.rests_on_few,
     by_condition.counted as holds_here,
-    told.condition,
-    told.outcome,
-    told.measure,
-    told.verdict_of_it,
-    told.baseline_value,
-    told.candidate_value,
-    told.value,
-    told.value_low,
-    told.value_high,
-    told.contrast,
-    told.trials,
+    of_claim.condition,
+    of_claim.outcome,
+    of_claim.measure,
+    of_claim.verdict_of_it,
+    of_claim.baseline_value,
+    of_claim.candidate_value,
+    of_claim.value,
+    of_claim.value_low,
+    of_claim.value_high,
+    of_claim.contrast,
+    of_claim.trials,
     columns(axis_names()),
-    told.gpu,
-    told.torch,
-    told.cudnn,
-    told.driver,
-    told.cell_id,
+    of_claim.gpu,
+    of_claim.torch,
+    of_claim.cudnn,
+    of_claim.driver,
+    of_claim.cell_id,
     command as measured_by
 from (select 1 as one) as always
-left join query_table(figures) as told on true
+left join query_table(figures) as of_claim on true
 left join verdicts using (gpu, torch, cudnn) -- noqa: ST07
 left join by_condition using (gpu, torch, cudnn, condition) -- noqa: ST07
 order by
-    told.gpu, told.torch, told.cudnn, told.outcome is null, told.condition,
-    row(*columns(axis_names())), told.measure, told.contrast, told.cell_id, told;
+    of_claim.gpu, of_claim.torch, of_claim.cudnn, of_claim.outcome is null, of_claim.condition,
+    row(*columns(axis_names())), of_claim.measure, of_claim.contrast, of_claim.cell_id, of_claim;

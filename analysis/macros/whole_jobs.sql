@@ -50,7 +50,7 @@ sides as (
         any_value(share) as error_share,
         count(*) as planned,
         count(*) filter (where present = 'both') as recorded_blocks,
-        any_value(at_most) as at_most,
+        max(at_most) as at_most,
         count(*) filter (where baseline_failed) as baseline_failed,
         count(*) filter (where candidate_failed) as candidate_failed,
         max(baseline_peak_reserved_bytes) as baseline_first_bytes,
@@ -291,18 +291,6 @@ weighed as (
     left join seen as steps on wholes.whole = steps.cell and steps.clock = 'step'
 ),
 
-saves as (
-    select
-        cell,
-        max(b_start_ms) filter (where start = 'container')
-        - max(b_start_ms) filter (where start = 'warm') as baseline_ms,
-        max(c_start_ms) filter (where start = 'container')
-        - max(c_start_ms) filter (where start = 'warm') as candidate_ms
-    from wholes
-    where no_effect_reason is distinct from 'no_cuda'
-    group by cell
-),
-
 judged_rows as (
     select
         weighed.*,
@@ -358,19 +346,28 @@ advised as (
 
 levels as (
     select
-        advised.*,
-        saves.baseline_ms as baseline_cache_ms,
-        saves.candidate_ms as candidate_cache_ms,
+        *,
+        if(
+            no_effect_reason = 'no_cuda',
+            null,
+            max(b_start_ms) filter (where start = 'container') over both_starts
+            - max(b_start_ms) filter (where start = 'warm') over both_starts
+        ) as baseline_cache_ms,
+        if(
+            no_effect_reason = 'no_cuda',
+            null,
+            max(c_start_ms) filter (where start = 'container') over both_starts
+            - max(c_start_ms) filter (where start = 'warm') over both_starts
+        ) as candidate_cache_ms,
         case
-            when advised.loop_kind <> 'closed' then null
-            when advised.extra_start_ms * advised.gain_ms <= 0 then null
-            when advised.gain_ms_low > 0 then 1
-            when advised.gain_ms_high < 0 then -1
+            when loop_kind <> 'closed' or extra_start_ms * gain_ms <= 0 then null
+            when gain_ms_low > 0 then 1
+            when gain_ms_high < 0 then -1
         end as direction, -- noqa: RF04
-        least(direction * advised.gain_ms_low, direction * advised.gain_ms_high) as least_gain_ms,
-        greatest(direction * advised.gain_ms_low, direction * advised.gain_ms_high) as most_gain_ms
+        least(direction * gain_ms_low, direction * gain_ms_high) as least_gain_ms,
+        greatest(direction * gain_ms_low, direction * gain_ms_high) as most_gain_ms
     from advised
-    left join saves on advised.cell = saves.cell
+    window both_starts as (partition by cell)
 )
 
 select

@@ -93,92 +93,61 @@
 -- baseline_first_bytes: most that was reserved in a trial of the baseline: at first calls, or later
 -- baseline_steady_reserved_bytes: most that was reserved while the baseline's loop was timed
 -- baseline_out_of_memory: trials of the baseline that ran out of memory
--- baseline_message: why a trial of the baseline failed
 -- blocks_with_same_bits: blocks in which both configs computed the same bits
 -- baseline_results: different results of the baseline's processes, from equal inputs and weights
 -- candidate_varies_in: outputs and gradients in which processes of the candidate differ
-with found as (
-    select
-        *,
-        $field || ': ' || $baseline || ' → ' || $candidate as contrast,
-        if(asked, 0, 1) as place -- noqa: RF04
-    from jobs_weighed(
+select -- noqa: disable=AM04,RF02,ST06
+    labels.* exclude (cell_id, cell_order),
+    $field || ': ' || $baseline || ' → ' || $candidate as contrast,
+    columns([
+        'other_settings', 'loop_kind', 'in_turns', 'launch_bound', 'power_capped', 'start', 'asked'
+    ]),
+    jobs.advice,
+    jobs.setting,
+    jobs.settled,
+    jobs.why,
+    jobs.sure,
+    columns(['job_steps', 'first_calls', 'shapes_met', 'new_shape_ms']),
+    jobs.whole_baseline_ms / 1000 as baseline_s,
+    jobs.whole_candidate_ms / 1000 as candidate_s,
+    baseline_s - candidate_s as saved_s,
+    baseline_s * (1 - jobs.ratio_high) as saved_s_low,
+    baseline_s * (1 - jobs.ratio_low) as saved_s_high,
+    exp(jobs.log) as ratio,
+    columns([
+        'ratio_low', 'ratio_high', 'mean_ratio_low', 'mean_ratio_high', 'baseline_ms',
+        'candidate_ms'
+    ]),
+    exp(jobs.step_log) as step_ratio,
+    jobs.step_ratio_low,
+    jobs.step_ratio_high,
+    jobs.extra_start_ms / 1000 as extra_start_s,
+    (jobs.extra_start_ms - jobs.extra_margin_ms) / 1000 as extra_start_s_low,
+    (jobs.extra_start_ms + jobs.extra_margin_ms) / 1000 as extra_start_s_high,
+    jobs.break_even_steps,
+    jobs.break_even_low,
+    jobs.break_even_high,
+    jobs.baseline_cache_ms / 1000 as baseline_cache_saves_s,
+    jobs.candidate_cache_ms / 1000 as candidate_cache_saves_s,
+    columns(['blocks', 'recorded_blocks', 'at_most', 'block_s', 'start_blocks']),
+    if(jobs.advice = 'undecided', jobs.lacking, null) as blocks_needed,
+    blocks_needed * jobs.block_s / 60 as minutes_needed,
+    columns([
+        'error_share', 'baseline_failed', 'candidate_failed', 'baseline_out_of_memory',
+        'candidate_out_of_memory', 'baseline_first_bytes', 'candidate_first_bytes',
+        'baseline_steady_reserved_bytes', 'candidate_steady_reserved_bytes', 'baseline_results',
+        'candidate_results', 'blocks_with_same_bits', 'candidate_varies_in', 'no_effect_reason'
+    ]),
+    jobs.cell_id,
+    jobs.env_hash,
+    jobs.software_hash,
+    jobs.workload_hash
+from
+    jobs_weighed(
         $field, $baseline, $candidate, $steps, $hours, $state, $runs, $memory_limit_gib,
         $difference, $width, $sweep_id, $is_over
-    )
-)
-
-select -- noqa: ST06
-    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
-    found.contrast,
-    found.other_settings,
-    found.loop_kind,
-    found.in_turns,
-    found.launch_bound,
-    found.power_capped,
-    found.start,
-    found.asked,
-    found.advice,
-    found.setting,
-    found.settled,
-    found.why,
-    found.sure,
-    found.job_steps,
-    found.first_calls,
-    found.shapes_met,
-    found.new_shape_ms,
-    found.whole_baseline_ms / 1000 as baseline_s,
-    found.whole_candidate_ms / 1000 as candidate_s,
-    baseline_s - candidate_s as saved_s,
-    baseline_s * (1 - found.ratio_high) as saved_s_low,
-    baseline_s * (1 - found.ratio_low) as saved_s_high,
-    exp(found.log) as ratio,
-    found.ratio_low,
-    found.ratio_high,
-    found.mean_ratio_low,
-    found.mean_ratio_high,
-    found.baseline_ms,
-    found.candidate_ms,
-    exp(found.step_log) as step_ratio,
-    found.step_ratio_low,
-    found.step_ratio_high,
-    found.extra_start_ms / 1000 as extra_start_s,
-    (found.extra_start_ms - found.extra_margin_ms) / 1000 as extra_start_s_low,
-    (found.extra_start_ms + found.extra_margin_ms) / 1000 as extra_start_s_high,
-    found.break_even_steps,
-    found.break_even_low,
-    found.break_even_high,
-    found.baseline_cache_ms / 1000 as baseline_cache_saves_s,
-    found.candidate_cache_ms / 1000 as candidate_cache_saves_s,
-    found.blocks,
-    found.recorded_blocks,
-    found.at_most,
-    found.block_s,
-    found.start_blocks,
-    if(found.advice = 'undecided', found.lacking, null) as blocks_needed,
-    blocks_needed * found.block_s / 60 as minutes_needed,
-    found.error_share,
-    found.baseline_failed,
-    found.candidate_failed,
-    found.baseline_out_of_memory,
-    found.candidate_out_of_memory,
-    found.baseline_message,
-    found.candidate_message,
-    found.baseline_first_bytes,
-    found.candidate_first_bytes,
-    found.baseline_steady_reserved_bytes,
-    found.candidate_steady_reserved_bytes,
-    found.baseline_results,
-    found.candidate_results,
-    found.blocks_with_same_bits,
-    found.candidate_varies_in,
-    found.no_effect_reason,
-    found.cell_id,
-    found.env_hash,
-    found.software_hash,
-    found.workload_hash
-from found
-inner join cell_labels() as labels on found.cell_id = labels.cell_id
+    ) as jobs
+inner join cell_labels() as labels on jobs.cell_id = labels.cell_id
 order by
-    labels.cell_order, found.other_settings, found.software_hash, found.loop_kind, found.in_turns,
-    found.cell_id, found.env_hash, found.workload_hash, found.place
+    labels.cell_order, jobs.other_settings, jobs.software_hash, jobs.loop_kind, jobs.in_turns,
+    jobs.cell_id, jobs.env_hash, jobs.workload_hash, not jobs.asked

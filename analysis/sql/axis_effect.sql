@@ -30,82 +30,33 @@
 -- layout_conversion_ms: device time that they take the candidate's step, median
 -- other_kernels: whether each side's processes all made one choice of kernels, and these differ;
 --     null where a side's own processes differ and none agrees with one of the other side's
-with trials as materialized ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
+with trials as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
     select
-        * exclude (in_turns),
-        coalesce(in_turns, false) as in_turns,
-        not is_doubtful(warnings) as counts,
-        concat_ws(
-            '|', cell_id, env_hash, software_hash, workload_hash, settings, loop_kind,
-            coalesce(in_turns, false)
-        ) as group_id
+        *,
+        axis_value as value
     from configured(null, $sweep_id)
-    where status = 'ok' and twin = 0
-),
-
-groups as materialized (
-    select
-        group_id,
-        any_value(columns([
-            'task', 'axis_value', 'cell_id', 'env_hash', 'software_hash', 'workload_hash',
-            'settings', 'loop_kind', 'in_turns'
-        ])),
-        count(*) filter (where counts) as processes,
-        count(*) filter (where not counts) as doubtful_processes,
-        min(steady_iterations) filter (where counts) as fewest_steps,
-        max(steady_iterations) filter (where counts) as most_steps,
-        if(min(steady_device_source) = max(steady_device_source), min(steady_device_source), null)
-            as device_source,
-        max(greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)) as peak_reserved_bytes,
-        max(columns(['relative_l2_error', 'relative_max_error', 'layout_conversions'])),
-        median(layout_conversion_ms) as layout_conversion_ms,
-        median(roofline_share) as roofline_share,
-        min(kernels_source) as kernels_source,
-        list(distinct kernels_hash) filter (where kernels_hash is not null) as kernels
-    from trials
     inner join cell_tasks($axis) using (cell_id)
-    group by group_id
-),
-
-pairs as materialized (
-    select
-        $axis || ': ' || b.axis_value || ' → ' || c.axis_value as contrast,
-        b,
-        c,
-        concat_ws(' ', b.group_id, c.group_id) as cell,
-        coalesce(b.device_source = c.device_source, false) as same_source,
-        least(b.fewest_steps, c.fewest_steps) as steps,
-        b.loop_kind = 'open' and steps < greatest(b.most_steps, c.most_steps) as is_uneven
-    from groups as b
-    inner join groups as c
-        on
-            b.task = c.task
-            and b.settings = c.settings
-            and b.loop_kind = c.loop_kind
-            and b.in_turns = c.in_turns
-            and b.env_hash = c.env_hash
-            and b.software_hash = c.software_hash
-            and b.workload_hash is not distinct from c.workload_hash
-            and b.axis_value <> c.axis_value
-    where
-        ($baseline is null or b.axis_value = $baseline)
-        and ($candidate is null or c.axis_value = $candidate)
-        and (coalesce($baseline, $candidate) is not null or b.axis_value < c.axis_value)
 ),
 
 counted as materialized (
-    select *
-    from trials
-    where counts
+    select * from grouped('trials')
 ),
 
-sides as (
-    select * from sides_judged('pairs', 'counted', $min_effect)
+pairs as materialized (
+    select *
+    from group_pairs('counted')
+    where
+        b.env_hash = c.env_hash
+        and b.software_hash = c.software_hash
+        and b.workload_hash is not distinct from c.workload_hash
+        and ($baseline is null or b.value = $baseline)
+        and ($candidate is null or c.value = $candidate)
+        and (coalesce($baseline, $candidate) is not null or b.value < c.value)
 )
 
 select
     labels.* exclude (cell_id, cell_order),
-    pairs.contrast,
+    $axis || ': ' || b.value || ' → ' || c.value as contrast,
     c.settings,
     c.loop_kind,
     b.processes as baseline_processes,
@@ -116,10 +67,13 @@ select
     sides.verdict as wall_verdict,
     sides.b_device_ms as baseline_device_ms,
     sides.c_device_ms as candidate_device_ms,
-    sides.* exclude (
-        cell, b_processes, c_processes, b_ms, c_ms, b_device_ms, c_device_ms, is_paired, verdict,
-        by_choice, b_choice, c_choice
-    ),
+    sides.ratio,
+    sides.ratio_low,
+    sides.ratio_high,
+    sides.device_verdict,
+    sides.device_ratio,
+    sides.device_ratio_low,
+    sides.device_ratio_high,
     nullif(
         concat_ws('; ', 'baseline ' || sides.b_choice, 'candidate ' || sides.c_choice), ''
     ) as by_choice,
@@ -135,19 +89,14 @@ select
     c.layout_conversions,
     b.layout_conversion_ms as baseline_layout_conversion_ms,
     c.layout_conversion_ms,
-    if(
-        b.kernels_source = c.kernels_source,
-        chose_otherwise(b.kernels, c.kernels),
-        null
-    ) as other_kernels,
+    sides.other_kernels,
     b.cell_id as baseline_cell_id,
     c.cell_id,
     c.env_hash,
     c.software_hash,
     c.workload_hash
-from pairs
+from sides_judged('pairs', 'counted', $min_effect) as sides
 inner join cell_labels() as labels on c.cell_id = labels.cell_id
-inner join sides on pairs.cell = sides.cell
 order by
     labels.cell_order, c.settings, c.software_hash, c.loop_kind, c.env_hash, c.cell_id, contrast,
-    c.workload_hash
+    c.workload_hash, c.in_turns

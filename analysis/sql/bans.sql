@@ -20,12 +20,7 @@
 -- usual_l2_error: relative L2 error against float64 without the ban; the largest
 -- banned_l2_error: with it
 -- reproducibility: what the ban changes of it, as `sweep query helps_or_hurts` says
-with found as (
-    select *
-    from contrast_verdicts('ban', 'no', 'yes', $min_effect, $sweep_id, 0)
-),
-
-sides as (
+with sides as (
     select
         setting,
         concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place,
@@ -55,40 +50,30 @@ compared as (
         on banned.place = usual.place and banned.setting = 'yes' and usual.setting = 'no'
 )
 
-select -- noqa: ST06
-    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
+select -- noqa: disable=AM04,RF02,ST06
+    labels.* exclude (cell_id, cell_order),
     compared.errata as ban,
-    replace(found.other_settings, ', errata=' || compared.errata, '') as other_settings,
-    found.in_turns,
-    found.blocks,
-    found.baseline_ms as usual_ms,
-    found.candidate_ms as banned_ms,
-    found.ratio,
-    found.ratio_low,
-    found.ratio_high,
-    found.wall_verdict,
-    found.wall_in_words,
-    found.device_ratio,
-    found.device_verdict,
+    replace(verdicts.other_settings, ', errata=' || compared.errata, '') as other_settings,
+    verdicts.in_turns,
+    verdicts.blocks,
+    verdicts.baseline_ms as usual_ms,
+    verdicts.candidate_ms as banned_ms,
+    columns([
+        'ratio', 'ratio_low', 'ratio_high', 'wall_verdict', 'wall_in_words', 'device_ratio',
+        'device_verdict'
+    ]),
     len(compared.swaps) as operations,
     list_sort(list_distinct(compared.swaps)) as in_its_place,
-    compared.usual_kernels,
-    compared.banned_kernels,
-    compared.usual_l2_error,
-    compared.banned_l2_error,
-    found.reproducibility,
-    found.cell_id,
-    found.env_hash,
-    found.software_hash,
-    found.workload_hash
-from found
-inner join compared
-    on
-        concat_ws(
-            '|', found.cell_id, found.env_hash, found.software_hash, found.workload_hash,
-            found.other_settings
-        ) = compared.place
-inner join cell_labels() as labels on found.cell_id = labels.cell_id
+    columns([
+        'usual_kernels', 'banned_kernels', 'usual_l2_error', 'banned_l2_error', 'reproducibility'
+    ]),
+    verdicts.cell_id,
+    verdicts.env_hash,
+    verdicts.software_hash,
+    verdicts.workload_hash
+from contrast_verdicts('ban', 'no', 'yes', $min_effect, $sweep_id, 0) as verdicts
+inner join compared on verdicts.place = compared.place
+inner join cell_labels() as labels on verdicts.cell_id = labels.cell_id
 order by
-    (found.wall_verdict <> 'fails'), -found.ratio, labels.cell_order, found.other_settings,
-    found.software_hash, found.cell_id, found.env_hash, found.workload_hash
+    (verdicts.wall_verdict <> 'fails'), -verdicts.ratio, labels.cell_order, verdicts.other_settings,
+    verdicts.software_hash, verdicts.cell_id, verdicts.env_hash, verdicts.workload_hash

@@ -3,10 +3,9 @@
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
 -- $per TEXT = 'regime': regime, or shape for a row of each distinct shape of a regime
--- $iterations BIGINT = 10000: of a run, over all its shapes together, for shapes_that_pay
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, compute_cache, outcome, break_even_iterations[break_even_low break_even_high],
---     shapes_that_pay[shapes_low shapes_high], tuning_ms, gain_ms, no_effect_reason
+--     baseline_cold_ms, candidate_cold_ms, tuning_ms, gain_ms, no_effect_reason
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell, set of other settings and state of the compute cache (empty, warm, disabled; none
@@ -33,22 +32,15 @@
 -- is the regime's gain, times what the shape's second call took the baseline, divided by their mean
 -- over the shapes. The first shape also bears what all share, such as loading kernels.
 --
--- So many distinct shapes like the cell's own pay in $iterations: 1 + ($iterations × gain_ms -
--- first_shape_ms) / later_shape_ms, rounded down. Of a cell that met one shape alone nobody knows
--- what further ones cost: each is then taken to cost as much as the first, so that the answer is
--- the least, without an upper end.
---
 -- shape: sizes of the input, for $per = 'shape'
 -- shape_number: its place in order of arrival, from 1
 -- outcome: after, at once, until, never, inconclusive, open loop or no_effect
 -- break_even_iterations: iterations until both are level: tuning_ms / gain_ms
 -- break_even_low: lower end of its 95% interval; null where tuning_blocks is 1
 -- break_even_high: upper end of its 95% interval; null where tuning_blocks is 1
--- shapes_that_pay: 0 where not one does; null without a gain, or where further ones cost no more
--- shapes_low: its lower end, of the worst ends of all three
--- shapes_high: its upper end, of the best; null where one shape was met
--- first_shape_ms: extra cold cost of the first shape, mean over blocks
--- later_shape_ms: extra cold cost of each further shape; of the first where there is no other
+-- shapes: most distinct shapes that both trials of a block met
+-- baseline_cold_ms: first calls of these shapes in the baseline, median over blocks
+-- later_shape_ms: extra cold cost of each further shape, mean; null where there is no other
 -- tuning_blocks: paired blocks that met the compute cache in this state
 -- tuning_ms: extra cold cost of the candidate, mean over them
 -- gain_blocks: paired blocks
@@ -91,23 +83,34 @@ cells as (
     group by cell
 ),
 
-gained as (
-    select
-        cells.* exclude (unit_ms), -- noqa: RF02
-        cells.gain_ms - t_95(found.df) * found.se_low * cells.unit_ms as gain_ms_low,
-        cells.gain_ms + t_95(found.df) * found.se_high * cells.unit_ms as gain_ms_high
-    from cells
-    left join over_choices('gains') as found on cells.cell = found.cell
-),
-
 visited as (
     select
         cell,
         compute_cache,
+        shapes,
+        baseline_cold_ms,
+        candidate_cold_ms,
+        (candidate_cold_ms - baseline_cold_ms - first_shape_extra_ms) / nullif(shapes - 1, 0)
+            as later_shape_ms,
+        null as shape_number,
+        null as shape,
+        null as second_ms
+    from blocks
+    where
+        if(
+            $per in ('regime', 'shape'), $per = 'regime',
+            error('per: found ' || $per || ', allowed are regime and shape')
+        )
+    union all by name
+    select
+        cell,
+        compute_cache,
+        shapes,
+        unnest(baseline_first_ms[:shapes]) as baseline_cold_ms,
+        unnest(candidate_first_ms[:shapes]) as candidate_cold_ms,
         unnest(range(1, shapes + 1)) as shape_number,
-        shape_names[shape_number] as shape,
-        candidate_first_ms[shape_number] - baseline_first_ms[shape_number] as tuning_ms,
-        baseline_second_ms[shape_number] as second_ms
+        unnest(shape_names[:shapes]) as shape,
+        unnest(baseline_second_ms[:shapes]) as second_ms
     from blocks
     where $per = 'shape'
 ),
@@ -116,69 +119,42 @@ weights as (
     select
         cell,
         shape_number,
-        coalesce(avg(second_ms) / avg(avg(second_ms)) over (partition by cell), 1) as weight
+        avg(second_ms) / avg(avg(second_ms)) over (partition by cell) as weight
     from visited
     group by cell, shape_number
 ),
 
-costs as (
-    select
-        cell,
-        compute_cache,
-        null as shape_number,
-        null as shape,
-        candidate_cold_ms - baseline_cold_ms as tuning_ms,
-        first_shape_extra_ms as first_ms,
-        (tuning_ms - first_ms) / nullif(shapes - 1, 0) as later_ms
-    from blocks
-    where
-        if(
-            $per in ('regime', 'shape'), $per = 'regime',
-            error('per: found ' || $per || ', allowed are regime and shape')
-        )
-    union all
-    select
-        cell,
-        compute_cache,
-        shape_number,
-        shape,
-        tuning_ms,
-        null as first_ms,
-        null as later_ms
-    from visited
-),
-
 tuned as (
-    select
+    select -- noqa: ST06
         cell,
         compute_cache,
         shape_number,
         shape,
-        count(tuning_ms) as tuning_blocks,
-        avg(tuning_ms) as tuning_ms,
-        t_95(count(tuning_ms) - 1) * standard_error(tuning_ms) as tuning_margin_ms,
-        avg(tuning_ms) - tuning_margin_ms as tuning_ms_low,
-        avg(tuning_ms) + tuning_margin_ms as tuning_ms_high,
-        avg(first_ms) as first_shape_ms,
-        t_95(count(first_ms) - 1) * standard_error(first_ms) as first_margin,
-        count(later_ms) > 1 as has_later,
-        if(has_later, avg(later_ms), first_shape_ms) as later_shape_ms,
-        if(has_later, t_95(count(later_ms) - 1) * standard_error(later_ms), first_margin)
-            as later_margin
-    from costs
+        max(shapes) as shapes,
+        median(baseline_cold_ms) as baseline_cold_ms,
+        median(candidate_cold_ms) as candidate_cold_ms,
+        count(candidate_cold_ms - baseline_cold_ms) as tuning_blocks,
+        avg(candidate_cold_ms - baseline_cold_ms) as tuning_ms,
+        t_95(tuning_blocks - 1) * standard_error(candidate_cold_ms - baseline_cold_ms) as margin_ms,
+        tuning_ms - margin_ms as tuning_ms_low,
+        tuning_ms + margin_ms as tuning_ms_high,
+        avg(later_shape_ms) as later_shape_ms
+    from visited
     where compute_cache is not null
     group by cell, compute_cache, shape_number, shape
 ),
 
 joined as (
     select
-        gained.* exclude (gain_ms, gain_ms_low, gain_ms_high),
-        tuned.* exclude (cell), -- noqa: RF02
-        gained.gain_ms * coalesce(weights.weight, 1) as gain_ms,
-        gained.gain_ms_low * coalesce(weights.weight, 1) as gain_ms_low,
-        gained.gain_ms_high * coalesce(weights.weight, 1) as gain_ms_high
-    from gained
-    inner join tuned on gained.cell = tuned.cell
+        cells.* exclude (gain_ms, unit_ms), -- noqa: RF02
+        tuned.* exclude (cell, margin_ms), -- noqa: RF02
+        coalesce(weights.weight, 1) as of_mean,
+        cells.gain_ms * of_mean as gain_ms,
+        (cells.gain_ms - t_95(found.df) * found.se_low * cells.unit_ms) * of_mean as gain_ms_low,
+        (cells.gain_ms + t_95(found.df) * found.se_high * cells.unit_ms) * of_mean as gain_ms_high
+    from cells
+    inner join tuned on cells.cell = tuned.cell
+    left join over_choices('gains') as found on cells.cell = found.cell
     left join weights on tuned.cell = weights.cell and tuned.shape_number = weights.shape_number
 ),
 
@@ -209,35 +185,13 @@ bounded as (
             when tuning_ms_low is null then null
             when outcome in ('after', 'at once') then greatest(tuning_ms_high, 0) / gain_ms_low
             when outcome = 'until' then tuning_ms_low / gain_ms_high
-        end as break_even_high,
-        outcome in ('after', 'at once') as pays,
-        if(pays, shapes_within($iterations * gain_ms, first_shape_ms, later_shape_ms), null)
-            as shapes_that_pay,
-        if(
-            pays,
-            shapes_within(
-                $iterations * gain_ms_low, first_shape_ms + first_margin,
-                later_shape_ms + later_margin
-            ),
-            null
-        ) as shapes_low,
-        if(
-            pays and has_later,
-            shapes_within(
-                $iterations * gain_ms_high, first_shape_ms - first_margin,
-                later_shape_ms - later_margin
-            ),
-            null
-        ) as shapes_high
+        end as break_even_high
     from joined
 )
 
 select -- noqa: disable=AM04,RF02,ST06
     labels.* exclude (cell_id, cell_order),
-    bounded.* exclude (
-        cell, first_margin, has_later, later_margin, tuning_margin_ms, pays, cell_id, env_hash,
-        software_hash, workload_hash
-    ),
+    bounded.* exclude (cell, of_mean, cell_id, env_hash, software_hash, workload_hash),
     bounded.cell_id,
     bounded.env_hash,
     bounded.software_hash,

@@ -24,8 +24,6 @@
 -- kernels: kernels of the modal choice, in order
 -- choice_device_ms: device time of the processes that drew it, median
 -- device_ms: device time of all, median
--- device_ms_min: their smallest
--- device_ms_max: their largest
 -- slowest_choice_ratio: median device time of the slowest choice / of the fastest
 -- layout_conversions: layout conversions that a step with the modal choice launches
 -- layout_conversion_ms: device time that a step would save without them, median
@@ -36,9 +34,7 @@
 --     slowest of so many processes / mean of one, less 1
 -- search_stalls: steps that wait for somebody's search, where each rank draws sizes for itself and
 --     all are equally likely; null where nothing is searched, or sizes never come back
--- logs_taken: processes whose choice is known from a log of cuDNN too
--- logs_that_agree: those whose logging process launched the same kernels
--- logged_engines: engines of the modal choice, from such a log
+-- logged_engines: engines of the modal choice, from a log of cuDNN that shows the same kernels
 -- logged_workspace_bytes: largest workspace that such logs show
 with drawn as (
     select
@@ -60,8 +56,6 @@ with drawn as (
         list(layout_conversion_ms) as conversion_ms,
         list(layout_conversion_ms / steady_device_ms) filter (where regime_shapes = 1)
             as conversion_shares,
-        count(logged_kernels_agree) as logs_taken,
-        count(*) filter (where logged_kernels_agree) as logs_that_agree,
         arg_min(struct_pack(sweep_id := sweep_id, trial_id := trial_id), started_at)
         filter (where logged_kernels_agree) as log_trial,
         max(logged_workspace_bytes) filter (where logged_kernels_agree) as logged_workspace_bytes
@@ -90,7 +84,8 @@ config_choices as (
     select -- noqa: ST06
         any_value(config) as config,
         sum(processes)::bigint as processes,
-        max(processes) as modal_processes,
+        sum(processes)::bigint as n,
+        max(processes) as k,
         sum((processes / of_config) ** $ranks) as rank_agreement,
         map_values(list_histogram(flatten(list(fingerprints)))) as of_same_bits,
         any_value(searched_shapes) as searched_shapes,
@@ -107,8 +102,6 @@ config_choices as (
         any_value(layout_conversions) filter (where is_modal) as layout_conversions,
         list_median(flatten(list(conversion_ms))) as layout_conversion_ms,
         list_median(flatten(list(conversion_shares))) as layout_conversion_share,
-        sum(logs_taken)::bigint as logs_taken,
-        sum(logs_that_agree)::bigint as logs_that_agree,
         any_value(log_trial) filter (where is_modal) as log_trial,
         max(logged_workspace_bytes) filter (where is_modal) as logged_workspace_bytes,
         kernels_source,
@@ -149,30 +142,17 @@ shown_trials as ( -- noqa: ST03
 
 shown_choices as (
     select * from choices_of('shown_trials')
-),
-
-modal_counts as ( -- noqa: ST03
-    select
-        modal_processes as k,
-        processes as n
-    from config_choices
-),
-
-modal_shares as (
-    select * from share_intervals('modal_counts')
 )
 
 select -- noqa: disable=AM04,RF02,ST06
     labels.* exclude (cell_id, cell_order),
     unnest(predicted.config), -- noqa: AL03
     predicted.* exclude (
-        config, modal_processes, of_same_bits, searched_shapes, raw_entropy, trial, every_device_ms,
+        config, n, k, of_same_bits, searched_shapes, raw_entropy, trial, every_device_ms,
         log_trial, timed, cell_id, env_hash, software_hash, workload_hash
     ),
     shown_choices.kernels,
     list_median(predicted.every_device_ms) as device_ms,
-    list_min(predicted.every_device_ms) as device_ms_min,
-    list_max(predicted.every_device_ms) as device_ms_max,
     modal_shares.low ** $ranks as rank_agreement_low,
     modal_shares.high ** ($ranks - 1) as rank_agreement_high, -- no choice is more common
     from_log.engines as logged_engines,
@@ -182,8 +162,8 @@ select -- noqa: disable=AM04,RF02,ST06
     predicted.workload_hash
 from predicted
 inner join cell_labels() as labels on predicted.cell_id = labels.cell_id
-inner join modal_shares
-    on predicted.modal_processes = modal_shares.k and predicted.processes = modal_shares.n
+inner join share_intervals('predicted') as modal_shares
+    on predicted.k = modal_shares.k and predicted.n = modal_shares.n
 left join shown_choices on predicted.trial = shown_choices.trial
 left join shown_choices as from_log on predicted.log_trial = from_log.trial
 order by

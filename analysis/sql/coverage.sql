@@ -25,45 +25,25 @@
 -- sweep_planned: trials in the sweep's plan
 -- sweep_recorded: trials of that plan that are recorded
 -- sweep_shards: parts of the plan that recorded something, as 1/4; null where it was not split
-with trials as materialized (
-    select -- noqa: ST06
-        sweep_id,
-        suite,
-        cell_id,
-        block,
-        settings,
-        twin,
-        plan_trials,
-        shard || '/' || shards as shard_name,
-        repeats_block,
-        status = 'ok' as ok,
-        is_doubtful(warnings) as doubtful,
-        launch_id,
-        slot,
-        env_hash,
-        software_hash
+with trials as materialized ( -- noqa: disable=AM04,RF02,ST06,ST07
+    select
+        columns([
+            'sweep_id', 'suite', 'cell_id', 'block', 'settings', 'twin', 'plan_trials', 'shard',
+            'shards', 'repeats_block', 'launch_id', 'slot', 'env_hash', 'software_hash', 'warnings'
+        ]),
+        status = 'ok' as is_ok
     from configured(null, $sweep_id)
 ),
 
-blocks as (
+by_config as (
     select
         sweep_id,
         cell_id,
-        block,
-        count(distinct settings) filter (where ok and twin = 0) as ok_configs,
-        count(distinct row(launch_id, slot, env_hash, software_hash)) > 1 as split,
-        bool_or(doubtful) as doubtful,
-        count(repeats_block) > 0 as is_repeat
-    from trials
-    group by sweep_id, cell_id, block
-),
-
-configs_done as (
-    select
-        sweep_id,
-        cell_id,
-        settings,
-        count(*) filter (where ok and twin = 0) as replicates
+        any_value(suite) as suite,
+        count(*) as recorded,
+        count(*) filter (where is_ok) as ok,
+        count(*) filter (where is_ok and twin = 0) as replicates,
+        sum(twin)::bigint as twins
     from trials
     group by sweep_id, cell_id, settings
 ),
@@ -72,40 +52,44 @@ cells as (
     select
         sweep_id,
         cell_id,
+        any_value(suite) as suite,
         count(*) as configs,
-        min(replicates) as replicates
-    from configs_done
+        min(replicates) as replicates,
+        sum(recorded)::bigint as recorded,
+        sum(ok)::bigint as ok,
+        sum(recorded - ok)::bigint as failed,
+        sum(twins)::bigint as twins
+    from by_config
     group by sweep_id, cell_id
 ),
 
-counted as (
+blocks as (
     select
         sweep_id,
         cell_id,
-        any_value(suite) as suite,
-        count(*) as recorded,
-        count(*) filter (where ok) as ok,
-        count(*) filter (where not ok) as failed,
-        sum(twin)::bigint as twins
+        count(distinct settings) filter (where is_ok and twin = 0) as ok_configs,
+        count(distinct row(launch_id, slot, env_hash, software_hash)) > 1 as split,
+        bool_or(is_doubtful(warnings)) as doubtful,
+        count(repeats_block) > 0 as is_repeat
     from trials
-    group by sweep_id, cell_id
+    group by sweep_id, cell_id, block
 ),
 
 grouped as (
     select
-        blocks.sweep_id,
-        blocks.cell_id,
+        sweep_id,
+        cell_id,
         count(*) as blocks,
-        count(*) filter (where blocks.is_repeat) as repeated_blocks,
-        count(*) filter (where blocks.ok_configs < cells.configs) as incomplete_blocks,
-        count(*) filter (where blocks.ok_configs = cells.configs and blocks.split)
-            as split_blocks,
-        count(*) filter (
-            where blocks.ok_configs = cells.configs and not blocks.split and blocks.doubtful
-        ) as doubtful_blocks
+        count(*) filter (where is_repeat) as repeated_blocks,
+        count(*) filter (where ok_configs < configs) as incomplete_blocks,
+        count(*) filter (where ok_configs = configs and split) as split_blocks,
+        count(*) filter (where ok_configs = configs and not split and doubtful)
+            as doubtful_blocks,
+        count(*) filter (where ok_configs = configs and not split and not doubtful)
+            as usable_blocks
     from blocks
-    inner join cells on blocks.sweep_id = cells.sweep_id and blocks.cell_id = cells.cell_id
-    group by blocks.sweep_id, blocks.cell_id
+    inner join cells using (sweep_id, cell_id)
+    group by sweep_id, cell_id
 ),
 
 sweeps as (
@@ -113,31 +97,28 @@ sweeps as (
         sweep_id,
         max(plan_trials) as sweep_planned,
         count(*) filter (where repeats_block is null) as sweep_recorded,
-        string_agg(distinct shard_name, ', ' order by shard_name) as sweep_shards
+        string_agg(distinct shard || '/' || shards, ', ' order by shard || '/' || shards)
+            as sweep_shards
     from trials
     group by sweep_id
 )
 
-select -- noqa: ST06
-    counted.sweep_id,
-    counted.suite,
-    labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
+select
+    sweep_id,
+    cells.suite,
+    labels.* exclude (cell_id, cell_order),
     cells.configs,
-    grouped.* exclude (sweep_id, cell_id), -- noqa: AM04, RF02
-    grouped.blocks - grouped.incomplete_blocks - grouped.split_blocks - grouped.doubtful_blocks
-        as usable_blocks,
+    grouped.* exclude (sweep_id, cell_id),
     cells.replicates,
-    cells.configs * grouped.blocks + counted.twins as planned,
-    counted.recorded,
-    counted.ok,
-    counted.failed,
-    planned - counted.recorded as missing,
-    sweeps.* exclude (sweep_id), -- noqa: AM04, RF02
-    counted.cell_id
-from counted
-inner join cells on counted.sweep_id = cells.sweep_id and counted.cell_id = cells.cell_id
-inner join grouped on counted.sweep_id = grouped.sweep_id and counted.cell_id = grouped.cell_id
-inner join sweeps on counted.sweep_id = sweeps.sweep_id
-inner join cell_labels() as labels on counted.cell_id = labels.cell_id
-order by
-    counted.sweep_id, labels.cell_order, counted.cell_id
+    cells.configs * grouped.blocks + cells.twins as planned,
+    cells.recorded,
+    cells.ok,
+    cells.failed,
+    planned - cells.recorded as missing,
+    sweeps.* exclude (sweep_id),
+    cell_id
+from cells
+inner join grouped using (sweep_id, cell_id)
+inner join sweeps using (sweep_id)
+inner join cell_labels() as labels using (cell_id)
+order by sweep_id, labels.cell_order, cell_id

@@ -22,44 +22,33 @@
 -- at_most: blocks that the sweep may ask for; null where their number was fixed
 -- blocks_needed: blocks lacking, in four of five cases, or up to three that tell; null above 1,000
 -- block_s: how long one of its blocks takes, seconds
-with found as (
-    select
-        *,
-        $gives_up as may_give_up
-    from contrast_verdicts(
-        $field, $baseline, $candidate, $min_effect, $sweep_id, $of_cells, is_over := false
-    )
-)
-
-select
-    labels.* exclude (cell_id, cell_order) rename (state as surroundings), -- noqa: AM04, RF02
-    found.contrast,
-    found.other_settings,
-    found.recorded_blocks,
-    found.blocks,
-    found.at_most,
-    found.blocks_needed,
-    found.ratio,
-    found.ratio_low,
-    found.ratio_high,
+select -- noqa: disable=AM04,RF02,ST06
+    labels.* exclude (cell_id, cell_order) rename (state as surroundings),
+    columns([
+        'contrast', 'other_settings', 'recorded_blocks', 'blocks', 'at_most', 'blocks_needed',
+        'ratio', 'ratio_low', 'ratio_high'
+    ]),
     paces.block_s,
-    found.cell_id,
+    verdicts.cell_id,
     case
-        when found.wall_verdict = 'no_effect' and found.recorded_blocks > 1 then 'no_effect'
-        when found.wall_verdict = 'no_effect' then 'open'
-        when is_decided(found.wall_verdict) then found.wall_verdict
-        when found.between_looks then 'open'
-        when found.recorded_blocks >= found.at_most or found.blocks = 0 then 'hopeless'
+        when verdicts.wall_verdict = 'no_effect' and verdicts.recorded_blocks > 1 then 'no_effect'
+        when verdicts.wall_verdict = 'no_effect' then 'open'
+        when is_decided(verdicts.wall_verdict) then verdicts.wall_verdict
+        when verdicts.between_looks then 'open'
+        when verdicts.recorded_blocks >= verdicts.at_most or verdicts.blocks = 0 then 'hopeless'
         when
-            found.may_give_up and found.blocks > 2
-            and coalesce(found.blocks_alone, 1001) > found.at_most - found.recorded_blocks
+            $gives_up and verdicts.blocks > 2
+            and coalesce(verdicts.blocks_alone, 1001) > verdicts.at_most - verdicts.recorded_blocks
             then 'hopeless'
         else 'open'
     end as state
-from found
-inner join cell_labels() as labels on found.cell_id = labels.cell_id
-inner join block_paces($sweep_id) as paces -- noqa: RF02
-    on found.cell_id = paces.cell_id
+from
+    contrast_verdicts(
+        $field, $baseline, $candidate, $min_effect, $sweep_id, $of_cells, is_over := false
+    ) as verdicts
+inner join cell_labels() as labels on verdicts.cell_id = labels.cell_id
+inner join block_paces($sweep_id) as paces on verdicts.cell_id = paces.cell_id
 order by
-    labels.cell_order, found.other_settings, -found.blocks, found.software_hash, found.loop_kind,
-    found.in_turns, found.cell_id, found.env_hash, found.workload_hash
+    labels.cell_order, verdicts.other_settings, -verdicts.blocks, verdicts.software_hash,
+    verdicts.loop_kind, verdicts.in_turns, verdicts.cell_id, verdicts.env_hash,
+    verdicts.workload_hash

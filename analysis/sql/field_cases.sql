@@ -47,13 +47,11 @@
 -- baseline_value: what was measured of the baseline: ms, bytes of memory, or the number itself
 -- cause: what makes the two sides differ today
 -- baseline_routes: backends that PyTorch selected in the baseline
--- baseline_conversion_ms: device time of the baseline's layout conversions, median
 -- baseline_trials: trials of the baseline
--- baseline_failures: trials of the baseline that failed
 -- torch_then: PyTorch, where it was reported
 -- cudnn_then: cuDNN, where it was reported
 -- gpu_then: GPU, where it was reported
-with claims as materialized ( -- noqa: disable=RF02,RF04,RF05,ST06,LT02,LT14
+with claims as materialized ( -- noqa: disable=RF01,RF02,RF03,RF04,RF05,ST06,LT02,LT14
     select
         *,
         replace(measure, '_ms', '') as number
@@ -77,34 +75,21 @@ wanted as materialized (
     where candidate_workload is not null
 ),
 
-of_interest as materialized (
-    select
-        * exclude (
-            steady_wall_samples_ms, steady_wall_rounds, steady_device_samples_ms,
-            steady_device_rounds
-        ),
-        unusual_settings(config) as settings,
-        concat_ws('|', gpu, env_hash, software_hash) as place
-    from records
-    where
-        ($sweep_id is null or sweep_id glob $sweep_id)
-        and twin = 0
-        and cell_id in (from usual_cells(['layout']))
-        and workload in (select wanted.workload from wanted)
-        and (problem is null or problem in (select wanted.problem from wanted))
-),
-
 trials as materialized (
     select
         wanted.case_id,
         wanted.side,
-        wanted.case_id || '|' || trial.place as cell,
-        trial.* exclude (settings),
+        concat_ws('|', wanted.case_id, trial.gpu, trial.env_hash, trial.software_hash) as cell,
+        trial.* exclude (
+            steady_wall_samples_ms, steady_wall_rounds, steady_device_samples_ms,
+            steady_device_rounds
+        ),
         trial.status = 'ok' and not is_doubtful(trial.warnings) as counts,
         min(trial.steady_iterations) over (
-            partition by wanted.case_id, trial.place, trial.loop_kind
+            partition by
+                wanted.case_id, trial.gpu, trial.env_hash, trial.software_hash, trial.loop_kind
         ) as steps
-    from of_interest as trial
+    from records as trial
     inner join wanted
         on
             trial.workload = wanted.workload
@@ -114,7 +99,11 @@ trials as materialized (
             and trial.regime = wanted.regime
             and trial.precision = wanted.precision
             and trial.layout = wanted.layout
-            and trial.settings = wanted.settings
+            and unusual_settings(trial.config) = wanted.settings
+    where
+        ($sweep_id is null or trial.sweep_id glob $sweep_id)
+        and trial.twin = 0
+        and trial.cell_id in (from usual_cells(['layout']))
 ),
 
 processes as materialized (
@@ -146,9 +135,10 @@ sides as materialized (
         side,
         any_value(columns(['case_id', 'gpu', 'env_hash', 'software_hash'])),
         count(*) as trials,
-        count(*) filter (where status <> 'ok') as failures,
         any_value(message) filter (where status <> 'ok') as message,
         count(*) filter (where counts) as measured,
+        -- all that did not fail are doubtful
+        measured = 0 and bool_or(status = 'ok') as lacks,
         string_agg(distinct array_to_string(list_sort(routes), ' '), ', ')
             filter (where counts) as routes,
         avg((not contains(lower(array_to_string(routes, ' ')), 'cudnn'))::int)
@@ -247,82 +237,60 @@ figures as (
     group by cell, side
 ),
 
-verdicts as (
-    select
-        cell,
-        map_from_entries(list((
-            clock,
-            { 'ratio': ratio, 'ratio_low': ratio_low, 'ratio_high': ratio_high, 'verdict': verdict }
-        ))) as of
-    from judged('estimates', $min_effect, 0)
-    group by cell
+verdicts as materialized (
+    select * from judged('estimates', $min_effect, 0)
 ),
 
 found as (
     select -- noqa: ST06
         claims.*,
         claims.candidate_workload is not null as has_two,
+        case holds when 'above' then bound when 'within' then 1 / bound end as least,
+        if(holds = 'above', null, bound) as most,
+        b,
+        c,
         b.gpu,
         b.env_hash,
         b.software_hash,
         coalesce(b.trials, 0) as baseline_trials,
         coalesce(c.trials, 0) as candidate_trials,
-        coalesce(b.failures, 0) as baseline_failures,
-        coalesce(c.failures, 0) as candidate_failures,
-        coalesce(b.measured, 0) as baseline_measured,
-        coalesce(c.measured, 0) as candidate_measured,
-        coalesce(
-            if(b.measured = 0, b.message, null), if(c.measured = 0, c.message, null)
-        ) as failure,
         b.routes as baseline_routes,
         c.routes as candidate_routes,
-        b.conversion_ms as baseline_conversion_ms,
-        c.conversion_ms as candidate_conversion_ms,
-        b.kernels_hash <> c.kernels_hash as other_kernels,
         now.of[number].middle as baseline_value,
         other.of[number].middle as candidate_value,
-        if(has_two, verdicts.of[number].ratio, now.of[number].middle) as value,
-        if(has_two, verdicts.of[number].ratio_low, now.of[number].low) as value_low,
-        if(has_two, verdicts.of[number].ratio_high, now.of[number].high) as value_high,
-        verdicts.of[number].verdict as verdict,
-        verdicts.of['wall'].verdict as wall_verdict,
-        verdicts.of['device'].verdict as device_verdict,
+        if(has_two, verdicts.ratio, now.of[number].middle) as value,
+        if(has_two, verdicts.ratio_low, now.of[number].low) as value_low,
+        if(has_two, verdicts.ratio_high, now.of[number].high) as value_high,
+        verdicts.verdict in ('helps', 'hurts') as differs,
+        wall.verdict in ('helps', 'hurts') as wall_differs,
+        device.verdict in ('helps', 'hurts') as device_differs,
         other.of['device'].middle - now.of['device'].middle as device_difference_ms
     from claims
     left join sides as b on claims.case_id = b.case_id and b.side = 'baseline'
     left join sides as c on b.cell = c.cell and c.side = 'candidate'
     left join figures as now on b.cell = now.cell and now.side = 'baseline'
     left join figures as other on b.cell = other.cell and other.side = 'candidate'
-    left join verdicts on b.cell = verdicts.cell
+    left join verdicts on b.cell = verdicts.cell and claims.number = verdicts.clock
+    left join verdicts as wall on b.cell = wall.cell and wall.clock = 'wall'
+    left join verdicts as device on b.cell = device.cell and device.clock = 'device'
 ),
 
 decided as (
     select
         *,
-        -- none is there, or all that did not fail are doubtful
         not_here is null
-        and (
-            (baseline_measured = 0 and baseline_failures < greatest(baseline_trials, 1))
-            or (
-                has_two and candidate_measured = 0
-                and candidate_failures < greatest(candidate_trials, 1)
-            )
-        ) as is_lacking,
+        and (coalesce(b.lacks, true) or (has_two and coalesce(c.lacks, true))) as is_lacking,
         not_here is null and not is_lacking and measure <> 'failed'
-        and (baseline_measured = 0 or (has_two and candidate_measured = 0)) as cannot_run,
+        and (b.measured = 0 or (has_two and c.measured = 0)) as cannot_run,
         case
             when not_here is not null or cannot_run then 'not to be run here'
             when is_lacking then 'not measured yet'
             when value_low is null or value_high is null then 'undecided'
-            when holds = 'above' and value_low > bound then 'still there'
-            when holds = 'below' and value_high < bound then 'still there'
-            when holds = 'within' and value_low > 1 / bound and value_high < bound
+            when coalesce(value_low > least, true) and coalesce(value_high < most, true)
                 then 'still there'
             when has_two and holds = 'above' and value_high < 1 / (1 + $min_effect) then 'reversed'
             when has_two and holds = 'below' and value_low > 1 + $min_effect then 'reversed'
-            when holds = 'above' and value_high <= bound then 'gone'
-            when holds = 'below' and value_low >= bound then 'gone'
-            when holds = 'within' and (value_high <= 1 / bound or value_low >= bound) then 'gone'
+            when value_high <= least or value_low >= most then 'gone'
             else 'undecided'
         end as outcome
     from found
@@ -333,33 +301,32 @@ select
         not_here, baseline_problem, baseline_direction, baseline_input, baseline_precision,
         baseline_layout, baseline_settings, candidate_workload, candidate_problem,
         candidate_direction, candidate_input, candidate_regime, candidate_precision,
-        candidate_layout, candidate_settings, number, has_two, baseline_measured,
-        candidate_measured, failure, other_kernels, verdict, wall_verdict, device_verdict,
-        device_difference_ms, is_lacking, cannot_run
+        candidate_layout, candidate_settings, number, has_two, least, most, b, c, differs,
+        wall_differs, device_differs, device_difference_ms, is_lacking, cannot_run
     ) rename (baseline_workload as workload, baseline_regime as regime),
     case
         when decided.not_here is not null then decided.not_here
-        when decided.cannot_run then 'it fails: ' || coalesce(decided.failure, 'no message')
+        when decided.cannot_run
+            then 'it fails: ' || coalesce(
+                if(b.measured = 0, b.message, null), if(c.measured = 0, c.message, null),
+                'no message'
+            )
     end as because,
     case
         when decided.measure = 'outside_cudnn' and decided.value > 0 then 'route'
-        when coalesce(decided.verdict, '') not in ('helps', 'hurts') then null
+        when not coalesce(decided.differs, false) then null
         when decided.measure = 'memory' then 'memory'
         when decided.measure = 'cold' then 'search'
-        when decided.baseline_routes <> decided.candidate_routes then 'route'
+        when b.routes <> c.routes then 'route'
         when
-            decided.device_verdict in ('helps', 'hurts')
-            and abs(decided.candidate_conversion_ms - decided.baseline_conversion_ms)
-            >= 0.5 * abs(decided.device_difference_ms)
-            and sign(decided.candidate_conversion_ms - decided.baseline_conversion_ms)
-            = sign(decided.device_difference_ms)
+            decided.device_differs
+            and abs(c.conversion_ms - b.conversion_ms) >= 0.5 * abs(decided.device_difference_ms)
+            and sign(c.conversion_ms - b.conversion_ms) = sign(decided.device_difference_ms)
             then 'layout conversion'
-        when
-            decided.wall_verdict in ('helps', 'hurts')
-            and decided.device_verdict not in ('helps', 'hurts')
-            then 'launch'
-        when decided.other_kernels and decided.contrast like '%benchmark=%' then 'heuristic'
-        when decided.other_kernels then 'kernel'
+        when decided.wall_differs and not decided.device_differs then 'launch'
+        when b.kernels_hash <> c.kernels_hash and decided.contrast like '%benchmark=%'
+            then 'heuristic'
+        when b.kernels_hash <> c.kernels_hash then 'kernel'
         else 'not in the record'
     end as cause,
     software.torch,

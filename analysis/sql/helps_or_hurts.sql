@@ -23,7 +23,7 @@
 -- $worst takes the rows whose candidate fails, or is slower by a verdict in wall or device time:
 -- first those that fail, then by the larger of the two ratios. An open loop that is slower pays for
 -- a search at each new shape. Where the kernels are the same ones, look for other causes:
--- launch_bound, warnings, the cell's trials; `sweep query what_was_chosen` tells the kernels.
+-- launch_bound, warnings, the cell's trials.
 --
 -- The memory verdict is on the peak of reserved bytes of the whole trial, the searches of its cold
 -- start included: helps means less. Bytes are those of PyTorch's allocator.
@@ -38,8 +38,9 @@
 -- run gave the same bits.
 --
 -- Inconclusive is what had the blocks of a look, three at least. A cell with fewer, or between two
--- looks, is so_far_faster or so_far_slower where its interval lies beyond the minimum effect, else
--- undecided. One block decides nothing. Without a block that counts a cell is not_measured.
+-- looks (docs/measuring.md, How many blocks), is so_far_faster or so_far_slower where its interval
+-- lies beyond the minimum effect, else undecided. Without a block that counts it is not_measured.
+-- At a look the verdict is tested, and the interval drawn, at that look's share of 5%.
 --
 -- Few blocks tell their scatter badly: where processes took turns one degree of freedom is added of
 -- what blocks scatter by elsewhere, 0.3%, and 1% in the wall time of loops that wait for the CPU;
@@ -52,22 +53,19 @@
 -- Blocks of one launch on one host have an interval that holds for these. $sweep_id asks one sweep;
 -- `sweep compare` sets two models side by side.
 --
--- The ratio is of the mean: where one process in twenty takes ten times as long, more blocks widen
--- its interval. The typical ratio leaves out a fifth of the blocks at either end (20% trimmed mean
--- of the log ratios, Yuen's interval): it says what a process without such mishaps sees, and no
--- verdict rests on it. blocks_needed takes the mean and scatter of the blocks so far for the true
--- ones, and the level that Benjamini-Hochberg leaves one more row; on made-up sweeps of 5 blocks
--- so many more decide in two thirds of cells that scatter by 10%, in nine tenths of those by 3%.
---
--- Where a sweep asked for blocks until a cell was decided (`until: decided`), the verdict is
--- tested, and the interval drawn, at its look's share of 5% (docs/measuring.md, How many blocks).
--- Of several sweeps of a cell the share is the mean over its blocks of theirs.
+-- blocks_needed takes the mean and scatter of the blocks so far for the true ones, and the level
+-- that Benjamini-Hochberg leaves one more row; on made-up sweeps of 5 blocks so many more decide in
+-- two thirds of cells that scatter by 10%, in nine tenths of those by 3%.
 --
 -- Processes of one config may choose different kernels. Where a cell's blocks show several choices,
 -- its intervals are those of a mixture: times by choice, whose shares are not known (Clopper and
 -- Pearson). Where they show one, but single processes of other cells with these settings chose
 -- otherwise, an interval reaches as far as a choice that was not seen may take it.
 --
+-- other_kernels_share: share of the blocks in which the two launched other convolution kernels, of
+--     those whose kernels are known of both; `sweep query choice_stability` names kernels
+-- other_kernels_device_ratio: device ratio over the blocks with other kernels
+-- same_kernels_device_ratio: device ratio over those with the same ones
 -- headline: both ratios from the same blocks, where the loop waits for the CPU and the device's
 --     verdict is another than the wall's; null otherwise
 -- by_choice: wall ratio by what the processes chose, where min_effect or more lies between; or what
@@ -75,10 +73,6 @@
 -- error_share: share of the error that the verdict may spend; 1 where blocks are a fixed number
 -- blocks_needed: blocks lacking to decide, or up to three that tell how many; null above 1,000
 -- block_s: how long one of its blocks takes, seconds
--- typical_ratio: trimmed mean over blocks of the ratio of wall times; null under 5 blocks
--- order_ratio: wall ratio in blocks whose baseline began second / in those where it began first
--- baseline_fastest_ms: wall time per iteration in the fastest process of the baseline
--- baseline_slowest_ms: wall time per iteration in the slowest process of the baseline
 -- launch_bound: most of the paired trials waited for the CPU's launches
 -- warnings: what was seen in the trials of its paired and doubtful blocks
 -- baseline_throttled: blocks in which the GPU slowed down under the baseline
@@ -120,7 +114,7 @@ select -- noqa: disable=AM04,RF02,ST06
     labels.* exclude (cell_id, cell_order),
     found.* exclude (
         regression, worst_place, cell, cell_id, env_hash, software_hash, workload_hash,
-        baseline_settings, candidate_settings, at_most, between_looks, recorded_blocks,
+        baseline_settings, candidate_settings, at_most, between_looks, recorded_blocks, place,
         launch_bound_trials, launch_bound_known_trials, blocks_alone, fails,
         memory_statistical_verdict
     ),

@@ -11,13 +11,6 @@
 -- trials: trials of it there
 -- calibration_matmul_tflops: median over them
 -- calibration_copy_gbps: median over them
-with parted as (
-    select
-        *,
-        night_parts(sweep_id) as parts
-    from records
-)
-
 select
     sweep_id as night,
     env_hash,
@@ -29,10 +22,7 @@ select
     count(*) as trials,
     median(calibration_matmul_tflops) as calibration_matmul_tflops,
     median(calibration_copy_gbps) as calibration_copy_gbps
-from parted
-where
-    parts['kind'] <> 'confirm'
-    and ($launch is null or parts['launch'] = $launch)
-    and ($until is null or parts['date'] <= $until)
+from records
+where not is_confirmation(sweep_id) and is_night_of(sweep_id, $launch, $until)
 group by sweep_id, env_hash, gpu, gpu_uuid, host, cpu_model, precision
 order by sweep_id, env_hash, gpu_uuid, host, cpu_model, precision

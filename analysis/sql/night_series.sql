@@ -56,20 +56,15 @@ by_metric as (
     into name metric value found
 )
 
-select -- noqa: ST06
-    by_metric.night,
-    by_metric.metric,
-    by_metric.found['value'] as value, -- noqa: RF04
-    by_metric.found['word'] as word,
-    by_metric.found['processes'] as processes,
-    by_metric.settings,
-    by_metric.workload_hash,
-    by_metric.cell_id,
-    by_metric.env_hash,
-    by_metric.software_hash,
-    by_metric.gpu_uuid,
-    by_metric.host,
-    by_metric.cpu_model
+select
+    night,
+    metric,
+    found['value'] as value, -- noqa: RF04
+    found['word'] as word,
+    found['processes'] as processes,
+    columns([
+        'settings', 'workload_hash', 'cell_id', 'env_hash', 'software_hash', 'gpu_uuid', 'host',
+        'cpu_model'
+    ])
 from by_metric
-order by
-    by_metric.cell_id, by_metric.settings, by_metric.metric, by_metric.env_hash, by_metric.night
+order by cell_id, settings, metric, env_hash, night

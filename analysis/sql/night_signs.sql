@@ -31,10 +31,7 @@ with logs as (
         1 as share, -- noqa: RF04
         log_ratio(candidate_ms, baseline_ms) as observed
     from block_pairs($field, $baseline, $candidate, null)
-    where
-        pairing = 'paired'
-        and ($launch is null or night_parts(sweep_id)['launch'] = $launch)
-        and ($until is null or night_parts(sweep_id)['date'] <= $until)
+    where pairing = 'paired' and is_night_of(sweep_id, $launch, $until)
 ),
 
 nights as (
@@ -53,35 +50,24 @@ counted as ( -- noqa: ST03
     where observed is not null
 ),
 
-estimates as (
+-- each is a family of its own
+estimates as ( -- noqa: ST03
     select
-        nights.*,
-        found.df,
-        found.mean,
-        found.se_low,
-        found.se_high,
-        ln(1 + $min_effect) as least_log, -- noqa: RF02
-        p_of_effect(
-            found.mean, if(found.mean > 0, found.se_low, found.se_high), found.df, least_log
-        ) as p
-    from nights
-    left join over_choices('counted') as found on nights.cell = found.cell
+        *,
+        cell as family -- noqa: RF04
+    from over_choices('counted')
 )
 
-select -- noqa: ST06
-    sweep_id as night,
-    shown(
-        no_effect_reason,
-        coalesce(
-            verdict(mean, se_low, se_high, df, p, least_log, 1),
-            'inconclusive'
-        )
-    ) as word,
-    blocks as processes,
+select -- noqa: disable=RF02,ST06
+    nights.sweep_id as night,
+    shown(nights.no_effect_reason, coalesce(verdicts.verdict, 'inconclusive')) as word,
+    nights.blocks as processes,
     $field || ': ' || $baseline || ' → ' || $candidate as contrast,
-    other_settings,
-    cell_id,
-    env_hash,
-    software_hash
-from estimates
-order by cell_id, other_settings, contrast, env_hash, night, software_hash
+    nights.other_settings,
+    nights.cell_id,
+    nights.env_hash,
+    nights.software_hash
+from nights
+left join judged('estimates', $min_effect, 0) as verdicts on nights.cell = verdicts.cell
+order by
+    nights.cell_id, nights.other_settings, contrast, nights.env_hash, night, nights.software_hash

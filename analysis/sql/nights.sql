@@ -14,41 +14,23 @@
 -- in_turns: whether processes of a block took turns
 -- first_started_at: when the first of them started, UTC
 -- commit: git commits of cudnn-sweep
-with parted as (
-    select
-        *,
-        night_parts(sweep_id) as parts
+with named as (
+    select *
     from records
-),
-
-named as (
-    select * from parted
-    where
-        parts['kind'] <> 'confirm'
-        and ($launch is null or parts['launch'] = $launch)
-        and ($until is null or parts['date'] <= $until)
-),
-
-by_block as (
-    select
-        sweep_id,
-        block,
-        count(*) as trials
-    from named
-    group by sweep_id, block
+    where not is_confirmation(sweep_id) and is_night_of(sweep_id, $launch, $until)
 ),
 
 longest as (
-    select
+    select distinct -- noqa: AM01
         sweep_id,
-        max(trials) as longest_block
-    from by_block
-    group by sweep_id
+        max(count(*)) over (partition by sweep_id) as longest_block
+    from named
+    group by sweep_id, block
 )
 
 select -- noqa: ST06
     named.sweep_id as night,
-    any_value(nullif(named.parts['launch'], '')) as launch,
+    any_value(nullif(night_parts(named.sweep_id)['launch'], '')) as launch,
     max(named.plan_trials) as planned,
     count(*) filter (where named.repeats_block is null) as recorded,
     -- the last block may be lost as a whole

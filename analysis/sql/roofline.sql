@@ -17,7 +17,6 @@
 -- timed_ms: device time per iteration, median; wall time without CUDA
 -- roofline_ms: least time for the convolutions, each at the ceiling that limits it, median
 -- roofline_share: roofline_ms / timed_ms, median over processes
--- headroom_ms: timed_ms less roofline_ms, median
 -- limited_by: compute or memory, whichever a step's convolutions together take longer at
 -- operations_per_byte: their arithmetic intensity
 -- achieved_tflops: 10^12 operations a second of convolutions, median
@@ -27,10 +26,7 @@
 -- wall_ms: wall time per iteration, median
 -- device_ms: device time per iteration, free of launch gaps, median
 -- wall_over_device: wall time / device time, median
--- launch_gap_ms: wall time less device time, median: what the device stands idle; below 0: noise
--- launch_gap_share: of wall time, median
 -- launch_bound: wall time is over 1.1 × device time in most processes
--- launch_bound_share: share of the processes where it is
 -- device_source: graph (replays of a CUDA graph) or profiler (sum of kernel times)
 with found as (
     select -- noqa: ST06
@@ -40,7 +36,6 @@ with found as (
         median(coalesce(steady_device_ms, steady_wall_ms)) as timed_ms,
         median(roofline_ms) as roofline_ms,
         median(roofline_share) as roofline_share,
-        median(coalesce(steady_device_ms, steady_wall_ms) - roofline_ms) as headroom_ms,
         max(convolution_flops) / (1e12 * median(calibration_matmul_tflops))
         > max(convolution_bytes) / (1e9 * median(calibration_copy_gbps)) as computes_longer,
         case when computes_longer then 'compute' when not computes_longer then 'memory' end
@@ -55,10 +50,7 @@ with found as (
         median(steady_wall_ms) as wall_ms,
         median(steady_device_ms) as device_ms,
         median(steady_wall_ms / steady_device_ms) as wall_over_device,
-        median(steady_wall_ms - steady_device_ms) as launch_gap_ms,
-        median(1 - steady_device_ms / steady_wall_ms) as launch_gap_share,
         avg(launch_bound::int) > 0.5 as launch_bound,
-        avg(launch_bound::int) as launch_bound_share,
         min(steady_device_source) as device_source,
         cell_id,
         env_hash,

@@ -20,10 +20,13 @@
 -- finding: slow, fast, differs (off, and so are half of them or more), alike, or alone (no peer)
 -- throttled: of its trials those that found the GPU throttled
 -- temperature_c: highest temperature seen
-with trials as (
+with speeds as (
     select
         *,
-        coalesce(gpu_uuid, slot) as gpu_id
+        coalesce(gpu_uuid, slot) as gpu_id,
+        unnest(['copy', 'matmul ' || precision]) as measure,
+        unnest(['GB/s', 'TFLOP/s']) as speed_unit,
+        unnest([calibration_copy_gbps, calibration_matmul_tflops]) as speed
     from records
     where
         device = 'cuda'
@@ -31,92 +34,51 @@ with trials as (
         and ($sweep_id is null or sweep_id glob $sweep_id)
 ),
 
-speeds as (
-    select
-        *,
-        'copy' as measure,
-        'GB/s' as speed_unit,
-        calibration_copy_gbps as speed
-    from trials
-    union all
-    select
-        *,
-        'matmul ' || precision as measure,
-        'TFLOP/s' as speed_unit,
-        calibration_matmul_tflops as speed
-    from trials
-),
-
-gpus as materialized (
-    select
+gpus as (
+    select -- noqa: ST06
         gpu,
         software_hash,
         measure,
-        gpu_id,
         any_value(host) as host, -- noqa: RF04
         any_value(speed_unit) as speed_unit,
-        count(speed) as trials,
+        count(*) as trials,
         median(speed) as speed,
         count(*) filter (where list_contains(warnings, 'throttled')) as throttled,
         max(temperature_c) as temperature_c,
         median(sm_clock_mhz) as sm_clock_mhz,
-        max(power_limit_w) as power_limit_w
+        max(power_limit_w) as power_limit_w,
+        gpu_id as gpu_uuid
     from speeds
     where speed is not null
     group by gpu, software_hash, measure, gpu_id
-    having count(speed) >= $least_trials
+    having count(*) >= $least_trials
 ),
 
 compared as (
     select
-        one.gpu,
-        one.software_hash,
-        one.measure,
-        one.gpu_id,
-        count(peer.gpu_id) as peers,
-        median(peer.speed) as peers_speed,
-        count(*) filter (where one.speed < (1 - $threshold) * peer.speed) -- noqa: RF02
-            as faster_peers,
-        count(*) filter (where peer.speed < (1 - $threshold) * one.speed) -- noqa: RF02
-            as slower_peers,
-        2 * (faster_peers + slower_peers) > peers as is_off
-    from gpus as one
-    left join gpus as peer
-        on
-            one.gpu = peer.gpu
-            and one.software_hash = peer.software_hash
-            and one.measure = peer.measure
-            and one.gpu_id <> peer.gpu_id
-    group by one.gpu, one.software_hash, one.measure, one.gpu_id
-),
-
-judged as (
-    select
         *,
-        case
-            when peers = 0 then 'alone'
-            when not is_off then 'alike'
-            when 2 * count(*) filter (where is_off) over alike >= count(*) over alike then 'differs'
-            else if(faster_peers > slower_peers, 'slow', 'fast')
-        end as finding
-    from compared
-    window alike as (partition by gpu, software_hash, measure)
+        coalesce(list(speed) over peers, []) as speeds,
+        len(list_filter(speeds, lambda peer: speed < (1 - $threshold) * peer)) as faster_peers,
+        len(list_filter(speeds, lambda peer: peer < (1 - $threshold) * speed)) as slower_peers,
+        2 * (faster_peers + slower_peers) > len(speeds) as is_off
+    from gpus
+    window peers as (
+        partition by gpu, software_hash, measure
+        rows between unbounded preceding and unbounded following exclude current row
+    )
 )
 
-select -- noqa: ST06
-    gpus.* exclude (gpu_id), -- noqa: AM04, RF02
-    gpus.gpu_id as gpu_uuid,
-    judged.finding,
-    judged.peers,
-    judged.peers_speed,
-    gpus.speed / judged.peers_speed as ratio
-from gpus
-inner join judged
-    on
-        gpus.gpu = judged.gpu
-        and gpus.software_hash = judged.software_hash
-        and gpus.measure = judged.measure
-        and gpus.gpu_id = judged.gpu_id
-order by
-    judged.finding in ('alike', 'alone'), gpus.gpu, gpus.software_hash, gpus.measure, gpus.speed,
-    gpus.host, gpus.gpu_id
+select
+    * exclude (speeds, faster_peers, slower_peers, is_off),
+    case
+        when len(speeds) = 0 then 'alone'
+        when not is_off then 'alike'
+        when 2 * count(*) filter (where is_off) over alike >= count(*) over alike then 'differs'
+        else if(faster_peers > slower_peers, 'slow', 'fast')
+    end as finding,
+    len(speeds) as peers,
+    list_median(speeds) as peers_speed,
+    speed / peers_speed as ratio
+from compared
+window alike as (partition by gpu, software_hash, measure)
+order by finding in ('alike', 'alone'), gpu, software_hash, measure, speed, host, gpu_uuid

@@ -67,21 +67,17 @@ places as (
     group by cell_id, env_hash, software_hash, settings
 ),
 
-verdicts as (
-    select *
-    from contrast_verdicts($field, $baseline, $candidate, $min_effect, $sweep_id, 0)
-),
-
 sides as (
     select
-        verdicts.*,
+        verdicts.* exclude (place),
         tasks.task,
         b.place,
         b.choice as baseline_choice,
         b.bits as baseline_bits,
         c.choice as candidate_choice,
         c.bits as candidate_bits
-    from verdicts
+    from
+        contrast_verdicts($field, $baseline, $candidate, $min_effect, $sweep_id, 0) as verdicts
     inner join cell_tasks(null) as tasks on verdicts.cell_id = tasks.cell_id
     inner join places as b
         on
@@ -119,28 +115,22 @@ compared as (
         format('{} ({:.3f})', one.wall_verdict, one.ratio) as in_a,
         format('{} ({:.3f})', other.wall_verdict, other.ratio) as in_b,
         unnest([ -- noqa: AL03
-            struct_pack(what := 'verdict', a := one.wall_verdict, b := other.wall_verdict),
-            struct_pack(
-                what := 'device verdict', a := one.device_verdict, b := other.device_verdict
-            ),
-            struct_pack(what := 'direction', a := one.surely, b := other.surely),
-            struct_pack(
-                what := 'baseline choice', a := one.baseline_choice, b := other.baseline_choice
-            ),
-            struct_pack(
-                what := 'candidate choice', a := one.candidate_choice, b := other.candidate_choice
-            ),
+            { 'what': 'verdict', 'a': one.wall_verdict, 'b': other.wall_verdict },
+            { 'what': 'device verdict', 'a': one.device_verdict, 'b': other.device_verdict },
+            { 'what': 'direction', 'a': one.surely, 'b': other.surely },
+            { 'what': 'baseline choice', 'a': one.baseline_choice, 'b': other.baseline_choice },
+            { 'what': 'candidate choice', 'a': one.candidate_choice, 'b': other.candidate_choice },
             -- a cell draws its inputs by its id, which a GPU model is part of
-            struct_pack(
-                what := 'baseline bits',
-                a := if(one.cell_id = other.cell_id, one.baseline_bits, null),
-                b := other.baseline_bits
-            ),
-            struct_pack(
-                what := 'candidate bits',
-                a := if(one.cell_id = other.cell_id, one.candidate_bits, null),
-                b := other.candidate_bits
-            )
+            {
+                'what': 'baseline bits',
+                'a': if(one.cell_id = other.cell_id, one.baseline_bits, null),
+                'b': other.baseline_bits
+            },
+            {
+                'what': 'candidate bits',
+                'a': if(one.cell_id = other.cell_id, one.candidate_bits, null),
+                'b': other.candidate_bits
+            }
         ], recursive := true)
     from sides as one
     inner join sides as other
@@ -169,26 +159,17 @@ counts as (
         of_a,
         of_b,
         what,
-        count(*) as cells,
-        count(*) filter (where carries) as carried
+        count(*) as n,
+        count(*) filter (where carries) as k
     from decided
     group by of_a, of_b, what
-),
-
-asked as (
-    select
-        carried as k,
-        cells as n
-    from counts
-),
-
-intervals as (
-    select * from share_intervals('asked')
 )
 
 select
-    counts.*,
-    counts.carried / counts.cells as share,
+    counts.* exclude (n, k),
+    counts.n as cells,
+    counts.k as carried,
+    counts.k / counts.n as share,
     intervals.low as share_low,
     intervals.high as share_high,
     null as cell_id,
@@ -196,7 +177,8 @@ select
     null as b,
     null as why
 from counts
-inner join intervals on counts.carried = intervals.k and counts.cells = intervals.n
+inner join share_intervals('counts') as intervals
+    on counts.k = intervals.k and counts.n = intervals.n
 union all by name
 select
     of_a,

@@ -1,5 +1,4 @@
 -- What does benchmark cost at the start?
--- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: verdict, cell, condition, baseline_value, candidate_value,
 --     value[value_low value_high], outcome
@@ -10,20 +9,20 @@
 -- Where a regime has several shapes, what each further one costs stands beside.
 with found as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL03,AM04
     select
-        costs.*,
+        costs.* exclude (outcome),
         software.* exclude (software_hash),
         'compute cache ' || compute_cache as condition,
         unnest([
             figure_of(
-                'extra time of first calls, ms', cold_verdict, baseline_cold_ms, candidate_cold_ms,
-                extra_ms, extra_ms_low, extra_ms_high, 2 * blocks
+                'extra time of first calls, ms', null, baseline_cold_ms, candidate_cold_ms,
+                tuning_ms, tuning_ms_low, tuning_ms_high, 2 * tuning_blocks
             ),
             figure_of(
-                'extra time of each further shape, ms', null, null, null, extra_later_shape_ms,
-                null, null, 2 * blocks
+                'extra time of each further shape, ms', null, null, null, later_shape_ms, null,
+                null, 2 * tuning_blocks
             )
         ]) as figure
-    from cold_cost(min_effect := $min_effect, of_sweep_id := $sweep_id) as costs
+    from break_even(of_sweep_id := $sweep_id) as costs
     inner join software_labels() as software using (software_hash)
     where
         no_effect_reason is distinct from 'no_cuda' and state = 'plain'

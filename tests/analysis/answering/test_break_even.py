@@ -8,7 +8,7 @@ from scipy import stats
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, break_evens
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
-from tests.analysis.conftest import Ask, make_pair
+from tests.analysis.conftest import make_pair
 
 Answer = Callable[..., list[BreakEven]]
 
@@ -97,24 +97,6 @@ def test_without_second_calls_every_shape_gains_the_regimes_mean(answer: Answer)
     blank = [[_visiting(each, [30, 10], [None, None]) for each in pair] for pair in pairs]
     answer(blank)
     assert [row.gain_ms for row in answer([], per="shape")] == [5.0, 5.0]
-
-
-@pytest.mark.parametrize(
-    ("candidate_ms", "changes", "shapes"),
-    [
-        (8.0, {}, 4),
-        (12.0, {}, None),
-        (8.0, {"loop_kind": "open"}, None),
-        (8.0, {"device": "cpu"}, None),
-    ],
-)
-def test_of_one_shape_nobody_knows_what_others_cost(
-    ask: Ask, candidate_ms: float, changes: dict[str, object], shapes: int | None
-) -> None:
-    records = [each for pair in _pairs(candidate_ms, **changes) for each in pair]
-    (row,) = ask("break_even", records, iterations=1000)
-    assert row["shapes_that_pay"] == row["shapes_low"] == shapes, "each as much as the first"
-    assert row["shapes_high"] is None
 
 
 def _visiting(

@@ -130,7 +130,7 @@ def test_case_without_times_of_both_sides_is_told(
     row = become(case, *ms, changes=changes)
     assert row["outcome"] == outcome
     if because:
-        assert (row["because"], row["candidate_failures"]) == (because, PROCESSES)
+        assert (row["because"], row["candidate_trials"]) == (because, PROCESSES)
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ DOES_NOT_FIT = {"setting": "off", "why": "on runs out of memory in 4 of 4 blocks
         (
             _blocks(on={"status": "crash", "message": "signal 11"}),
             {},
-            {"advice": "fails", "setting": "off", "candidate_message": "signal 11"},
+            {"advice": "fails", "setting": "off"},
         ),
     ],
 )

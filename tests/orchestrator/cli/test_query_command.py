@@ -53,7 +53,7 @@ def test_an_export_is_whole_or_not_there_and_replaces_nothing(
     assert [each.read_bytes() for each in file.parent.iterdir()] == [before]
 
 
-@pytest.mark.parametrize("name", ["helps_or_hurts", "cold_cost", "choice_stability"])
+@pytest.mark.parametrize("name", ["helps_or_hurts", "break_even", "choice_stability"])
 def test_a_question_over_stored_rows_has_a_line_a_row_and_names_that_differ(
     stored_rows: Database, name: str
 ) -> None:
