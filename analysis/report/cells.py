@@ -2,13 +2,14 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from cudnn_sweep.analysis.answering.cell_names import ID_CHARACTERS, CellRow, Words, words_apart
-from cudnn_sweep.analysis.answering.verdicts import OfCell, Verdict
+from cudnn_sweep.analysis.answering.short_texts import short_names
+from cudnn_sweep.analysis.answering.verdicts import CellKey, OfCell, Verdict
 from cudnn_sweep.analysis.asking.axes import NAMED
 from cudnn_sweep.analysis.asking.settings import texts_in
 from cudnn_sweep.analysis.storing.schema import axes
@@ -20,12 +21,13 @@ SHARED = [
 ENVIRONMENT = ("gpu", "torch", "cudnn", "driver", "code")
 VERSIONS = ("cell_id", "env_hash", "software_hash", "workload_hash")
 OF_CELL = (*VERSIONS, *NAMED, *ENVIRONMENT, "trials")
+CHART_NAME = 50  # characters that a chart of a phone has room for
 METHODS = {True: "in turns", False: "one after another"}
 
 
 class ReportCell(OfCell):
     """A row of questions/cells.sql, OF_CELL: what it is, what measured it (`code` is the beginning of workload_hash),
-    and how many trials it has. And its names: `label`; `row_label`, without the regime; `family`, without the input's
+    and how many trials it has. And its names: `label`; `short_label`; `row_label`, without the regime; `family`, without the input's
     shape, and `size_label`, without the batch, where cells of several shapes share them.
     """
 
@@ -43,14 +45,20 @@ def named(table: pa.Table) -> list[ReportCell]:
     shapes = {(family, row["input_shape"]) for family, row in zip(families, rows, strict=True)}
     members = Counter(family for family, _ in shapes)
     row_labels = _joined(words, shown - {"regime"}, places)
+    labels = [
+        label if common[label] == 1 else f"{label} {row['cell_id'][:ID_CHARACTERS]}"
+        for row, label in zip(rows, labels, strict=True)
+    ]
+    short_labels = short_names(labels, CHART_NAME)
     cells = []
-    for row, each, label, row_label, family in zip(
-        rows, words, labels, row_labels, families, strict=True
+    for row, each, label, short_label, row_label, family in zip(
+        rows, words, labels, short_labels, row_labels, families, strict=True
     ):
         batch, _, size = row["input_shape"].partition("x")
         has_sizes = members[family] > 1
         names = {
-            "label": label if common[label] == 1 else f"{label} {row['cell_id'][:ID_CHARACTERS]}",
+            "label": label,
+            "short_label": short_label,
             "row_label": row_label,
             "regime_label": each["regime"],
             "size_label": f"{family} {size}".rstrip() if has_sizes else None,
@@ -69,18 +77,17 @@ def shared(cells: Sequence[ReportCell]) -> list[str]:
     return [value for values in columns if len(values) == 1 and (value := values.pop()) is not None]
 
 
-def verdict_labels(verdicts: Sequence[Verdict], cells: Sequence[ReportCell]) -> list[str]:
+def verdict_labels(verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCell]) -> list[str]:
     """Each verdict's cell, with the settings that both its configs share where those differ, and how its
     closed loop was measured where both ways are there.
     """
-    names = {cell.key: cell.label for cell in cells}
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
     settings = [set(texts_in(verdict.other_settings).items()) for verdict in verdicts]
     common = set.intersection(*settings)
     labels = [
         " ".join(
             [
-                names[verdict.key],
+                cells[verdict.key].label,
                 *("=".join(one) for one in sorted(each - common)),
                 *([METHODS[verdict.in_turns]] if len(ways) > 1 else []),
             ]

@@ -23,7 +23,9 @@ class Judged:
     """A cell's verdict, and what is shown beside it."""
 
     verdict: Verdict
+    cell: ReportCell
     label: str
+    """Tells it from the contrast's others."""
     paybacks: Mapping[str, BreakEven]
     """By the state of the compute cache; none for A/A pairs, which are asked about times alone."""
 
@@ -96,11 +98,17 @@ def _compared(
     paybacks: dict[object, dict[str, BreakEven]] = {}
     for row in rows:
         paybacks.setdefault(row.identity, {})[row.compute_cache] = row
-    labels = verdict_labels(verdicts, cells) if verdicts else []
+    by_key = {cell.key: cell for cell in cells}
+    labels = verdict_labels(verdicts, by_key) if verdicts else []
     return Compared(
         contrast=contrast,
         cells=[
-            Judged(verdict=verdict, label=label, paybacks=paybacks.get(verdict.identity, {}))
+            Judged(
+                verdict=verdict,
+                cell=by_key[verdict.key],
+                label=label,
+                paybacks=paybacks.get(verdict.identity, {}),
+            )
             for verdict, label in zip(verdicts, labels, strict=True)
         ],
     )

@@ -145,8 +145,8 @@ def sentences(compared: Compared, next_step: str | None) -> list[str]:
     if not lines and by_verdict["inconclusive"]:
         lines.append("No gain or loss is proven yet.")
     lines += [next_step] if next_step else []
-    labels = {each.verdict.identity: each.label for each in compared.cells}
-    lines += told_lines(compared.verdicts, lambda each: labels[each.identity])
+    labels = {each.verdict.key: each.cell.label for each in compared.cells}
+    lines += told_lines(compared.verdicts, lambda each: labels[each.key])
     lines += more_blocks(compared.verdicts)
     reasons = Counter(str(each.verdict.no_effect_reason) for each in by_verdict["no_effect"])
     lines += [
@@ -180,13 +180,13 @@ def _largest(what: str, cells: Sequence[Judged]) -> str:
     so_far = " so far" if verdict.wall_verdict in SO_FAR else ""
     assert verdict.ratio is not None, "a gain and a loss have one"
     size = change(verdict.ratio, verdict.ratio_low, verdict.ratio_high, of=" time")
-    return f"Largest {what}{so_far}: {judged.label}: {size}{times}{paid}{open_loop}."
+    return f"Largest {what}{so_far}: {judged.cell.label}: {size}{times}{paid}{open_loop}."
 
 
 def _failing(judged: Judged) -> str:
     verdict = judged.verdict
     return (
-        f"{judged.label} fails with the candidate in {verdict.candidate_failed} of "
+        f"{judged.cell.label} fails with the candidate in {verdict.candidate_failed} of "
         f"{verdict.blocks + verdict.unpaired_blocks} blocks, with the "
         f"baseline in {verdict.baseline_failed}: `sweep query failures` says how."
     )

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from cudnn_sweep.analysis.answering.short_texts import short_names
 from cudnn_sweep.analysis.answering.verdicts import CACHES, BreakEven, CellKey, Verdict, payback
 from cudnn_sweep.analysis.asking.settings import config_name, texts_of
-from cudnn_sweep.analysis.report.cells import OF_CELL, VERSIONS
+from cudnn_sweep.analysis.report.cells import CHART_NAME, OF_CELL, VERSIONS
 from cudnn_sweep.analysis.report.content import Content, Judged
 from cudnn_sweep.analysis.storing.schema import settings
 from cudnn_sweep.analysis.words import cudnn_version
@@ -23,7 +23,6 @@ Row: TypeAlias = dict[str, Any]
 
 DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_FAILURES = 200  # listed; the count is of all
-CHART_NAME = 50  # characters that a chart of a phone has room for
 SHOWN = {
     "label": "cell",
     "baseline_ms": "baseline ms",
@@ -93,10 +92,9 @@ def _environment(row: Row) -> Row:
 
 
 def _cells(content: Content) -> Iterator[Row]:
-    short = short_names([cell.label for cell in content.cells], CHART_NAME)
-    for cell, short_label in zip(content.cells, short, strict=True):
+    for cell in content.cells:
         row = {name: value for name, value in vars(cell).items() if not name.endswith("_hash")}
-        yield row | {"short_label": short_label, "workload": cell.problem or cell.workload}
+        yield row | {"workload": cell.problem or cell.workload}
 
 
 def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, Judged]]:
@@ -124,11 +122,14 @@ def _about(row: Verdict | BreakEven) -> Row:
 
 def _choice(row: Row) -> Row:
     two = {"choice_share": None} if row["processes"] in (1, 2) else {}  # which tell nothing
-    kept = {name: row[name] for name in ("cell", *CHOICE)}
-    return {"config": config_name(texts_of(row))} | kept | two
+    return _config(row) | {name: row[name] for name in CHOICE} | two
 
 
 def _trial(row: Row) -> Row:
     """What questions/trials.sql has of it, its settings as the name of a config."""
     kept = {name: row[name] for name in row if name not in OF_CELL and name not in settings()}
-    return {"config": config_name(texts_of(row))} | kept
+    return _config(row) | kept
+
+
+def _config(row: Row) -> Row:
+    return {"cell": row["cell"], "config": config_name(texts_of(row))}

@@ -214,7 +214,7 @@ def answered_of(
         ),
         limit=_limit(store, else_sweep_id, options.job) if else_sweep_id else None,
         kernels=kernels,
-        ranks=rank_predictions(store, sweep_id, options.ranks) if options.ranks else [],
+        ranks=rank_predictions(store, sweep_id, ranks=options.ranks) if options.ranks else [],
         times_ms=[row["steady_wall_ms"] for row in trials if row["steady_wall_ms"] is not None],
         messages=[row["message"] for row in trials if row["message"]],
         workload=options.workload,
