@@ -277,7 +277,7 @@ def deliver(
 ) -> None:
     """`marked`: what a table shows in place of all columns."""
     from cudnn_sweep.analysis.asking import formats
-    from cudnn_sweep.orchestrator.cli.drawing import draw, draw_marked
+    from cudnn_sweep.orchestrator.showing.drawing import draw, draw_marked
 
     if format != "table":
         _write(getattr(formats, f"to_{format}")(answer), output)

@@ -38,6 +38,7 @@ from cudnn_sweep.orchestrator.planning.standing import contrasts_in, contrasts_o
 from cudnn_sweep.orchestrator.planning.sweep_selection import SweepChoice, choose_sweep
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.showing.say import say, warn
+from cudnn_sweep.orchestrator.showing.summary import Summary
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells, without_missing
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
@@ -81,14 +82,10 @@ class Planned:
     """What `--only` left of it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ran:
+@dataclass(frozen=True, kw_only=True)
+class Ran(Summary):
     """A sweep that a launch has run, and what became of it."""
 
-    store: Store
-    choice: SweepChoice
-    session: Session
-    progress: Progress
     exit_code: int
 
 
