@@ -33,12 +33,7 @@ from cudnn_sweep.orchestrator.launching.one_step import (
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.planning.session import Job
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, Place, run_sweep
-from cudnn_sweep.orchestrator.showing.advice_text import (
-    Answered,
-    Kept,
-    advice_lines,
-    advice_markdown,
-)
+from cudnn_sweep.orchestrator.showing.advice_text import Answered, Kept, advice_lines
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
@@ -185,8 +180,6 @@ def _newest(
 def tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
     if options.format == "json":
         say(out, json.dumps(_rounded(as_json(answered)), indent=2))
-    elif options.format == "markdown":
-        say(out, advice_markdown(answered))
     else:
         say(out, "\n" + "\n".join(advice_lines(answered)).rstrip())
     return code_of(answered)

@@ -151,7 +151,7 @@ class AdviseOptions(StepOptions, _Job):
         ),
     ] = None
     from_store: Annotated[bool, "Answer from what is stored; measure nothing."] = False
-    format: Annotated[Literal["text", "json", "markdown"], "Format of the answer."] = "text"
+    format: Annotated[Literal["text", "json"], "Format of the answer."] = "text"
     on_any_device: bool = False
     """Compare on a CPU too, where the flags do nothing: to try out what comes of an answer."""
 

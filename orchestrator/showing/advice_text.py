@@ -1,12 +1,11 @@
-"""Advice in words: for a terminal of 80 columns, and as Markdown."""
+"""Advice in words, for a terminal of 80 columns."""
 
 import math
 import os
-import re
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -25,7 +24,6 @@ from cudnn_sweep.analysis.answering.advice_words import (
     advice_headline,
     minutes_needed,
 )
-from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.words import (
     clock,
     counted,
@@ -43,8 +41,23 @@ LABEL = 12
 ON_THE_GPU = "measure on the GPU that your job will use: only a measurement can tell what benchmark does to it"
 WITH_LIMIT = "on with a limit"
 FROZEN = "frozen"
-NO_MEMORY = ("out of memory", "allocate memory", "not enough memory", "bad_alloc", "sigkill")
-CHANNELS = re.compile(r"to have (\d+) channels")  # as a convolution says what it takes
+REMEDIES = [
+    (
+        ("out of memory", "allocate memory", "not enough memory", "bad_alloc", "sigkill"),
+        "a smaller batch, a smaller size, or --precision amp_bf16",
+    ),
+    (("no result after",), "a smaller input, or more time: `sweep advise --minutes`"),
+    (
+        ("size", "shape", "expected", "channels"),
+        "other sizes with --input; a model that takes more than one float tensor needs --inputs",
+    ),
+    (
+        ("import", "module"),
+        "the environment in which the model is trained: sweep has to be installed there",
+    ),
+    (("",), "the model alone, with one random input of this size, in Python"),
+]
+"""Words of a message, and what to try next; the first that fits."""
 WAYS = ("off", "on", "frozen")
 LEAST = 0.005  # of the time of a step: less is not worth a file
 NAMED = 4  # operations
@@ -181,30 +194,6 @@ def advice_lines(answered: Answered) -> list[str]:
     return [*lines, "", *_next_lines(answered)]
 
 
-def advice_markdown(answered: Answered) -> str:
-    language = "sh" if answered.keeps else "python"
-    code = [f"```{language}", *answered.lines, "```", ""] if answered.lines else []
-    if answered.kept is not None:
-        head, *others = three_ways(answered.kept)
-        shown = [f"| {' | '.join(row)} |" for row in others]
-        code += [f"| {' | '.join(head)} |", "|---|---|---|---|", *shown, ""]
-    rows = [f"| {label} | {escaped(text)} |" for label, text in _facts(answered)]
-    return "\n".join(
-        [
-            f"**{_headline(answered)}**",
-            "",
-            *code,
-            "| | |",
-            "|---|---|",
-            *rows,
-            "",
-            "```",
-            *_next_lines(answered),
-            "```",
-        ]
-    )
-
-
 def _headline(answered: Answered) -> str:
     advice = answered.advice
     if answered.fails:
@@ -225,9 +214,11 @@ def _headline(answered: Answered) -> str:
 def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
     advice, other = answered.advice, answered.other
     if answered.fails:
-        told = Counter(answered.messages).most_common(1)
-        yield "Why", told[0][0] if told else "nothing was recorded"
-        yield "Try", _remedy(told[0][0] if told else "", answered.input)
+        messages = Counter(answered.messages) or Counter(["nothing was recorded"])
+        ((message, _),) = messages.most_common(1)
+        yield "Why", message
+        remedies = (text for words, text in REMEDIES if any(map(message.lower().count, words)))
+        yield "Try", next(remedies)
         return
     if advice is None or advice.no_effect_reason == "no_cuda":
         times = answered.times_ms
@@ -282,35 +273,6 @@ def _next_lines(answered: Answered) -> Iterator[str]:
         yield f"On a machine with a GPU: {answered.command}"
     else:
         yield f"Without measuring again: {answered.again}"
-
-
-def _remedy(message: str, sizes: str | None) -> str:
-    """What to try next; `sizes`: the input as it was typed."""
-    text = message.lower()
-    if any(each in text for each in NO_MEMORY):
-        smaller = _with_size(sizes, 0, lambda batch: batch // 2)
-        return f"a smaller batch{smaller}, a smaller size, or --precision amp_bf16"
-    if "no result after" in text:
-        return "a smaller input, or more time: `sweep advise --minutes`"
-    if channels := CHANNELS.search(text):
-        fitting = _with_size(sizes, 1, lambda _: int(channels[1]))
-        return f"the channels that the model takes: {channels[1]}{fitting}"
-    if "size" in text or "shape" in text or "expected" in text:
-        return (
-            "other sizes with --input; a model that takes more than one float tensor needs --inputs"
-        )
-    if "import" in text or "module" in text:
-        return "the environment in which the model is trained: sweep has to be installed there"
-    return "the model alone, with one random input of this size, in Python"
-
-
-def _with_size(sizes: str | None, place: int, change: Callable[[int], int]) -> str:
-    """The option to type, with one size changed; nothing where that is no size."""
-    parts = (sizes or "").split("x")
-    if len(parts) <= place or not parts[place].isdigit() or change(int(parts[place])) < 1:
-        return ""
-    parts[place] = str(change(int(parts[place])))
-    return f", such as --input {'x'.join(parts)}"
 
 
 def three_ways(kept: Kept) -> list[list[str]]:

@@ -141,15 +141,6 @@ def test_the_json_keeps_its_keys(decided: Decided) -> None:
     )
 
 
-@pytest.mark.usefixtures("stored")
-def test_markdown_has_the_decision_and_the_line_to_paste() -> None:
-    _, text = _said(_options(steps=10**6, format="markdown", from_store=True), CLEAR)
-    assert text.startswith(
-        "**Turn benchmark on.**\n\n```python\ntorch.backends.cudnn.benchmark = True"
-    )
-    assert "| Because |" in text
-
-
 @pytest.mark.slow
 def test_what_is_left_of_the_minutes_measures_another_layout_and_precision(tmp_path: Path) -> None:
     mixed = FakeEffect(where={"precision": "amp_bf16"}, time=0.5)
