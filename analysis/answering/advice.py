@@ -37,7 +37,7 @@ with told as (
     select
         sweep_id,
         block,
-        benchmark,
+        {candidate} as is_candidate,
         kernels
     from records
     where
@@ -45,7 +45,7 @@ with told as (
         and status = 'ok' and twin = 0 and errata is null and kernels is not null
     qualify
         count(*) over (partition by sweep_id, block) = 2
-        and count(distinct benchmark) over (partition by sweep_id, block) = 2
+        and count(distinct is_candidate) over (partition by sweep_id, block) = 2
 ),
 
 first_block as (
@@ -55,16 +55,16 @@ first_block as (
 
 launches as (
     select
-        benchmark,
-        unnest(list_filter(kernels, lambda each: each.kind = 'convolution')) as kernel
+        is_candidate,
+        unnest(list_filter(kernels, lambda each: $kind is null or each.kind = $kind)) as kernel
     from first_block
 )
 
 select
     coalesce(kernel.operation, '?') as operation,
     kernel.name as kernel,
-    count(*) filter (where not benchmark) as baseline,
-    count(*) filter (where benchmark) as candidate
+    count(*) filter (where not is_candidate) as baseline,
+    count(*) filter (where is_candidate) as candidate
 from launches
 group by all
 having baseline <> candidate
@@ -87,16 +87,20 @@ def advices(store: Store, sweep_id: str | None, **values: Value) -> list[Advice]
 
 
 class KernelChange(AnswerRow):
-    """A convolution kernel (`operation`, `kernel`) of which a step has other launches with benchmark off (`baseline`)
-    than on (`candidate`).
-    """
+    """A kernel (`operation`, `kernel`) of which a step has other launches in the baseline than in the candidate."""
 
 
-def kernel_changes(database: Database, sweep_id: str | None) -> list[KernelChange]:
-    """Between a process of each config, of the first block in which both told their kernels: of one sweep or the
-    newest.
+def kernel_changes(
+    database: Database,
+    sweep_id: str | None,
+    candidate: str = "benchmark",
+    kind: str | None = "convolution",
+) -> list[KernelChange]:
+    """Between a process of each side, of the first block in which both told their kernels: of one sweep or the
+    newest. `candidate` is what holds of the candidate's records, in SQL; `kind`: of these kernels alone.
     """
-    rows = database.query(KERNELS, {"sweep_id": sweep_id}).to_pylist()
+    values: dict[str, Value] = {"sweep_id": sweep_id, "kind": kind}
+    rows = database.query(KERNELS.format(candidate=candidate), values).to_pylist()
     return [KernelChange(**row) for row in rows]
 
 
