@@ -11,7 +11,6 @@ from cudnn_sweep.analysis.answering.advice import (
     DOES_NOT_FIT,
     FAILS,
     UNDECIDED,
-    Advice,
     advices,
     alternatives,
     freezes,
@@ -31,7 +30,6 @@ from cudnn_sweep.orchestrator.launching.one_step import (
     suite_of,
 )
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
-from cudnn_sweep.orchestrator.planning.session import Job
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, Place, run_sweep
 from cudnn_sweep.orchestrator.showing.advice_text import Answered, Kept, advice_lines
 from cudnn_sweep.orchestrator.showing.say import say
@@ -48,8 +46,6 @@ AT_MOST = 20  # blocks
 DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
 ELSE_S = 60.0  # what is left of the minutes, for other layouts and precisions to be measured too
 ELSE_REPLICATES = 3
-USUAL_LIMIT = 10  # plans that a search times
-LIMIT = 3  # what is tried beside it
 TIMED = ["steady_wall_ms", "message"]
 STORED = "No GPU here, so nothing is measured: this is a stored measurement in {results}."
 TIMED_ON_CPU = (
@@ -119,9 +115,7 @@ def _measure_alternatives(
     place: Place,
     console: Console,
 ) -> str:
-    """The step in another layout and in mixed precision, under the setting that is advised, and with a
-    limit on searches where that is on; their sweep.
-    """
+    """The step in another layout and in mixed precision, under the setting that is advised; their sweep."""
     measure = MeasureSpec(
         reference_replicates=0, logged_replicates=0, calibrate=False, device_budget_s=0
     )
@@ -138,15 +132,8 @@ def _measure_alternatives(
     is_flat = bool(options.input) and len(parse_sizes(options.input[0])) < 4
     kept = [each for each in changed if not (is_flat and each.layout == "channels_last")]
     configs = [CudnnConfig(benchmark=setting == "on")]
-    if setting == "on":
-        limited = CudnnConfig(benchmark=True, benchmark_limit=LIMIT)
-        usual = usual.model_copy(update={"configs": [*configs, limited]})
     suite = suite.model_copy(update={"cells": [usual, *kept], "configs": configs})
-    limit = ", a limit on searches" if setting == "on" else ""
-    say(
-        console,
-        f"In the time that is left, another layout{limit} and mixed precision are measured.",
-    )
+    say(console, "In the time that is left, another layout and mixed precision are measured.")
     planned = plan_step(options, suite, machine, suite_name=OTHER_SUITE, minutes=options.minutes)
     return run_sweep(planned, place, console).choice.sweep_id
 
@@ -205,7 +192,6 @@ def answered_of(
         alternatives=(
             alternatives(store, else_sweep_id, options.precision) if else_sweep_id else []
         ),
-        limit=_limit(store, else_sweep_id, options.job) if else_sweep_id else None,
         kernels=kernels,
         ranks=rank_predictions(store, sweep_id, options.ranks) if options.ranks else [],
         times_ms=[row["steady_wall_ms"] for row in trials if row["steady_wall_ms"] is not None],
@@ -233,19 +219,6 @@ def kept_choice(
     return Kept(file=file, advice=asked, measured=measured[0])
 
 
-def _limit(store: Store, else_sweep_id: str, job: Job) -> Advice | None:
-    """What LIMIT does to the whole job with benchmark on, where that was measured."""
-    rows = advices(
-        store,
-        else_sweep_id,
-        field="benchmark_limit",
-        baseline=str(USUAL_LIMIT),
-        candidate=str(LIMIT),
-        **job.values(),
-    )
-    return next((row for row in rows if row.asked and row.ratio is not None), None)
-
-
 def as_json(answered: Answered) -> dict[str, object]:
     """The rows of the question `advice`, and what stands beside them."""
     advice, other, kept = answered.advice, answered.other, answered.kept
@@ -259,7 +232,6 @@ def as_json(answered: Answered) -> dict[str, object]:
         "frozen": None
         if kept is None
         else asdict(kept) | {"advice": vars(kept.advice), "measured": vars(kept.measured)},
-        "limit": None if answered.limit is None else vars(answered.limit),
         "alternatives": [vars(each) for each in answered.alternatives],
         "kernels": [vars(each) for each in answered.kernels],
         "ranks": [vars(each) for each in answered.ranks],

@@ -39,7 +39,6 @@ from cudnn_sweep.analysis.words import (
 WIDTH = 80
 LABEL = 12
 ON_THE_GPU = "measure on the GPU that your job will use: only a measurement can tell what benchmark does to it"
-WITH_LIMIT = "on with a limit"
 FROZEN = "frozen"
 REMEDIES = [
     (
@@ -104,8 +103,6 @@ class Answered:
     """For the other one."""
     alternatives: Sequence[Alternative] = ()
     """Other layouts and precisions, as measured."""
-    limit: Advice | None = None
-    """Of benchmark_limit, both with benchmark on: whether a lower one pays in the job. None: not measured."""
     kernels: Sequence[KernelChange] = ()
     ranks: Sequence[RankPrediction] = ()
     """Off, on and frozen, where a number of ranks was asked for."""
@@ -129,15 +126,7 @@ class Answered:
     def said(self) -> str:
         if self.advice is None:
             return FAILS if self.fails else UNDECIDED
-        if self.keeps:
-            return FROZEN
-        return WITH_LIMIT if self.has_limit else self.advice.advice
-
-    @property
-    def has_limit(self) -> bool:
-        """Whether a lower limit is advised: it saves time, and that is decided."""
-        limit = self.limit
-        return self.setting == "on" and limit is not None and limit.is_for_candidate
+        return FROZEN if self.keeps else self.advice.advice
 
     @property
     def keeps(self) -> bool:
@@ -167,12 +156,7 @@ class Answered:
     def lines(self) -> list[str]:
         if self.keeps and self.kept is not None:
             return self.kept.lines
-        if self.setting != "on":
-            return []
-        lines = ["torch.backends.cudnn.benchmark = True"]
-        if self.has_limit and self.limit is not None:
-            lines.append(f"torch.backends.cudnn.benchmark_limit = {self.limit.advice}")
-        return lines
+        return ["torch.backends.cudnn.benchmark = True"] if self.setting == "on" else []
 
 
 def advice_lines(answered: Answered) -> list[str]:
@@ -202,8 +186,6 @@ def _headline(answered: Answered) -> str:
         return "Undecided: this step was not measured on a GPU."
     if answered.keeps and answered.kept is not None:
         return f"Keep the choice: leave benchmark off, with {os.path.basename(answered.kept.file)}."
-    if answered.has_limit:
-        return "Turn benchmark on, with a limit on its searches."
     if answered.kept is not None and advice.advice == answered.kept.advice.advice == UNDECIDED:
         frozen, file = answered.kept.advice, os.path.basename(answered.kept.file)
         so_far = f"Undecided. So far a step takes {ratio(frozen.step_ratio)} of the time with off, with {file}."
@@ -230,19 +212,8 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
     if answered.kept is not None:
         yield from kept_facts(answered.kept)
     yield from advice_facts(advice, other, answered.kernels, answered.alternatives)
-    if answered.limit is not None:
-        yield "A limit", _limit(answered.limit)
     for row in answered.ranks:
         yield f"Ranks, {_way(row)}", _ranks(row)
-
-
-def _limit(row: Advice) -> str:
-    assert row.ratio is not None
-    usual, limit = row.contrast.rpartition(": ")[2].split(" → ")
-    return (
-        f"with benchmark_limit {limit} instead of {usual} your job takes {ratio(row.ratio)} of the time"
-        f"{interval(row.ratio_low, row.ratio_high)}, by {counted(row.blocks, 'block')}: {row.why}"
-    )
 
 
 def _way(row: RankPrediction) -> str:

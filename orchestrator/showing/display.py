@@ -3,15 +3,13 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager, nullcontext, suppress
 from threading import Event, Thread
 from time import monotonic
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from cudnn_sweep.analysis.answering.verdicts import Verdict
@@ -38,39 +36,22 @@ def watch(
     limit_s: float | None = None,
 ) -> Iterator[None]:
     """Show how far the plan is until the block ends; no trial begins after `limit_s`."""
+    live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
+    display = Display(console, plan, limit_s, live)
     verdicts: list[Verdict] = []
     asked_at = monotonic()
 
-    def follow(display: "Display") -> None:
+    def follow() -> None:
         nonlocal verdicts, asked_at
         if monotonic() - asked_at > VERDICTS_S:
-            verdicts, asked_at = _quietly(ask_verdicts, verdicts), monotonic()
+            with suppress(AnalysisError, OSError):  # of results that are being written
+                verdicts = ask_verdicts()
+            asked_at = monotonic()
         with suppress(UnfinishedError):  # the launch itself will meet it, and say so
             display.update(ask(), verdicts)
 
-    with (
-        _display(console, plan, limit_s) as display,
-        now_and_then(partial(follow, display), every_s=POLL_S),
-    ):
+    with live or nullcontext(), now_and_then(follow, every_s=POLL_S):
         yield
-
-
-def _quietly(ask: Callable[[], list[Verdict]], otherwise: list[Verdict]) -> list[Verdict]:
-    """A look at results that are being written may fail; the launch must not."""
-    try:
-        return ask()
-    except (AnalysisError, OSError):
-        return otherwise
-
-
-@contextmanager
-def _display(console: Console, plan: Plan, limit_s: float | None) -> "Iterator[Display]":
-    display = Display(console, plan, limit_s)
-    if not console.is_terminal:
-        yield display
-        return
-    with Live(console=console, refresh_per_second=4) as display.live:
-        yield display
 
 
 class Display:
@@ -78,9 +59,14 @@ class Display:
     now and then.
     """
 
-    def __init__(self, console: Console, plan: Plan, limit_s: float | None = None) -> None:
-        self.live: Live | None = None
-        self._console = console
+    def __init__(
+        self,
+        console: Console,
+        plan: Plan,
+        limit_s: float | None = None,
+        live: Live | None = None,
+    ) -> None:
+        self._live, self._console = live, console
         cells = cell_labels(trial.cell for trial in plan.trials)
         self._cells = {trial.trial_id: cells[trial.cell.cell_id] for trial in plan.trials}
         self._clock = Clock(plan, limit_s)
@@ -102,12 +88,10 @@ class Display:
         if progress.slots:
             cells = dict.fromkeys(map(self._cells.__getitem__, progress.slots.values()))
             self._now = f"now {', '.join(cells)}"
-        if self.live is not None:
+        if self._live is not None:
             bar = ProgressBar(total=len(self._cells), completed=progress.recorded, width=40)
-            both = Table.grid()
-            both.add_row(bar)
-            both.add_row(Text(printable(self._line(progress, verdicts))))
-            self.live.update(both)
+            line = Text(printable(self._line(progress, verdicts)))
+            self._live.update(Group(line, bar))
             return
         now = monotonic()
         apart_s = max(LINE_S, (now - self._clock.began) / 10)

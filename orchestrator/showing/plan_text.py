@@ -36,8 +36,13 @@ def as_row(cell: Cell) -> CellRow:
     return {**cell_columns(cell), "input_shape": sizes, "gpu": cell.gpu}
 
 
-def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
-    """Cells with their contrasts, then the counts and the estimate."""
+def print_part(
+    console: Console, chosen: Plan, options: LaunchOptions, slots: int, *, gpu: bool
+) -> None:
+    """The part of a plan that this launch runs, its shard or all: cells with their contrasts, then the counts
+    and the estimate.
+    """
+    plan = options.part(chosen)
     ids = [trial.cell.cell_id for trial in plan.trials]
     cells = dict(zip(ids, (trial.cell for trial in plan.trials), strict=True))
     trials = Counter(ids)
@@ -52,31 +57,18 @@ def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
     blocks = sum(1 for _ in plan.blocks())
     twins = sum(trial.twin for trial in plan.trials)
     least, most = (each.estimated_s(slots, gpu=gpu) / 60 for each in (plan.first_look(), plan))
-    minutes = (
-        f"about {two_digits(least)} to {two_digits(most)}"
-        if plan.looks
-        else f"about {two_digits(most)}"
-    )
+    minutes = f"{f'{two_digits(least)} to ' if plan.looks else ''}{two_digits(most)}"
     model = plan.trials[0].cell.gpu
     say(
         console,
         f"\n{len(plan.trials)} trials: {counted(len(cells), 'cell')} × {len(configs)} configs in {blocks} blocks, "
         f"{twins} of them with an A/A pair; contrasts: {contrasts}.\n"
-        f"On {slots} × {model}, {minutes} minutes.",
+        f"On {slots} × {model}, about {minutes} minutes.",
     )
     if plan.looks:
         looks = ", ".join(map(str, plan.looks))
-        say(
-            console,
-            f"Each cell is examined after {looks} blocks and gets no more once it is decided.",
-        )
-
-
-def print_part(
-    console: Console, chosen: Plan, options: LaunchOptions, slots: int, *, gpu: bool
-) -> None:
-    """The part of it that this launch runs: its shard, or all."""
-    print_plan(console, options.part(chosen), slots, gpu=gpu)
+        more = "blocks and gets no more once it is decided"
+        say(console, f"Each cell is examined after {looks} {more}.")
     if options.shard is not None:
         say(console, f"Shard {options.own_shard} of {len(chosen.trials)} trials.")
 

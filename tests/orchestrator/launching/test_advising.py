@@ -129,9 +129,7 @@ def test_the_store_answers_again_and_for_another_job(decided: Decided) -> None:
 
 def test_the_json_keeps_its_keys(decided: Decided) -> None:
     told = json.loads(decided.text)
-    keys = (
-        "sweep_id advice setting lines asked other_start frozen limit alternatives kernels ranks "
-    )
+    keys = "sweep_id advice setting lines asked other_start frozen alternatives kernels ranks "
     assert list(told) == (keys + "step_times_ms messages again").split()
     assert (told["asked"]["start"], told["other_start"]["start"]) == ("container", "warm")
     assert told["asked"].keys() == told["other_start"].keys()
@@ -154,26 +152,6 @@ def test_what_is_left_of_the_minutes_measures_another_layout_and_precision(tmp_p
     }
     again = _options(format="json", from_store=True)
     assert _said(again, machine) == (code, text)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("limited", "advice"), [(0.5, "on with a limit"), (1.0, "on")])
-def test_a_limit_on_searches_is_advised_where_it_was_measured_to_save_time(
-    tmp_path: Path, limited: float, advice: str
-) -> None:
-    limit = FakeEffect(where={"benchmark_limit": "3"}, time=limited)
-    options = _options(steps=10**6, format="json", minutes=3.0)
-    code, text = _said(options, _machine(_faster(0.3), limit))
-    told = json.loads(text)
-    assert (code, told["setting"], told["advice"]) == (DECIDED, "on", advice)
-    assert told["limit"]["ratio"] == pytest.approx(limited, rel=0.05)
-    assert told["limit"]["contrast"] == "benchmark_limit: 10 → 3"
-    pasted = "torch.backends.cudnn.benchmark_limit = 3" in told["lines"]
-    assert pasted == (advice == "on with a limit")
-    words = _options(steps=10**6, from_store=True)
-    said = " ".join(_said(words, _machine())[1].split())
-    assert "A limit with benchmark_limit 3 instead of 10 your job takes" in said
-    assert ("with a limit on its searches" in said) == pasted
 
 
 CONV = ("in_channels=3", "out_channels=4", "kernel_size=3")

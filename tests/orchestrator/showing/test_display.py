@@ -17,13 +17,13 @@ from tests.makers import MakePlan
 def test_terminal_shows_what_runs_and_how_far_it_is(plan: Plan) -> None:
     console = Console(record=True, width=120, force_terminal=True)
     progress = Progress(slots={"GPU-1": plan.trials[4].trial_id})
-    shown = Display(console, plan)
-    with Live(console=console) as shown.live:
+    with Live(console=console) as live:
+        shown = Display(console, plan, live=live)
         shown.update(progress, [])
-        console.print(shown.live.renderable)
+        console.print(live.renderable)
         assert "to go" not in console.export_text(), "nobody knows the pace yet"
         shown.update(replace(progress, statuses={"ok": 2, "timeout": 1}), [])
-        console.print(shown.live.renderable)
+        console.print(live.renderable)
         text = console.export_text()
     assert "3/7 trials (2 ok, 1 timeout), 0:0" in text and "to go" in text
     assert "now noop forward 1x1 fixed tf32" in text
