@@ -18,6 +18,7 @@ from cudnn_sweep.analysis.answering.advice import (
     rank_predictions,
     stored_cells,
 )
+from cudnn_sweep.analysis.answering.answers import AnswerRow
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.settings import as_text
 from cudnn_sweep.analysis.storing.store import Store, open_store
@@ -121,18 +122,15 @@ def _measure_alternatives(
     )
     suite = suite_of(options, ELSE_REPLICATES, measure)
     (usual,) = suite.cells
-    others = [{"layout": "channels_last"}, {"precision": "amp_bf16"}]
-    if options.precision == "fp32":
-        others.append({"precision": "tf32"})
-    changed = [
-        usual.model_copy(update=change)
-        for change in others
-        if any(getattr(usual, name) != value for name, value in change.items())
-    ]
     is_flat = bool(options.input) and len(parse_sizes(options.input[0])) < 4
-    kept = [each for each in changed if not (is_flat and each.layout == "channels_last")]
+    changes = [] if is_flat else [{"layout": "channels_last"}]
+    changes += [
+        {"precision": each} for each in ("amp_bf16", *["tf32"] * (usual.precision == "fp32"))
+    ]
+    others = [usual.model_copy(update=change) for change in changes]
+    cells = [usual, *(each for each in others if each != usual)]
     configs = [CudnnConfig(benchmark=setting == "on")]
-    suite = suite.model_copy(update={"cells": [usual, *kept], "configs": configs})
+    suite = suite.model_copy(update={"cells": cells, "configs": configs})
     say(console, "In the time that is left, another layout and mixed precision are measured.")
     planned = plan_step(options, suite, machine, suite_name=OTHER_SUITE, minutes=options.minutes)
     return run_sweep(planned, place, console).choice.sweep_id
@@ -221,20 +219,17 @@ def kept_choice(
 
 def as_json(answered: Answered) -> dict[str, object]:
     """The rows of the question `advice`, and what stands beside them."""
-    advice, other, kept = answered.advice, answered.other, answered.kept
     return {
         "sweep_id": answered.sweep_id,
         "advice": answered.said,
         "setting": answered.setting,
         "lines": answered.lines,
-        "asked": None if advice is None else vars(advice),
-        "other_start": None if other is None else vars(other),
-        "frozen": None
-        if kept is None
-        else asdict(kept) | {"advice": vars(kept.advice), "measured": vars(kept.measured)},
-        "alternatives": [vars(each) for each in answered.alternatives],
-        "kernels": [vars(each) for each in answered.kernels],
-        "ranks": [vars(each) for each in answered.ranks],
+        "asked": answered.advice,
+        "other_start": answered.other,
+        "frozen": None if answered.kept is None else asdict(answered.kept),
+        "alternatives": answered.alternatives,
+        "kernels": answered.kernels,
+        "ranks": answered.ranks,
         "step_times_ms": answered.times_ms,
         "messages": sorted(set(answered.messages)),
         "again": answered.again,
@@ -242,6 +237,8 @@ def as_json(answered: Answered) -> dict[str, object]:
 
 
 def _rounded(value: object) -> object:
+    if isinstance(value, AnswerRow):
+        value = vars(value)
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}")
     if isinstance(value, dict):

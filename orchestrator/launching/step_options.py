@@ -1,7 +1,6 @@
 """What `sweep advise` and its like are asked about a step of a model. `--argument NAME=VALUE` is read here."""
 
 import json
-import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -280,13 +279,10 @@ def _read(text: str) -> tuple[str, "JsonValue"]:
         raise typer.BadParameter(f"found {text!r}, allowed: NAME=VALUE", param_hint="--argument")
     try:
         found = json.loads(value)
-    except RecursionError:
-        found = math.nan
-    except ValueError:
-        return name, value
-    try:
         json.dumps(found, allow_nan=False)
-    except ValueError:
+    except json.JSONDecodeError:
+        return name, value
+    except (RecursionError, ValueError):
         told = f"found {text[:60]!r}, allowed: finite numbers, in lists that are not too deep"
         raise typer.BadParameter(told, param_hint="--argument") from None
     return name, found

@@ -119,8 +119,8 @@ class Clock:
     """Time gone, and an estimate of the time to go, which starts with the first trial."""
 
     def __init__(self, plan: Plan, limit_s: float | None = None) -> None:
-        self._most = len(plan.trials)
-        self._least = len(plan.first_look().trials) if plan.looks else self._most
+        self._trials = len(plan.trials)
+        self._about = "at most" if plan.looks else "about"
         self._limit_s = limit_s or math.inf
         self.began = monotonic()
         self._first: tuple[float, int] | None = None
@@ -131,13 +131,13 @@ class Clock:
         if self._first is None and (progress.slots or progress.recorded):
             self._first = now, progress.recorded
         text = f"{_clock(now - self.began)} elapsed"
-        if self._first is not None and self._first[1] < progress.recorded < self._most:
+        if self._first is not None and self._first[1] < progress.recorded < self._trials:
             pace = (now - self._first[0]) / (progress.recorded - self._first[1])
-            left_s = max(0.0, self.began + self._limit_s - now)
-            trials = max(0, self._least - progress.recorded), self._most - progress.recorded
-            least, most = (_clock(min(pace * each, left_s)) for each in trials)
-            span = f"{least} to {most}" if trials[0] else f"at most {most}"
-            text += f", {f'about {most}' if least == most else span} to go"
+            left_s = min(
+                pace * (self._trials - progress.recorded),
+                max(0.0, self.began + self._limit_s - now),
+            )
+            text += f", {self._about} {_clock(left_s)} to go"
         return text
 
 
