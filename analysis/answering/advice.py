@@ -3,8 +3,6 @@
 The arithmetic is in their SQL, and so are the columns' meanings.
 """
 
-import math
-from collections.abc import Sequence
 
 from cudnn_sweep.analysis.answering.answers import AnswerRow, answer
 from cudnn_sweep.analysis.asking.database import Database, open_database
@@ -28,7 +26,7 @@ select
     any_value(device) as device,
     any_value(gpu) as gpu
 from records
-where list_contains(string_split($suites, ','), suite) and workload = $workload
+where suite = $suite and workload = $workload
 group by sweep_id, cell_id
 order by max(started_at) desc, cell_id
 """
@@ -116,23 +114,11 @@ class StoredCell(AnswerRow):
     """A cell that a sweep measured, by what its id cannot be reckoned without."""
 
 
-def stored_cells(store: Store, suites: Sequence[str], workload: str) -> list[StoredCell]:
-    """Of a workload, in sweeps of these suites; the newest first."""
+def stored_cells(store: Store, suite: str, workload: str) -> list[StoredCell]:
+    """Of a workload, in sweeps of this suite; the newest first."""
     with open_database(store) as database:
-        values: dict[str, Value] = {"workload": workload, "suites": ",".join(suites)}
-        return [StoredCell(**row) for row in database.query(STORED, values).to_pylist()]
-
-
-class Alternative(AnswerRow):
-    """What another layout or precision does to the time per step, both as `contrast` has them."""
-
-
-def alternatives(store: Store, sweep_id: str, precision: str) -> list[Alternative]:
-    """Of a sweep of one step in several layouts and precisions; what is measured, and no more."""
-    of_layout: dict[str, Value] = {"axis": "layout", "baseline": "contiguous"}
-    layouts = answer(Alternative, store, sweep_id, "axis_effect", of_layout)
-    precisions = answer(Alternative, store, sweep_id, "axis_effect", {"baseline": precision})
-    return sorted([*layouts, *precisions], key=lambda each: each.ratio or math.inf)
+        rows = database.query(STORED, {"workload": workload, "suite": suite}).to_pylist()
+    return [StoredCell(**row) for row in rows]
 
 
 class Freeze(AnswerRow):

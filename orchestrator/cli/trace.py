@@ -78,7 +78,7 @@ def trace(options: TraceOptions) -> None:
 
 
 def _request(options: TraceOptions) -> "TraceRequest":
-    from cudnn_sweep.orchestrator.launching.one_step import read_inputs, read_sizes
+    from cudnn_sweep.orchestrator.launching.one_step import one_input, read_inputs
     from cudnn_sweep.workloads.layout import check_layout
     from cudnn_sweep.workloads.measuring.tracing import TraceRequest
     from cudnn_sweep.workloads.models.inputs import as_json
@@ -90,16 +90,9 @@ def _request(options: TraceOptions) -> "TraceRequest":
             f"found {options.model!r}, allowed: package.module:name or file.py:name",
             param_hint="MODEL",
         )
-    shapes = [read_sizes(text) for text in options.input]
-    if len(shapes) > 1:
-        tensors = ", ".join(f"{{shape: {list(shape)}}}" for shape in shapes)
-        raise typer.BadParameter(
-            f"found {len(shapes)}, allowed: one. If the model takes several tensors: --inputs '[{tensors}]'",
-            param_hint="--input",
-        )
     return TraceRequest(
         model=options.model,
-        input=shapes[0],
+        input=one_input(options.input) or (),
         inputs=as_json(read_inputs(options.inputs)),
         arguments=read_arguments(options.argument),
         precision=find_precision(options.precision).name,

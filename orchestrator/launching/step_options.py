@@ -58,7 +58,7 @@ class _Model:
         Sequence[str],
         typer.Option(
             metavar="SIZES",
-            help="Input sizes, such as 8x3x512x512. Repeat for sizes that come equally often.",
+            help="Input sizes, such as 8x3x512x512.",
         ),
     ] = ()
 

@@ -14,7 +14,6 @@ from cudnn_sweep.analysis.answering.advice import (
     NO_DIFFERENCE,
     UNDECIDED,
     Advice,
-    Alternative,
     Freeze,
     KernelChange,
     RankPrediction,
@@ -101,8 +100,6 @@ class Answered:
     """For the start that was asked for; None without a GPU's trials, or where none is complete."""
     other: Advice | None = None
     """For the other one."""
-    alternatives: Sequence[Alternative] = ()
-    """Other layouts and precisions, as measured."""
     kernels: Sequence[KernelChange] = ()
     ranks: Sequence[RankPrediction] = ()
     """Off, on and frozen, where a number of ranks was asked for."""
@@ -211,7 +208,7 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
         return
     if answered.kept is not None:
         yield from kept_facts(answered.kept)
-    yield from advice_facts(advice, other, answered.kernels, answered.alternatives)
+    yield from advice_facts(advice, other, answered.kernels)
     for row in answered.ranks:
         yield f"Ranks, {_way(row)}", _ranks(row)
 

@@ -27,7 +27,7 @@ from cudnn_sweep.analysis.answering.verdicts import (
 from cudnn_sweep.analysis.asking.settings import shortened, unusual_in
 from cudnn_sweep.analysis.storing.progress import StoredTrial, blocks_of, planned
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.analysis.words import counted, given, interval, number, percent, ratio
+from cudnn_sweep.analysis.words import counted, interval, number, percent, ratio
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import (
@@ -264,21 +264,15 @@ def _next_lines(summary: Summary, results: str, options: LaunchOptions) -> Itera
 
 
 def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
-    """A line for each GPU that is off, one for each measure in which a model's GPUs are at odds."""
-    speeds = gpu_speeds(store, sweep_id)
-    off = attrgetter("gpu_uuid", "host", "gpu", "peers")
-    slow_or_fast = (speed for speed in speeds if speed.finding in ("slow", "fast"))
-    for (uuid, host, gpu, peers), found in groupby(sorted(slow_or_fast, key=off), off):
+    """A line for each GPU that is off, or that differs from as many others."""
+    one = attrgetter("gpu_uuid", "host", "gpu", "peers")
+    off = [each for each in gpu_speeds(store, sweep_id) if each.finding not in ("alike", "alone")]
+    for (uuid, host, gpu, peers), speeds in groupby(sorted(off, key=one), one):
         by = ", ".join(
-            f"{each.measure} {percent(abs(1 - each.ratio), 1)} {each.finding}er" for each in found
+            f"{each.measure} {percent(abs(1 - each.ratio), 1)} {'slow' if each.ratio < 1 else 'fast'}er"
+            for each in speeds
         )
-        yield f"{uuid} on {host}: {by} than its {peers} peers ({gpu}): {GPU_ADVICE}"
-    alike = attrgetter("gpu", "measure", "speed_unit")
-    differing = (speed for speed in speeds if speed.finding == "differs")
-    for (gpu, measure, unit), found in groupby(sorted(differing, key=alike), alike):
-        ordered = sorted((each.speed, each.gpu_uuid, each.host) for each in found)
-        each_one = ", ".join(f"{uuid} on {host} {given(speed)}" for speed, uuid, host in ordered)
-        yield f"{gpu}s differ in {measure} ({unit}: {each_one}), too few to tell which is at fault: {GPU_ADVICE}"
+        yield f"{uuid} on {host}: {by} than its {counted(peers, 'peer')} ({gpu}): {GPU_ADVICE}"
 
 
 def shard_lines(choice: SweepChoice, there: Collection[StoredTrial]) -> Iterator[str]:
