@@ -3,7 +3,6 @@
 The arithmetic is in their SQL, and so are the columns' meanings.
 """
 
-
 from cudnn_sweep.analysis.answering.answers import AnswerRow, answer
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value
