@@ -3,7 +3,6 @@
 import json as json_format
 from contextlib import nullcontext
 from dataclasses import asdict
-from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +10,7 @@ import typer
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from rich.table import Table
 
     from cudnn_sweep.orchestrator.doctor.checks import Check
 
@@ -44,6 +43,7 @@ def doctor(
     The self-test measures two identical configs and says which differences this machine can detect. Exit
     code 0: no problem, perhaps warnings. 1: a problem.
     """
+    from cudnn_sweep.analysis.words import counted
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.doctor.checks import worst
     from cudnn_sweep.orchestrator.doctor.examine import examine
@@ -57,32 +57,24 @@ def doctor(
         for check in examine(location, seconds, telemetry, quick=quick):
             checks.append(check)
             if not json:
-                console.print(_drawn(check, console.width), highlight=False)
+                console.print(_drawn(check), highlight=False)
     if json:
         found = {"state": worst(checks), "checks": [asdict(check) for check in checks]}
         typer.echo(json_format.dumps(found, indent=2, ensure_ascii=False))
     else:
-        say(console, _counted(checks))
+        states = [check.state for check in checks]
+        told = (counted(states.count(state), state) for state in ("problem", "warning"))
+        say(console, f"\n{', '.join(told)} in {len(checks)} checks")
     leave(PROBLEM if worst(checks) == "problem" else 0)
 
 
-def _drawn(check: "Check", width: int) -> "Text":
+def _drawn(check: "Check") -> "Table":
+    from rich.table import Table
     from rich.text import Text
 
-    head = f"{check.state:<{STATE_WIDTH}}  {check.name:<{NAME_WIDTH}}  "
-    margin = " " * len(head)
-    told = fill(check.found, width, initial_indent=margin, subsequent_indent=margin)
-    drawn = Text(head + told[len(head) :])
-    drawn.stylize(STATE_STYLES[check.state], 0, STATE_WIDTH)
-    if check.advice:
-        advice = f"→ {check.advice}"
-        drawn.append("\n" + fill(advice, width, initial_indent=margin, subsequent_indent=margin))
-    return drawn
-
-
-def _counted(checks: list["Check"]) -> str:
-    from cudnn_sweep.analysis.words import counted
-
-    states = [check.state for check in checks]
-    told = (counted(states.count(state), state) for state in ("problem", "warning"))
-    return f"\n{', '.join(told)} in {len(checks)} checks"
+    row = Table.grid(padding=(0, 2, 0, 0))
+    row.add_column(min_width=STATE_WIDTH, no_wrap=True, style=STATE_STYLES[check.state])
+    row.add_column(min_width=NAME_WIDTH, no_wrap=True)
+    advice = f"\n→ {check.advice}" if check.advice else ""
+    row.add_row(check.state, check.name, Text(f"{check.found}{advice}"))
+    return row

@@ -18,24 +18,6 @@ if TYPE_CHECKING:
 
     from cudnn_sweep.orchestrator.planning.session import Job
 
-ArgumentOption = Annotated[
-    Sequence[str],
-    typer.Option(
-        metavar="NAME=VALUE",
-        help="Keyword argument of the class or function: JSON or plain text. Repeat for more.",
-    ),
-]
-InputsOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="YAML",
-        help="Arguments of the model, if not one float tensor of --input: "
-        "'{input_ids: {shape: [batch, length], dtype: int64, below: 30522}}', a list for positional "
-        "arguments, or a function of your own as file.py:name.",
-    ),
-]
-PrecisionOption = Annotated[str, "fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16."]
-LayoutOption = Annotated[str, "contiguous or channels_last."]
 MinutesOption = Annotated[
     float, typer.Option(min=0.1, help="Time to measure; less where it is decided earlier.")
 ]
@@ -65,14 +47,28 @@ class _Model:
 
 @dataclass(frozen=True, kw_only=True)
 class StepOptions(_Model):
-    argument: ArgumentOption = ()
-    inputs: InputsOption = None
+    argument: Annotated[
+        Sequence[str],
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Keyword argument of the class or function: JSON or plain text. Repeat for more.",
+        ),
+    ] = ()
+    inputs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="YAML",
+            help="Arguments of the model, if not one float tensor of --input: "
+            "'{input_ids: {shape: [batch, length], dtype: int64, below: 30522}}', a list for positional "
+            "arguments, or a function of your own as file.py:name.",
+        ),
+    ] = None
     loss: Annotated[
         str | None,
         "mean_square, cross_entropy, own (the model returns it), or a loss of your own as file.py:name.",
     ] = None
-    precision: PrecisionOption = "tf32"
-    layout: LayoutOption = "contiguous"
+    precision: Annotated[str, "fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16."] = "tf32"
+    layout: Annotated[str, "contiguous or channels_last."] = "contiguous"
     direction: Annotated[str | None, "Of a model: training (the default) or inference."] = None
     results: Annotated[str | None, "Folder or URL; overrides ./cluster.yaml (./results)."] = None
     program: str = field(default_factory=program)
@@ -81,7 +77,7 @@ class StepOptions(_Model):
 
     @property
     def arguments(self) -> dict[str, "JsonValue"]:
-        return read_arguments(self.argument)
+        return dict(map(_read, self.argument))
 
     @property
     def location(self) -> str:
@@ -267,10 +263,6 @@ class GateOptions(TurnOptions, _Sides):
     junit: Annotated[
         str | None, typer.Option(metavar="FILE.xml", help="Also write the answer as JUnit.")
     ] = None
-
-
-def read_arguments(texts: Sequence[str]) -> dict[str, "JsonValue"]:
-    return dict(map(_read, texts))
 
 
 def _read(text: str) -> tuple[str, "JsonValue"]:

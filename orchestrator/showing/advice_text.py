@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from rich.table import Table
+
 from cudnn_sweep.analysis.answering.advice import (
     FAILS,
     NO_DIFFERENCE,
@@ -34,6 +36,8 @@ from cudnn_sweep.analysis.words import (
     size,
     some,
 )
+from cudnn_sweep.orchestrator.showing.drawing import table_text
+from cudnn_sweep.orchestrator.showing.say import plain_table
 
 WIDTH = 80
 LABEL = 12
@@ -162,7 +166,7 @@ def advice_lines(answered: Answered) -> list[str]:
     if answered.lines:
         lines += [*(f"    {line}" for line in answered.lines), ""]
     if answered.kept is not None:
-        lines += [*aligned(three_ways(answered.kept)), ""]
+        lines += [*table_text(three_ways(answered.kept), WIDTH).splitlines(), ""]
     for label, text in _facts(answered):
         lines += textwrap.wrap(
             text,
@@ -243,8 +247,7 @@ def _next_lines(answered: Answered) -> Iterator[str]:
         yield f"Without measuring again: {answered.again}"
 
 
-def three_ways(kept: Kept) -> list[list[str]]:
-    """A table with its head."""
+def three_ways(kept: Kept) -> Table:
     rows = [
         ("a step", "ms", milliseconds),
         ("first calls, new container", "first_ms", _seconds),
@@ -259,7 +262,7 @@ def three_ways(kept: Kept) -> list[list[str]]:
         for name, column, text in rows
         if any(values := [getattr(kept.measured, f"{way}_{column}") for way in WAYS])
     ]
-    return [["", *WAYS], *told]
+    return plain_table(["", *WAYS], told, right=WAYS)
 
 
 def _seconds(ms: float | None) -> str:
@@ -276,10 +279,10 @@ def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
     yield "Frozen", text
     if kept.cannot:
         lost = (
-            f"{some(list(kept.cannot), NAMED)} ({len(kept.cannot)} of {kept.operations} operations"
+            f"{len(kept.cannot)} of {kept.operations} operations, in the order of their first calls"
         )
-        why = "in the order of their first calls): another operation needs what it must not take"
-        yield "Not kept", f"the fastest plan of {lost}, {why}"
+        why = "another operation needs what it must not take"
+        yield "Not kept", f"the fastest plan of {some(list(kept.cannot), NAMED)} ({lost}): {why}"
     file = os.path.basename(kept.file)
     yield "Elsewhere", f"Dockerfile: COPY {file} / and ENV CUDNN_ERRATA_JSON_FILE=/{file}"
     yield "", "torchrun and srun pass the variable on; it must be set before the first convolution"
@@ -287,14 +290,3 @@ def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
         "Holds for",
         f"{row.gpu}, and this version of cuDNN alone: under another one it does nothing",
     )
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            text.ljust(width) if place == 0 else text.rjust(width)
-            for place, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

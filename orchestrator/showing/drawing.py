@@ -41,7 +41,7 @@ def draw(answer: "pa.Table", width: int | None) -> str:
     needed = Measurement.get(console, console.options, table).maximum
     if width is not None and needed > width:
         return _blocks(answer.column_names, rows)
-    return _text(table, needed)
+    return table_text(table, needed)
 
 
 def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
@@ -126,10 +126,10 @@ def _drawn(
     cells = [_cells(column, whole) for column in columns]
     for row in zip(*cells, strict=True):
         table.add_row(*map(Text, row))
-    return _text(table, width)
+    return table_text(table, width)
 
 
-def _text(table: Table, width: int) -> str:
+def table_text(table: Table, width: int) -> str:
     console = Console(file=StringIO(), width=width, color_system=None)
     with console.capture() as drawn:
         console.print(table)
