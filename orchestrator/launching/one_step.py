@@ -38,8 +38,6 @@ from cudnn_sweep.workloads.survey import Survey, workload_facts
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
 
 REPLICATES_WITHOUT_GPU = 1  # with an A/A twin: two processes show how far times scatter
-# No verdict rests on a time of a CPU, and there are no clocks of a GPU to wait for.
-SHORT_WITHOUT_GPU = {"steady_budget_s": 1.0, "warmup_limit_s": 0.4}
 LOOKING = "Looking at this machine and at {workload}, and importing torch for that."
 START_AND_END_S = 10.0  # Ray's start and end
 LEAST_S = 15.0  # two blocks of a small network
@@ -72,17 +70,11 @@ def suite_of(
         first = error.errors()[0]
         told = first["msg"].removeprefix("Value error, ")
         raise SpecError(f"--{first['loc'][0]}: {told}") from None
-    measured = measure or MeasureSpec(reference_replicates=0, logged_replicates=0)
-    return SuiteSpec(
-        cells=[cell],
-        replicates=replicates,
-        measure=measured,
-        without_gpu=WithoutGpu(
-            configs=[CudnnConfig(benchmark=False)],
-            replicates=REPLICATES_WITHOUT_GPU,
-            measure=measured.model_copy(update=SHORT_WITHOUT_GPU),
-        ),
+    without_gpu = WithoutGpu(
+        configs=[CudnnConfig(benchmark=False)], replicates=REPLICATES_WITHOUT_GPU
     )
+    measure = measure or MeasureSpec(reference_replicates=0, logged_replicates=0)
+    return SuiteSpec(cells=[cell], replicates=replicates, measure=measure, without_gpu=without_gpu)
 
 
 def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, SuiteSpec]:

@@ -69,8 +69,11 @@ class Display:
         self._live, self._console = live, console
         cells = cell_labels(trial.cell for trial in plan.trials)
         self._cells = {trial.trial_id: cells[trial.cell.cell_id] for trial in plan.trials}
-        self._clock = Clock(plan, limit_s)
-        self._last = monotonic()
+        self._least = "at most" if plan.looks else "about"
+        self._limit_s = limit_s or math.inf
+        self._began = self._last = monotonic()
+        self._first: tuple[float, int] | None = None
+        """When trials were first seen, and how many were recorded by then."""
         self._shown = self._failures = self._warnings = 0
         self._now = ""
         self._told: set[tuple[str, str]] = set()
@@ -94,7 +97,7 @@ class Display:
             self._live.update(Group(line, bar))
             return
         now = monotonic()
-        apart_s = max(LINE_S, (now - self._clock.began) / 10)
+        apart_s = max(LINE_S, (now - self._began) / 10)
         if progress.recorded != self._shown and now - self._last >= apart_s:
             self._last, self._shown = now, progress.recorded
             say(self._console, self._line(progress, verdicts))
@@ -103,42 +106,28 @@ class Display:
         statuses = f" ({_counts(progress.statuses)})" if progress.statuses else ""
         found = _counts(Counter(each.wall_in_words.partition(" (")[0] for each in verdicts))
         told = [
-            f"{progress.recorded}/{len(self._cells)} trials{statuses}, {self._clock.read(progress)}",
+            f"{progress.recorded}/{len(self._cells)} trials{statuses}, {self.time(progress)}",
             progress.standings,
             f"verdicts: {found}" if found else None,
             self._now,
         ]
         return "; ".join(filter(None, told))
 
+    def time(self, progress: Progress) -> str:
+        """Time gone, and an estimate of the time to go, which starts with the first trial."""
+        now, recorded, trials = monotonic(), progress.recorded, len(self._cells)
+        if self._first is None and (progress.slots or recorded):
+            self._first = now, recorded
+        text = f"{_clock(now - self._began)} elapsed"
+        if self._first is not None and self._first[1] < recorded < trials:
+            pace = (now - self._first[0]) / (recorded - self._first[1])
+            most_s = max(0.0, self._began + self._limit_s - now)
+            text += f", {self._least} {_clock(min(pace * (trials - recorded), most_s))} to go"
+        return text
+
 
 def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {what}" for what, count in counts.items())
-
-
-class Clock:
-    """Time gone, and an estimate of the time to go, which starts with the first trial."""
-
-    def __init__(self, plan: Plan, limit_s: float | None = None) -> None:
-        self._trials = len(plan.trials)
-        self._about = "at most" if plan.looks else "about"
-        self._limit_s = limit_s or math.inf
-        self.began = monotonic()
-        self._first: tuple[float, int] | None = None
-        """When trials were first seen, and how many were recorded by then."""
-
-    def read(self, progress: Progress) -> str:
-        now = monotonic()
-        if self._first is None and (progress.slots or progress.recorded):
-            self._first = now, progress.recorded
-        text = f"{_clock(now - self.began)} elapsed"
-        if self._first is not None and self._first[1] < progress.recorded < self._trials:
-            pace = (now - self._first[0]) / (progress.recorded - self._first[1])
-            left_s = min(
-                pace * (self._trials - progress.recorded),
-                max(0.0, self.began + self._limit_s - now),
-            )
-            text += f", {self._about} {_clock(left_s)} to go"
-        return text
 
 
 def _clock(seconds: float) -> str:

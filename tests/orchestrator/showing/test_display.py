@@ -71,8 +71,9 @@ def test_time_to_go_ends_with_the_limit(
     """A second a trial."""
     clock, fixed = Seconds(monkeypatch), plan_of("noop", replicates=10)
     trials = tuple(trial for trial in fixed.trials if not trial.twin)
-    read = display.Clock(replace(fixed, trials=trials, looks=(3, 10)), limit_s).read
-    read(Progress(slots={"GPU-1": "t"}))
+    plan = replace(fixed, trials=trials, looks=(3, 10))
+    read = Display(Console(), plan, limit_s).time
+    read(Progress(slots={"GPU-1": trials[0].trial_id}))
     clock.gone = float(recorded)
     said = read(Progress(statuses={"ok": recorded}))
     assert said == f"0:{recorded:02} elapsed" + (f", {to_go}" if to_go else "")
