@@ -3,6 +3,7 @@
 import json as json_format
 from contextlib import nullcontext
 from dataclasses import asdict
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.text import Text
 
     from cudnn_sweep.orchestrator.doctor.checks import Check
 
@@ -57,7 +58,7 @@ def doctor(
         for check in examine(location, seconds, telemetry, quick=quick):
             checks.append(check)
             if not json:
-                console.print(_drawn(check), highlight=False)
+                console.print(_drawn(check, console.width), highlight=False)
     if json:
         found = {"state": worst(checks), "checks": [asdict(check) for check in checks]}
         typer.echo(json_format.dumps(found, indent=2, ensure_ascii=False))
@@ -68,13 +69,13 @@ def doctor(
     leave(PROBLEM if worst(checks) == "problem" else 0)
 
 
-def _drawn(check: "Check") -> "Table":
-    from rich.table import Table
+def _drawn(check: "Check", width: int) -> "Text":
     from rich.text import Text
 
-    row = Table.grid(padding=(0, 2, 0, 0))
-    row.add_column(min_width=STATE_WIDTH, no_wrap=True, style=STATE_STYLES[check.state])
-    row.add_column(min_width=NAME_WIDTH, no_wrap=True)
-    advice = f"\n→ {check.advice}" if check.advice else ""
-    row.add_row(check.state, check.name, Text(f"{check.found}{advice}"))
-    return row
+    head = f"{check.state:<{STATE_WIDTH}}  {check.name:<{NAME_WIDTH}}  "
+    margin = " " * len(head)
+    lines = [check.found, *[f"→ {check.advice}"] * bool(check.advice)]
+    told = (fill(each, width, initial_indent=margin, subsequent_indent=margin) for each in lines)
+    drawn = Text(head + "\n".join(told)[len(head) :])
+    drawn.stylize(STATE_STYLES[check.state], 0, STATE_WIDTH)
+    return drawn
