@@ -28,13 +28,11 @@ from cudnn_sweep.analysis.report.figures.palette import COLOURS
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.analysis.words import cudnn_version
-from cudnn_sweep.orchestrator.showing.summary import (
-    SHORT_VERDICTS,
-)
 from cudnn_sweep.workloads.hashes import content_hash
 
 WIDTH = 118
 DOCS = Path(__file__).resolve().parent
+SHORT_VERDICTS = {"equivalent": "=", "inconclusive": "?", "undecided": "?", "no_effect": ""}
 SETTINGS = {
     "tf32 contiguous": "TF32",
     "amp_bf16 channels_last": "bf16, channels_last",

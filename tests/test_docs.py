@@ -112,13 +112,10 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
 
 def test_example_of_results_is_that_of_the_stored_ones() -> None:
     from cudnn_sweep.analysis.answering.cell_names import stored_names
-    from cudnn_sweep.analysis.answering.verdicts import break_evens, verdicts
+    from cudnn_sweep.analysis.answering.verdicts import break_evens, payback, verdicts
     from cudnn_sweep.analysis.storing.store import open_store
-    from cudnn_sweep.orchestrator.showing.summary import (
-        payback_text,
-        ratio_text,
-        verdict_label,
-    )
+    from cudnn_sweep.analysis.words import interval, ratio
+    from cudnn_sweep.orchestrator.showing.summary import verdict_label
 
     readme = (ROOT / "docs/reading-results.md").read_text()
     (folder,) = (ROOT / "docs" / "results").glob("*/quick")
@@ -128,10 +125,11 @@ def test_example_of_results_is_that_of_the_stored_ones() -> None:
     assert len(found) == 9
     for verdict in found:
         row = next(line for line in readme.splitlines() if verdict_label(verdict, cells) in line)
-        assert f"| {ratio_text(verdict)} | {verdict.wall_in_words} |" in row
+        ends = interval(verdict.ratio_low, verdict.ratio_high, to="–")
+        assert f"| {ratio(verdict.ratio)}{ends} | {verdict.wall_in_words} |" in row
         states = [paid[verdict.cell_id, state] for state in ("empty", "warm")]
         shown = [text.strip() for text in row.split("|")[-3:-1]]
-        assert shown == [payback_text(state, wide=True) for state in states]
+        assert shown == [payback(state) for state in states]
     closed = Counter(each.wall_verdict for each in found if each.loop_kind == "closed")
     (fresh,) = [verdict for verdict in found if verdict.loop_kind == "open"]
     words = " ".join(readme.split())

@@ -3,9 +3,6 @@
 The arithmetic is in their SQL, and so are the columns' meanings.
 """
 
-import math
-from collections.abc import Sequence
-
 from cudnn_sweep.analysis.answering.answers import AnswerRow
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value
@@ -24,7 +21,7 @@ select
     any_value(device) as device,
     any_value(gpu) as gpu
 from records
-where list_contains(string_split($suites, ','), suite) and workload = $workload
+where suite = $suite and workload = $workload
 group by sweep_id, cell_id
 order by max(started_at) desc, cell_id
 """
@@ -33,7 +30,7 @@ with told as (
     select
         sweep_id,
         block,
-        benchmark,
+        {candidate} as is_candidate,
         kernels
     from records
     where
@@ -41,7 +38,7 @@ with told as (
         and status = 'ok' and twin = 0 and errata is null and kernels is not null
     qualify
         count(*) over (partition by sweep_id, block) = 2
-        and count(distinct benchmark) over (partition by sweep_id, block) = 2
+        and count(distinct is_candidate) over (partition by sweep_id, block) = 2
 ),
 
 first_block as (
@@ -51,16 +48,16 @@ first_block as (
 
 launches as (
     select
-        benchmark,
-        unnest(list_filter(kernels, lambda each: each.kind = 'convolution')) as kernel
+        is_candidate,
+        unnest(list_filter(kernels, lambda each: $kind is null or each.kind = $kind)) as kernel
     from first_block
 )
 
 select
     coalesce(kernel.operation, '?') as operation,
     kernel.name as kernel,
-    count(*) filter (where not benchmark) as baseline,
-    count(*) filter (where benchmark) as candidate
+    count(*) filter (where not is_candidate) as baseline,
+    count(*) filter (where is_candidate) as candidate
 from launches
 group by all
 having baseline <> candidate
@@ -83,16 +80,20 @@ advices = Advice.of
 
 
 class KernelChange(AnswerRow):
-    """A convolution kernel (`operation`, `kernel`) of which a step has other launches with benchmark off (`baseline`)
-    than on (`candidate`).
-    """
+    """A kernel (`operation`, `kernel`) of which a step has other launches in the baseline than in the candidate."""
 
 
-def kernel_changes(database: Database, sweep_id: str | None) -> list[KernelChange]:
-    """Between a process of each config, of the first block in which both told their kernels: of one sweep or the
-    newest.
+def kernel_changes(
+    database: Database,
+    sweep_id: str | None,
+    candidate: str = "benchmark",
+    kind: str | None = "convolution",
+) -> list[KernelChange]:
+    """Between a process of each side, of the first block in which both told their kernels: of one sweep or the
+    newest. `candidate` is what holds of the candidate's records, in SQL; `kind`: of these kernels alone.
     """
-    rows = database.query(KERNELS, {"sweep_id": sweep_id}).to_pylist()
+    values: dict[str, Value] = {"sweep_id": sweep_id, "kind": kind}
+    rows = database.query(KERNELS.format(candidate=candidate), values).to_pylist()
     return [KernelChange(**row) for row in rows]
 
 
@@ -109,24 +110,11 @@ class StoredCell(AnswerRow):
     """A cell that a sweep measured, by what its id cannot be reckoned without."""
 
 
-def stored_cells(store: Store, suites: Sequence[str], workload: str) -> list[StoredCell]:
-    """Of a workload, in sweeps of these suites; the newest first."""
+def stored_cells(store: Store, suite: str, workload: str) -> list[StoredCell]:
+    """Of a workload, in sweeps of this suite; the newest first."""
     with open_database(store) as database:
-        values: dict[str, Value] = {"workload": workload, "suites": ",".join(suites)}
-        return [StoredCell(**row) for row in database.query(STORED, values).to_pylist()]
-
-
-class Alternative(AnswerRow):
-    """What another layout or precision does to the time per step, both as `contrast` has them."""
-
-    question = "axis_effect"
-
-
-def alternatives(store: Store, sweep_id: str, precision: str) -> list[Alternative]:
-    """Of a sweep of one step in several layouts and precisions; what is measured, and no more."""
-    layouts = Alternative.of(store, sweep_id, axis="layout", baseline="contiguous")
-    precisions = Alternative.of(store, sweep_id, baseline=precision)
-    return sorted([*layouts, *precisions], key=lambda each: each.ratio or math.inf)
+        rows = database.query(STORED, {"workload": workload, "suite": suite}).to_pylist()
+    return [StoredCell(**row) for row in rows]
 
 
 class Freeze(AnswerRow):

@@ -8,7 +8,6 @@ from cudnn_sweep.analysis.answering.advice import (
     NO_DIFFERENCE,
     UNDECIDED,
     Advice,
-    Alternative,
     KernelChange,
 )
 from cudnn_sweep.analysis.words import (
@@ -53,7 +52,6 @@ def advice_facts(
     advice: Advice,
     other: Advice | None,
     kernels: Sequence[KernelChange],
-    alternatives: Sequence[Alternative],
 ) -> Iterator[tuple[str, str]]:
     """`other`: for the other kind of start. An empty label continues the one before."""
     yield "Because", advice.why
@@ -64,7 +62,6 @@ def advice_facts(
     yield from _memory(advice)
     yield from _results(advice)
     yield from _why(kernels)
-    yield from _else(alternatives)
 
 
 def minutes_needed(needed: float | None) -> str:
@@ -163,9 +160,3 @@ def _why(kernels: Sequence[KernelChange]) -> Iterator[tuple[str, str]]:
         yield "Kernels" if place == 0 else "", f"{each.operation}: {name} {times}"
     if len(kernels) > KERNELS_SHOWN:
         yield "", f"and {len(kernels) - KERNELS_SHOWN} more that are not the same"
-
-
-def _else(alternatives: Sequence[Alternative]) -> Iterator[tuple[str, str]]:
-    for place, each in enumerate(each for each in alternatives if each.ratio is not None):
-        takes = f"{ratio(each.ratio)} of the time{interval(each.ratio_low, each.ratio_high)}"
-        yield "Also" if place == 0 else "", f"{each.contrast}: a step takes {takes}"

@@ -8,14 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.advise import advise, engines, freeze
+from cudnn_sweep.orchestrator.cli.advise import advise, bisect, engines, freeze, gate
 from cudnn_sweep.orchestrator.cli.audit import SCRIPT_SETTINGS, audit
 from cudnn_sweep.orchestrator.cli.catalog import schema, suites, workloads
 from cudnn_sweep.orchestrator.cli.commands import SETTINGS, Command, spelled
 from cudnn_sweep.orchestrator.cli.compare import compare, repro
 from cudnn_sweep.orchestrator.cli.doctor import doctor
 from cudnn_sweep.orchestrator.cli.failing import Commands
-from cudnn_sweep.orchestrator.cli.gate import bisect, gate
 from cudnn_sweep.orchestrator.cli.launch import cluster, launch, status
 from cudnn_sweep.orchestrator.cli.nightly import nightly, schedule
 from cudnn_sweep.orchestrator.cli.query import QUESTION_SETTINGS, query

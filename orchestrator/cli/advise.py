@@ -1,4 +1,4 @@
-"""`sweep advise`, `sweep freeze` and `sweep engines`."""
+"""What measures a step of one model: `sweep advise`, `freeze`, `engines`, `gate` and `bisect`."""
 
 from collections.abc import Callable
 
@@ -10,8 +10,10 @@ from cudnn_sweep.orchestrator.cli.query import answer
 from cudnn_sweep.orchestrator.cli.standing_by import UNFINISHED, stand_by
 from cudnn_sweep.orchestrator.launching.step_options import (
     AdviseOptions,
+    BisectOptions,
     EnginesOptions,
     FreezeOptions,
+    GateOptions,
     StepOptions,
 )
 
@@ -31,7 +33,7 @@ def advise(options: AdviseOptions) -> None:
         stand_by(lost=UNFINISHED)
     from cudnn_sweep.orchestrator.launching.advising import advise as measure_and_tell
 
-    _run(measure_and_tell, options)
+    _run_here(measure_and_tell, options, is_apart=options.format != "text")
 
 
 def freeze(options: FreezeOptions) -> None:
@@ -47,7 +49,7 @@ def freeze(options: FreezeOptions) -> None:
     stand_by(lost=UNFINISHED)
     from cudnn_sweep.orchestrator.freezing.freeze import freeze as find_and_tell
 
-    _run(find_and_tell, options)
+    _run_here(find_and_tell, options, is_apart=options.format != "text")
 
 
 def engines(options: EnginesOptions) -> None:
@@ -74,11 +76,39 @@ def engines(options: EnginesOptions) -> None:
     failing.leave(0 if ran is None else ran.exit_code)
 
 
-def _run(measure: Callable[..., int], options: AdviseOptions) -> None:
-    run_here(measure, options, is_apart=options.format != "text")
+def gate(options: GateOptions) -> None:
+    """Does one change make a step of your model slower? Two commits in turns, until it is decided.
+
+    BASE and HEAD are commits of your repository, folders, wheels, or Pythons of two environments with cudnn-sweep.
+    Each process runs one side, both in turns on one GPU (or CPU), with pairs of base and base as control. The
+    answer says what else differs, and how large a slowdown this gate would have found.
+
+    Exit codes: 0 not slower than the threshold, or faster; 1 slower, or HEAD does not run; 2 cannot tell yet, or a
+    mistake in what was typed.
+    """
+    stand_by(lost=UNFINISHED)
+    from cudnn_sweep.orchestrator.gating.gate import gate as measure_and_tell
+
+    _run_here(measure_and_tell, options, is_apart=True)
 
 
-def run_here(measure: Callable[..., int], options: StepOptions, *, is_apart: bool) -> None:
+def bisect(options: BisectOptions) -> None:
+    """Find which of several environments made a step slower, such as one of four versions of torch.
+
+    Each of --pythons is an environment with cudnn-sweep. The newest is compared with the oldest in turns, until that
+    is decided. If it is slower, the middle one of those that are left follows, until the first slow one is known. The
+    answer names it, and what changed there. The same command resumes: pairs that are decided in the results are not
+    measured again.
+
+    Exit codes: 0 the newest is not slower; 1 one is named; 2 cannot tell yet, or a mistake in what was typed.
+    """
+    stand_by(lost=UNFINISHED)
+    from cudnn_sweep.orchestrator.gating.bisect import bisect as measure_and_tell
+
+    _run_here(measure_and_tell, options, is_apart=True)
+
+
+def _run_here(measure: Callable[..., int], options: StepOptions, *, is_apart: bool) -> None:
     """On this machine. `is_apart`: progress goes to standard error, as the answer is for a program."""
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.showing.say import console_here

@@ -91,9 +91,14 @@ def audit(
         mistake = error
     if json or format == "json":
         report = {**asdict(audited), "written": [str(file) for file in written]}
-        _deliver(json_format.dumps(report, indent=2) + "\n", output)
+        text = json_format.dumps(report, indent=2)
     else:
-        _show(audited, _next_lines(audited, inputs, written), output)
+        text = _text(audited, _next_lines(audited, inputs, written), is_seen=output is None)
+    if output is None:
+        typer.echo(text, err=True)
+    else:
+        with writing(output):
+            output.write_text(f"{text.lstrip()}\n", encoding="utf-8")
     if mistake is not None:
         raise mistake
     raise typer.Exit(audited.exit_code)
@@ -119,34 +124,25 @@ def _write_shapes(audited: "Audited", inputs: "Inputs | None", shapes: Path) -> 
     return list(written)
 
 
-def _deliver(text: str, output: Path | None) -> None:
-    if output is None:
-        typer.echo(text, err=True, nl=False)
-        return
-    with writing(output):
-        output.write_text(text, encoding="utf-8")
-
-
-def _show(audited: "Audited", next_lines: list[str], output: Path | None) -> None:
+def _text(audited: "Audited", next_lines: list[str], *, is_seen: bool) -> str:
+    """`is_seen`: a terminal may show it."""
     from io import StringIO
 
     from rich.console import Console
 
-    from cudnn_sweep.orchestrator.showing.audit_view import audit_view
+    from cudnn_sweep.orchestrator.showing.audit_view import print_audit
     from cudnn_sweep.orchestrator.showing.say import console_here, say
 
-    text = StringIO()
-    if output is None:
-        console = console_here(stderr=True, plain_width=PLAIN_WIDTH)
-    else:
-        console = Console(file=text, width=PLAIN_WIDTH, markup=False)
-    say(console, f"\nAudit: {_ending(audited)}", "bold")
-    if audited.findings is not None:
-        console.print(audit_view(audited.findings), soft_wrap=False, highlight=False)
-    for line in next_lines:
-        say(console, line)
-    if output is not None:
-        _deliver(text.getvalue().lstrip(), output)
+    here = console_here(stderr=True, plain_width=PLAIN_WIDTH)
+    width, is_terminal = (here.width, here.is_terminal) if is_seen else (PLAIN_WIDTH, False)
+    console = Console(file=StringIO(), width=width, force_terminal=is_terminal, markup=False)
+    with console.capture() as shown:
+        say(console, f"\nAudit: {_ending(audited)}", "bold")
+        if audited.findings is not None:
+            print_audit(console, audited.findings)
+        for line in next_lines:
+            say(console, line)
+    return shown.get().rstrip("\n")
 
 
 def _ending(audited: "Audited") -> str:

@@ -1,6 +1,5 @@
 """`sweep suites` and `sweep workloads`: what there is to choose from, a line each. `sweep schema`: how it is written."""
 
-import json as json_format
 from collections.abc import Iterable
 from dataclasses import fields
 from importlib.resources import files
@@ -11,11 +10,8 @@ import typer
 
 from cudnn_sweep.orchestrator.planning.spelling import program
 
-JsonFlag = Annotated[bool, "Print the list as JSON."]
-Row = tuple[str, str, str]
 
-
-def suites(json: JsonFlag = False) -> None:
+def suites() -> None:
     """List the bundled suites. Each is a file that you can read and copy."""
     from cudnn_sweep.orchestrator.planning.spec import SUITES, load_suite, suite_names
 
@@ -23,16 +19,12 @@ def suites(json: JsonFlag = False) -> None:
     for name in suite_names():
         needs = "a GPU" if load_suite(name).needs_cuda else ""
         rows.append((name, needs, _first_sentence(SUITES.joinpath(f"{name}.yaml").read_text())))
-    if json:
-        keys = ("name", "needs", "asks")
-        _print_json({"folder": str(SUITES), "suites": _objects(keys, rows)})
-        return
     _print(("suite", "needs", "what it asks"), rows)
     typer.echo(f"\nThe files are in {SUITES}. To see what a suite runs, and for how long:")
     typer.echo(f"  {program()} launch --suite NAME --dry-run")
 
 
-def workloads(json: JsonFlag = False) -> None:
+def workloads() -> None:
     """List what the cells of a suite can name: workloads, problems, regimes, states and precisions.
 
     Parameters of regimes and states are shown in brackets with their defaults.
@@ -44,37 +36,20 @@ def workloads(json: JsonFlag = False) -> None:
     from cudnn_sweep.workloads.precision import PRECISIONS
     from cudnn_sweep.workloads.problem import PROBLEMS, load_problems
 
-    bundled = sorted(bundled_workloads().values(), key=lambda found: found.name)
+    bundled = sorted(bundled_workloads().values(), key=lambda each: each.name)
     named = [(w.name, ", ".join(w.directions), _summary(w.build.__doc__)) for w in bundled]
     models = "any torch.nn.Module by import path: torchvision.models:resnet50, my/file.py:Net"
-    named.append(("MODULE:NAME", "training, inference", models))
-
-    problems = list(load_problems())
-    tables = sorted(PROBLEMS.iterdir(), key=lambda file: file.name)
-    texts = {file.name.removesuffix(".csv"): file.read_text() for file in tables}
-    counts = {name: sum(found.startswith(f"{name}/") for found in problems) for name in texts}
-    sets = [(name, str(counts[name]), _first_sentence(text)) for name, text in texts.items()]
-
-    rules = [
-        (name, rule.varies, _with_defaults(rule)) for name, rule in sorted(regime_types().items())
-    ]
-    states = [(name, "", _with_defaults(state)) for name, state in sorted(state_types().items())]
-    if json:
-        _print_json(
-            {
-                "workloads": _objects(("name", "directions", "is"), named),
-                "problems": _objects(("name", "count", "is"), sets),
-                "regimes": _objects(("name", "varies", "is"), rules),
-                "states": _objects(("name", "", "is"), states),
-                "precisions": list(PRECISIONS),
-                "layouts": list(LAYOUTS),
-            }
-        )
-        return
-    _print(("workload", "directions", ""), named)
+    _print(("workload", "directions", ""), [*named, ("MODULE:NAME", "training, inference", models)])
+    problems, sets = list(load_problems()), []
+    for file in sorted(PROBLEMS.iterdir(), key=lambda file: file.name):
+        name = file.name.removesuffix(".csv")
+        count = sum(problem.startswith(f"{name}/") for problem in problems)
+        sets.append((name, str(count), _first_sentence(file.read_text())))
     _print(("problem", "how many", ""), sets)
-    _print(("regime", "varies", ""), rules)
-    _print(("state", "", ""), states)
+    rules = sorted(regime_types().items())
+    _print(("regime", "varies", ""), [(name, r.varies, _with_defaults(r)) for name, r in rules])
+    states = sorted(state_types().items())
+    _print(("state", "", ""), [(name, "", _with_defaults(state)) for name, state in states])
     typer.echo(f"precision  {', '.join(PRECISIONS)}\nlayout     {', '.join(LAYOUTS)}")
 
 
@@ -101,25 +76,16 @@ def _with_defaults(rule: type) -> str:
     return _summary(rule.__doc__) + (f" ({', '.join(parameters)})" if parameters else "")
 
 
-def _objects(keys: Row, rows: Iterable[Row]) -> list[dict[str, str]]:
-    return [{key: value for key, value in zip(keys, row, strict=True) if key} for row in rows]
-
-
-def _print_json(content: dict[str, object]) -> None:
-    typer.echo(json_format.dumps(content, indent=2, ensure_ascii=False))
-
-
 def _print(heads: tuple[str, str, str], rows: Iterable[tuple[str, str, str]]) -> None:
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column(heads[0], no_wrap=True)
-    for head in heads[1:]:
-        table.add_column(head)
+    for head in heads:
+        table.add_column(head, no_wrap=head == heads[0])
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*map(Text, row))
     Console().print(table, highlight=False)
 
 

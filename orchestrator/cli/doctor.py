@@ -44,6 +44,7 @@ def doctor(
     The self-test measures two identical configs and says which differences this machine can detect. Exit
     code 0: no problem, perhaps warnings. 1: a problem.
     """
+    from cudnn_sweep.analysis.words import counted
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.doctor.checks import worst
     from cudnn_sweep.orchestrator.doctor.examine import examine
@@ -62,7 +63,9 @@ def doctor(
         found = {"state": worst(checks), "checks": [asdict(check) for check in checks]}
         typer.echo(json_format.dumps(found, indent=2, ensure_ascii=False))
     else:
-        say(console, _counted(checks))
+        states = [check.state for check in checks]
+        told = (counted(states.count(state), state) for state in ("problem", "warning"))
+        say(console, f"\n{', '.join(told)} in {len(checks)} checks")
     leave(PROBLEM if worst(checks) == "problem" else 0)
 
 
@@ -71,18 +74,8 @@ def _drawn(check: "Check", width: int) -> "Text":
 
     head = f"{check.state:<{STATE_WIDTH}}  {check.name:<{NAME_WIDTH}}  "
     margin = " " * len(head)
-    told = fill(check.found, width, initial_indent=margin, subsequent_indent=margin)
-    drawn = Text(head + told[len(head) :])
+    lines = [check.found, *[f"→ {check.advice}"] * bool(check.advice)]
+    told = (fill(each, width, initial_indent=margin, subsequent_indent=margin) for each in lines)
+    drawn = Text(head + "\n".join(told)[len(head) :])
     drawn.stylize(STATE_STYLES[check.state], 0, STATE_WIDTH)
-    if check.advice:
-        advice = f"→ {check.advice}"
-        drawn.append("\n" + fill(advice, width, initial_indent=margin, subsequent_indent=margin))
     return drawn
-
-
-def _counted(checks: list["Check"]) -> str:
-    from cudnn_sweep.analysis.words import counted
-
-    states = [check.state for check in checks]
-    told = (counted(states.count(state), state) for state in ("problem", "warning"))
-    return f"\n{', '.join(told)} in {len(checks)} checks"

@@ -135,18 +135,14 @@ def _print_questions() -> None:
         readable_queries,
     )
 
-    for name in (*query_names(), *part_names()):
-        _print_question(load_query(name), name)
     files = own_queries()
     own, faults = readable_queries(files)
-    for name, asked in own.items():
-        _print_question(asked, f"{name} ({files[name]})")
+    titled = {name: load_query(name) for name in (*query_names(), *part_names())}
+    titled |= {f"{name} ({files[name]})": asked for name, asked in own.items()}
+    for title, asked in titled.items():
+        typer.echo("\n".join([f"{title}: {asked.question}", *_parameter_lines(asked)]))
     for fault in faults:
         typer.echo(f"note: no question: {fault}", err=True)
-
-
-def _print_question(asked: "NamedQuery", title: str) -> None:
-    typer.echo("\n".join([f"{title}: {asked.question}", *_parameter_lines(asked)]))
 
 
 def _parameter_lines(asked: "NamedQuery") -> list[str]:
@@ -263,12 +259,6 @@ def _why_none(
     return asked.none or "nothing that is stored answers this"
 
 
-def _width(output: Path | None) -> int | None:
-    """Columns of the terminal that shows the answer; None where no terminal does."""
-    is_seen = output is None and sys.stdout.isatty()
-    return shutil.get_terminal_size().columns if is_seen else None
-
-
 def deliver(
     answer: "pa.Table",
     format: Format,
@@ -277,14 +267,14 @@ def deliver(
 ) -> None:
     """`marked`: what a table shows in place of all columns."""
     from cudnn_sweep.analysis.asking import formats
-    from cudnn_sweep.orchestrator.cli.drawing import draw, draw_marked
+    from cudnn_sweep.orchestrator.showing.drawing import draw, draw_marked
 
     if format != "table":
         _write(getattr(formats, f"to_{format}")(answer), output)
-    elif marked is None:
-        _write(draw(answer, _width(output)), output)
-    else:
-        _write(draw_marked(marked, _width(output)), output)
+        return
+    is_seen = output is None and sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_seen else None
+    _write(draw(answer, width) if marked is None else draw_marked(marked, width), output)
 
 
 def _write(content: str | bytes, output: Path | None) -> None:

@@ -3,20 +3,14 @@
 import json as json_format
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from cudnn_sweep.orchestrator.cli.failing import writing
-from cudnn_sweep.orchestrator.launching.step_options import (
-    ArgumentOption,
-    InputsOption,
-    LayoutOption,
-    PrecisionOption,
-    read_arguments,
-)
+from cudnn_sweep.orchestrator.launching.step_options import StepOptions
 from cudnn_sweep.orchestrator.planning.spelling import program
 
 if TYPE_CHECKING:
@@ -26,8 +20,8 @@ TIMEOUT_S = 600.0  # a large model's first pass on a few CPU cores takes minutes
 
 
 @dataclass(frozen=True, kw_only=True)
-class TraceOptions:
-    model: Annotated[
+class TraceOptions(StepOptions):
+    workload: Annotated[
         str,
         typer.Argument(
             metavar="MODEL",
@@ -37,11 +31,9 @@ class TraceOptions:
     ]
     input: Annotated[
         Sequence[str], typer.Option(metavar="SIZES", help="Input sizes, such as 8x3x512x512.")
-    ]
-    argument: ArgumentOption = ()
-    inputs: InputsOption = None
-    precision: PrecisionOption = "tf32"
-    layout: LayoutOption = "contiguous"
+    ] = field()  # has to be given
+    loss: None = None  # no options here
+    results: None = None
     direction: Annotated[
         Literal["training", "inference"],
         "Mode of the model, and the direction that the suite times.",
@@ -78,30 +70,23 @@ def trace(options: TraceOptions) -> None:
 
 
 def _request(options: TraceOptions) -> "TraceRequest":
-    from cudnn_sweep.orchestrator.launching.one_step import read_inputs, read_sizes
+    from cudnn_sweep.orchestrator.launching.one_step import one_input, read_inputs
     from cudnn_sweep.workloads.layout import check_layout
     from cudnn_sweep.workloads.measuring.tracing import TraceRequest
     from cudnn_sweep.workloads.models.inputs import as_json
     from cudnn_sweep.workloads.precision import find_precision
 
-    place, _, name = options.model.rpartition(":")
+    place, _, name = options.workload.rpartition(":")
     if not place or not name:
         raise typer.BadParameter(
-            f"found {options.model!r}, allowed: package.module:name or file.py:name",
+            f"found {options.workload!r}, allowed: package.module:name or file.py:name",
             param_hint="MODEL",
         )
-    shapes = [read_sizes(text) for text in options.input]
-    if len(shapes) > 1:
-        tensors = ", ".join(f"{{shape: {list(shape)}}}" for shape in shapes)
-        raise typer.BadParameter(
-            f"found {len(shapes)}, allowed: one. If the model takes several tensors: --inputs '[{tensors}]'",
-            param_hint="--input",
-        )
     return TraceRequest(
-        model=options.model,
-        input=shapes[0],
+        model=options.workload,
+        input=one_input(options.input) or (),
         inputs=as_json(read_inputs(options.inputs)),
-        arguments=read_arguments(options.argument),
+        arguments=options.arguments,
         precision=find_precision(options.precision).name,
         layout=check_layout(options.layout),
         direction=options.direction,
@@ -112,7 +97,7 @@ def _suite_file(options: TraceOptions) -> Path:
     """Where the suite goes: looked at before the model runs, which may take long."""
     from cudnn_sweep.orchestrator.errors import SpecError
 
-    file = options.output or Path(f"{options.model.rpartition(':')[2]}.yaml")
+    file = options.output or Path(f"{options.workload.rpartition(':')[2]}.yaml")
     if file.suffix not in (".yaml", ".yml"):
         raise SpecError(f"--output {file}: a suite's file ends in .yaml")
     if file.exists() and not options.force:

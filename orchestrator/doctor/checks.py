@@ -26,17 +26,27 @@ State = Literal["ok", "warning", "problem"]
 SEVERITY: tuple[State, ...] = ("ok", "warning", "problem")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Check:
     """A problem keeps a sweep from running or its verdicts from being believed; a warning may not."""
 
     name: str
-    state: State = "ok"
+    state: State
     found: str
     advice: str = ""
+    """What to do; only a check that is ok has none."""
 
-    def __post_init__(self) -> None:
-        assert (self.state == "ok") == (not self.advice), f"{self.name}: advice where it is needed"
+
+def ok(name: str, found: str) -> Check:
+    return Check(name, "ok", found)
+
+
+def warning(name: str, found: str, advice: str) -> Check:
+    return Check(name, "warning", found, advice)
+
+
+def problem(name: str, found: str, advice: str) -> Check:
+    return Check(name, "problem", found, advice)
 
 
 def worst(checks: list[Check]) -> State:
@@ -44,10 +54,11 @@ def worst(checks: list[Check]) -> State:
 
 
 def check_gpus(machine: Survey, source: MonitorKind) -> Iterator[Check]:
+    where = machine.environment
     yield _cuda(machine)
     if machine.gpus:
-        yield _cudnn(machine.environment.cudnn)
-        yield _driver(machine.environment.driver)
+        yield _cudnn(where.cudnn)
+        yield _driver(where.driver)
     uuids: list[str | None] = [*machine.gpu_uuids] or [None]
     readings = [_read(source, uuid) for uuid in uuids]
     yield _monitor(source, readings, len(machine.gpus))
@@ -55,45 +66,34 @@ def check_gpus(machine: Survey, source: MonitorKind) -> Iterator[Check]:
         yield _cores(f"GPU {index} cores", uuid, machine.gpu_uuids)
     for index, reading in enumerate(readings):
         if reading.telemetry is not None:
-            yield _clocks(f"GPU {index} clocks", reading, machine.environment.max_sm_clock_mhz)
+            yield _clocks(f"GPU {index} clocks", reading, where.max_sm_clock_mhz)
             yield _others(f"GPU {index} users", reading)
 
 
 def _cuda(machine: Survey) -> Check:
-    where, models = machine.environment, sorted(set(machine.gpus))
+    models = sorted(set(machine.gpus))
     if len(models) > 1:
-        found = f"GPUs of several models: {', '.join(models)}"
         advice = "select one model with CUDA_VISIBLE_DEVICES"
-        return Check(name="CUDA", state="problem", found=found, advice=advice)
-    if machine.gpus:
-        return Check(name="CUDA", found=f"{where.cuda}, {len(machine.gpus)} × {models[0]}")
-    return _no_cuda(machine)
-
-
-def _no_cuda(machine: Survey) -> Check:
-    found, _, advice = (
-        machine.no_cuda or "torch finds no GPU: see that nvidia-smi lists one"
-    ).partition(": ")
-    return Check(
-        name="CUDA",
-        state="warning",
-        found=f"no CUDA: settings have no effect here; {found}",
-        advice=advice,
-    )
+        return problem("CUDA", f"GPUs of several models: {', '.join(models)}", advice)
+    if models:
+        return ok("CUDA", f"{machine.environment.cuda}, {len(machine.gpus)} × {models[0]}")
+    why = machine.no_cuda or "torch finds no GPU: see that nvidia-smi lists one"
+    found, _, advice = why.partition(": ")
+    return warning("CUDA", f"no CUDA: settings have no effect here; {found}", advice)
 
 
 def _cudnn(version: int | None) -> Check:
     if version is None:
-        found, advice = "torch is built without cuDNN", "install a torch that has it (pytorch.org)"
-        return Check(name="cuDNN", state="problem", found=found, advice=advice)
-    return Check(name="cuDNN", found=cudnn_version(version))
+        advice = "install a torch that has it (pytorch.org)"
+        return problem("cuDNN", "torch is built without cuDNN", advice)
+    return ok("cuDNN", cudnn_version(version))
 
 
 def _driver(version: str | None) -> Check:
     if version is not None:
-        return Check(name="driver", found=version)
+        return ok("driver", version)
     advice = "install nvidia-smi's library (libnvidia-ml.so.1): without it, results do not record the driver"
-    return Check(name="driver", state="warning", found="unknown without NVML", advice=advice)
+    return warning("driver", "unknown without NVML", advice)
 
 
 def _read(source: MonitorKind, uuid: str | None) -> GpuTelemetry:
@@ -106,33 +106,30 @@ def _read(source: MonitorKind, uuid: str | None) -> GpuTelemetry:
 def _monitor(source: MonitorKind, readings: list[GpuTelemetry], gpus: int) -> Check:
     silent = sum(reading.telemetry is None for reading in readings)
     if source != "nvml":
-        found = f"not asked: telemetry is {source}"
         advice = "leave it at nvml: only NVML reports real clocks and other processes"
-    elif not gpus:
+        return warning("NVML", f"not asked: telemetry is {source}", advice)
+    if not gpus:
         found = "no NVML, and no GPU whose clocks, power and processes it could report"
-        advice = "nothing to do without a GPU; a GPU driver includes NVML"
-    elif silent:
-        found = f"does not answer for {silent} of {gpus} GPUs"
+        return warning("NVML", found, "nothing to do without a GPU; a GPU driver includes NVML")
+    if silent:
         advice = (
             "see that nvidia-smi lists them; in a container NVIDIA_DRIVER_CAPABILITIES must name "
             "utility. Until then nothing tells of a GPU that is shared or throttled"
         )
-    else:
-        return Check(name="NVML", found=f"answers for {gpus} of {gpus} GPUs")
-    return Check(name="NVML", state="warning", found=found, advice=advice)
+        return warning("NVML", f"does not answer for {silent} of {gpus} GPUs", advice)
+    return ok("NVML", f"answers for {gpus} of {gpus} GPUs")
 
 
 def _clocks(name: str, reading: GpuTelemetry, max_mhz: int | None) -> Check:
     if reading.sm_clock_mhz is None:
         advice = "measure on a whole GPU where throttling matters: a slice does not tell"
-        return Check(name=name, state="warning", found="not said", advice=advice)
+        return warning(name, "not said", advice)
     most = "" if max_mhz is None else f" of at most {max_mhz}"
     warmth = "" if reading.temperature_c is None else f", {reading.temperature_c} °C"
     reasons = ", ".join(reading.throttle_reasons or ()) or "none"
     found = f"SM clock {reading.sm_clock_mhz:g}{most} MHz{warmth}, throttle reasons: {reasons}"
-    if "throttled" in (reading.warnings or ()):
-        return Check(name=name, state="warning", found=found, advice=ADVICE["throttled"])
-    return Check(name=name, found=found)
+    is_throttled = "throttled" in (reading.warnings or ())
+    return warning(name, found, ADVICE["throttled"]) if is_throttled else ok(name, found)
 
 
 def _cores(name: str, uuid: str, uuids: Sequence[str]) -> Check:
@@ -142,9 +139,9 @@ def _cores(name: str, uuid: str, uuids: Sequence[str]) -> Check:
         advice = (
             "see that nvidia-smi lists it; measure on one GPU of this host at a time until then"
         )
-        return Check(name=name, state="warning", found=found, advice=advice)
+        return warning(name, found, advice)
     near = "an unknown NUMA node" if pinning.node is None else f"NUMA node {pinning.node}"
-    return Check(name=name, found=f"CPUs {pinning} are its trials' own; it is at {near}")
+    return ok(name, f"CPUs {pinning} are its trials' own; it is at {near}")
 
 
 def others_on(uuid: str) -> int:
@@ -155,11 +152,11 @@ def others_on(uuid: str) -> int:
 def _others(name: str, reading: GpuTelemetry) -> Check:
     if reading.other_processes is None:
         advice = "see that nvidia-smi lists no process on it: results would not tell"
-        return Check(name=name, state="warning", found="not said", advice=advice)
+        return warning(name, "not said", advice)
     if "shared_gpu" in (reading.warnings or ()):
         found = f"other processes that work on it: {reading.other_processes}"
-        return Check(name=name, state="warning", found=found, advice=ADVICE["shared_gpu"])
-    return Check(name=name, found="no other process works on it")
+        return warning(name, found, ADVICE["shared_gpu"])
+    return ok(name, "no other process works on it")
 
 
 def check_storage(results: str) -> Iterator[Check]:
@@ -169,17 +166,16 @@ def check_storage(results: str) -> Iterator[Check]:
 
 
 def _results(location: str) -> Check:
-    name = "results"
     try:
         store = open_store(location)
         with _made_folders_removed(Path(store.location) if store.folder.is_local else None):
             store.check_writable()
     except StoreError as error:
         advice = "choose another location with --results, or with `results` in the launch file"
-        return Check(name=name, state="problem", found=str(error), advice=advice)
+        return problem("results", str(error), advice)
     if not store.folder.is_local:
-        return Check(name=name, found=f"{store.folder.shown()} can be written")
-    return _room(name, Path(store.location))
+        return ok("results", f"{store.folder.shown()} can be written")
+    return _room("results", Path(store.location))
 
 
 def _compute_caches(folder: Path) -> Check:
@@ -192,36 +188,30 @@ def _compute_caches(folder: Path) -> Check:
                 pass
     except OrchestratorError as error:
         found, _, advice = str(error).rpartition(": ")
-        return Check(name=name, state="problem", found=found, advice=advice)
+        return problem(name, found, advice)
     except OSError as error:
         found = f"{folder} cannot be written: {error.strerror}"
-        return Check(name=name, state="problem", found=found, advice=private_folder.ADVICE)
-    return Check(name=name, found=f"{folder} can be written")
+        return problem(name, found, private_folder.ADVICE)
+    return ok(name, f"{folder} can be written")
 
 
 def _room(name: str, folder: Path) -> Check:
-    free_gb = shutil.disk_usage(_existing(folder)).free / 1e9
-    found = f"{folder} can be written, {number(free_gb)} GB free"
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    free_gb = shutil.disk_usage(there).free / 1e9
     if free_gb >= LEAST_FREE_GB:
-        return Check(name=name, found=found)
-    found = f"{folder}: {number(free_gb)} GB free"
+        return ok(name, f"{folder} can be written, {number(free_gb)} GB free")
     advice = f"free {LEAST_FREE_GB:g} GB there: a sweep stops where its records find no room"
-    return Check(name=name, state="warning", found=found, advice=advice)
+    return warning(name, f"{folder}: {number(free_gb)} GB free", advice)
 
 
 @contextmanager
 def _made_folders_removed(folder: Path | None) -> Iterator[None]:
     """A look leaves nothing behind."""
-    made = (
-        [] if folder is None else [each for each in (folder, *folder.parents) if not each.exists()]
-    )
+    folders = [] if folder is None else [folder, *folder.parents]
+    made = [each for each in folders if not each.exists()]
     try:
         yield
     finally:
         for each in made:
             if each.is_dir() and not any(each.iterdir()):
                 each.rmdir()
-
-
-def _existing(folder: Path) -> Path:
-    return next(each for each in (folder, *folder.parents) if each.exists())

@@ -15,7 +15,14 @@ from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.analysis.words import clock, percent
 from cudnn_sweep.cluster.errors import LocalRayError
-from cudnn_sweep.orchestrator.doctor.checks import Check, check_gpus, check_storage
+from cudnn_sweep.orchestrator.doctor.checks import (
+    Check,
+    check_gpus,
+    check_storage,
+    ok,
+    problem,
+    warning,
+)
 from cudnn_sweep.orchestrator.errors import ServerError, SweepBusyError
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan
@@ -53,23 +60,11 @@ def check_pairs(machine: Survey, telemetry: MonitorKind, seconds: float) -> Iter
         ):
             records, found = _measure(_plan(machine, telemetry), Path(folder), seconds)
     except SweepBusyError as error:
-        advice = "run this again when that has ended"
-        yield Check(name="self-test", state="warning", found=f"left out: {error}", advice=advice)
+        yield warning("self-test", f"left out: {error}", "run this again when that has ended")
     except ServerError as error:
-        advice = "the fork server's own output is above"
-        yield Check(name="self-test", state="problem", found=str(error), advice=advice)
+        yield problem("self-test", str(error), "the fork server's own output is above")
     else:
-        yield from _failures(records)
-        compared = [check for each in found for check in check_pair(each)]
-        yield from compared
-        if not compared and all(record.status == "ok" for record in records):
-            yield Check(
-                name="self-test",
-                state="warning",
-                found="no pair can be judged: the GPU was shared or throttled in each",
-                advice="mend what is said below, and run this again",
-            )
-        yield from _doubts(records)
+        yield from _told(records, [check for each in found for check in check_pair(each)])
 
 
 def _plan(machine: Survey, telemetry: MonitorKind) -> Plan:
@@ -111,64 +106,59 @@ def _measure(plan: Plan, folder: Path, seconds: float) -> tuple[list[RunRecord],
     return records, found
 
 
-def _failures(records: list[RunRecord]) -> Iterator[Check]:
-    for record in records:
-        if record.status != "ok":
-            found = f"a trial ended with {record.status}: {record.message or 'without a word'}"
-            advice = "every trial here would end so: mend this first"
-            yield Check(name="self-test", state="problem", found=found, advice=advice)
-            return
-
-
-def _doubts(records: list[RunRecord]) -> Iterator[Check]:
+def _told(records: list[RunRecord], compared: list[Check]) -> Iterator[Check]:
+    """The first failure, the pairs, and what makes them doubtful."""
+    failed = next((record for record in records if record.status != "ok"), None)
+    if failed is not None:
+        found = f"a trial ended with {failed.status}: {failed.message or 'without a word'}"
+        yield problem("self-test", found, "every trial here would end so: mend this first")
+    yield from compared
+    if not compared and failed is None:
+        found = "no pair can be judged: the GPU was shared or throttled in each"
+        yield warning("self-test", found, "mend what is said below, and run this again")
     for name, advice in ADVICE.items():
-        trials = sum(name in (record.warnings or ()) for record in records)
-        if trials:
+        if trials := sum(name in (record.warnings or ()) for record in records):
             found = f"{name} in {trials} of {len(records)} trials"
-            yield Check(name="self-test, GPU", state="warning", found=found, advice=advice)
+            yield warning("self-test, GPU", found, advice)
 
 
 def check_pair(seen: Verdict) -> Iterator[Check]:
     """In plain words, by either clock. That two equal configs differ is a problem: nothing here can be believed."""
-    interval = (seen.ratio, seen.ratio_low, seen.ratio_high)
-    device = (seen.device_ratio, seen.device_ratio_low, seen.device_ratio_high)
-    yield from _compared("wall", seen.blocks, *interval, seen.wall_statistical_verdict)
-    yield from _compared("device", seen.blocks, *device, seen.device_statistical_verdict)
+    if seen.ratio is not None:
+        ends = seen.ratio, seen.ratio_low, seen.ratio_high
+        yield _compared("wall", seen.blocks, *ends, seen.wall_statistical_verdict)
+    if seen.device_ratio is not None:
+        ends = seen.device_ratio, seen.device_ratio_low, seen.device_ratio_high
+        yield _compared("device", seen.blocks, *ends, seen.device_statistical_verdict)
 
 
 def _compared(
-    clock: str,
-    pairs: int,
-    ratio: float | None,
-    low: float | None,
-    high: float | None,
-    verdict: str | None,
-) -> Iterator[Check]:
-    if ratio is None:
-        return
+    clock: str, pairs: int, ratio: float, low: float | None, high: float | None, verdict: str | None
+) -> Check:
     name = f"self-test, {clock}"
     apart = f"two identical configs differ by {percent(abs(ratio - 1), 1)}"
     if pairs < 2 or low is None or high is None:
-        found, advice = f"{apart} in a single pair, too few to judge", "give it more --seconds"
-        yield Check(name=name, state="warning", found=found, advice=advice)
-        return
+        return warning(
+            name, f"{apart} in a single pair, too few to judge", "give it more --seconds"
+        )
     interval = f"(95% interval {percent(low - 1, 1, '+')} to {percent(high - 1, 1, '+')})"
     found, effect = f"{apart} {interval} over {pairs} pairs: ", percent(MIN_EFFECT)
     if verdict == "equivalent":
-        yield Check(name=name, found=f"{found}differences of {effect} can be detected here")
-    elif verdict == "inconclusive":
-        found += f"differences of {effect} cannot be detected here"
-        advice = "end other programs on this machine and run this again; otherwise a sweep needs "
+        return ok(name, f"{found}differences of {effect} can be detected here")
+    if verdict == "inconclusive":
         needed = _pairs_needed(pairs, low, high)
-        advice += f"about `replicates: {needed}`" if needed <= MANY else f"over {MANY} replicates"
-        yield Check(name=name, state="warning", found=found, advice=advice)
-    else:
-        found += "more than chance, although nothing differs"
-        advice = (
-            "find what changes from process to process (other programs, clocks, memory that runs out) "
-            "and run this again; until then trust no verdict of this machine"
+        return warning(
+            name,
+            f"{found}differences of {effect} cannot be detected here",
+            "end other programs on this machine and run this again; otherwise a sweep needs "
+            + (f"about `replicates: {needed}`" if needed <= MANY else f"over {MANY} replicates"),
         )
-        yield Check(name=name, state="problem", found=found, advice=advice)
+    return problem(
+        name,
+        f"{found}more than chance, although nothing differs",
+        "find what changes from process to process (other programs, clocks, memory that runs out) "
+        "and run this again; until then trust no verdict of this machine",
+    )
 
 
 def _pairs_needed(pairs: int, low: float, high: float) -> int:
@@ -189,48 +179,32 @@ def examine(
     """One check after the other, each as soon as it is done. `results`: folder or URL that must take records.
     `quick`: leave out what takes its time, Ray's start and the self-test.
     """
-    yield _cpu()
-    machine: Survey | ServerError
+    yield ok("CPU", f"{processor()}, {usable_cpus()} of {os.cpu_count()} cores")
+    machine: Survey | None = None
     try:
         machine = look_at_this_machine()
     except ServerError as error:
-        machine = error
-    yield _torch(machine)
-    if isinstance(machine, Survey):
+        advice = "check that `python -c 'import torch; torch.zeros(1)'` works in this environment"
+        yield problem("torch", str(error), advice)
+    else:
+        where = machine.environment
+        yield ok("torch", f"{where.torch}, Python {where.python}")
         yield from check_gpus(machine, telemetry)
     yield from check_storage(results)
     yield _ray(quick)
-    if isinstance(machine, Survey) and not quick:
+    if machine is not None and not quick:
         yield from check_pairs(machine, telemetry, self_test_s)
-
-
-def _cpu() -> Check:
-    cores = usable_cpus()
-    found = f"{processor()}, {cores} of {os.cpu_count()} cores"
-    return Check(name="CPU", found=found)
-
-
-def _torch(machine: Survey | ServerError) -> Check:
-    if isinstance(machine, Survey):
-        where = machine.environment
-        return Check(name="torch", found=f"{where.torch}, Python {where.python}")
-    return Check(
-        name="torch",
-        state="problem",
-        found=str(machine),
-        advice="check that `python -c 'import torch; torch.zeros(1)'` works in this environment",
-    )
 
 
 def _ray(quick: bool) -> Check:
     installed = version("ray")
     if quick:
-        return Check(name="Ray", found=f"{installed}; not started (--quick)")
+        return ok("Ray", f"{installed}; not started (--quick)")
     from cudnn_sweep.cluster.local.local_ray import probe_ray
 
     try:
         took = clock(probe_ray())
     except LocalRayError as error:
         advice = "check that no firewall blocks 127.0.0.1 and that TMPDIR has room, then try again"
-        return Check(name="Ray", state="problem", found=f"{installed}: {error}", advice=advice)
-    return Check(name="Ray", found=f"{installed}; started, ran a task and ended in {took}")
+        return problem("Ray", f"{installed}: {error}", advice)
+    return ok("Ray", f"{installed}; started, ran a task and ended in {took}")

@@ -90,7 +90,7 @@ def _freeze(
     compared = plan_step(options, suite, machine, suite_name=SUITE, minutes=minutes, job=job)
     ran = run_sweep(compared, place, console)
     sweep_id, file = ran.session.sweep_id, str(options.file)
-    answered = answered_of(options, ran.store, sweep_id, None)
+    answered = answered_of(options, ran.store, sweep_id)
     kept = kept_choice(options, ran.store, sweep_id, file, frozen.text)
     if kept is None:
         return tell(options, answered, out)

@@ -10,11 +10,12 @@ from xml.etree import ElementTree
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.answering.advice import KernelChange, kernel_changes
 from cudnn_sweep.analysis.answering.answers import AnswerRow
 from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.formats import escaped
-from cudnn_sweep.analysis.asking.queries import Value
+from cudnn_sweep.analysis.asking.queries import Value, literal
 from cudnn_sweep.analysis.asking.settings import as_text
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.words import (
@@ -85,32 +86,6 @@ select
 from scatter
 where blocks > 1
 """
-KERNELS = """
-with shown as (
-    select
-        code,
-        kernels
-    from records
-    where status = 'ok' and twin = 0 and kernels is not null
-    qualify row_number() over (partition by code order by block) = 1
-),
-
-launches as (
-    select
-        code,
-        unnest(kernels).name as kernel
-    from shown
-)
-
-select
-    kernel,
-    count(*) filter (where code = $base) as base,
-    count(*) filter (where code = $head) as head
-from launches
-group by kernel
-having base <> head
-order by kernel
-"""
 SIDES = """
 select
     code,
@@ -136,7 +111,7 @@ class Gate:
     row: Verdict | None = None
     control: AnswerRow | None = None
     """The gate's own error, as CONTROL has it."""
-    kernels: Sequence[AnswerRow] = ()
+    kernels: Sequence[KernelChange] = ()
     """Of which base and head make different numbers of launches in a step."""
     different: dict[str, tuple[str, str]] = field(default_factory=dict)
     """What else differs: by name, of base and head."""
@@ -187,7 +162,9 @@ class Gate:
                 least = percent(control.least_found, 1) if control.least_found < 1 else "over 100%"
                 yield "This gate", f"{alarms}; finds a slowdown of {least} in four of five"
         if self.kernels:
-            changed = [f"{each.kernel} ({each.base} → {each.head})" for each in self.kernels]
+            changed = [
+                f"{each.kernel} ({each.baseline} → {each.candidate})" for each in self.kernels
+            ]
             yield "Kernels", some(changed, NAMED)
 
     def text(self) -> str:
@@ -279,7 +256,7 @@ def gate_of(
             each["code"]: each
             for each in database.query(SIDES.format(columns=columns), sides).to_pylist()
         }
-        kernels = database.query(KERNELS, sides).to_pylist()
+        kernels = kernel_changes(database, sweep_id, f"code = {literal(head)}", kind=None)
         asked: dict[str, Value] = {
             "sweep_id": sweep_id,
             "threshold": options.threshold,
@@ -296,7 +273,7 @@ def gate_of(
         state=_state(row, one.get("message"), other.get("message")),
         row=row,
         control=next((AnswerRow(**each) for each in controls), None),
-        kernels=[AnswerRow(**each) for each in kernels],
+        kernels=kernels,
         different={
             name: (str(one[name]), str(other[name]))
             for name in SETTINGS_APART

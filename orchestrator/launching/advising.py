@@ -3,7 +3,6 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from time import monotonic
 
 from rich.console import Console
 
@@ -11,50 +10,36 @@ from cudnn_sweep.analysis.answering.advice import (
     DOES_NOT_FIT,
     FAILS,
     UNDECIDED,
-    Advice,
     advices,
-    alternatives,
     freezes,
     kernel_changes,
     rank_predictions,
     stored_cells,
 )
+from cudnn_sweep.analysis.answering.answers import AnswerRow
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.settings import as_text
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.one_step import (
     LOOKING,
-    START_AND_END_S,
     is_step,
     plan_step,
     suite_of,
 )
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
-from cudnn_sweep.orchestrator.planning.session import Job
 from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, Place, run_sweep
-from cudnn_sweep.orchestrator.showing.advice_text import (
-    Answered,
-    Kept,
-    advice_lines,
-    advice_markdown,
-)
+from cudnn_sweep.orchestrator.showing.advice_text import Answered, Kept, advice_lines
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGpu
-from cudnn_sweep.workloads.problem import parse_sizes
-from cudnn_sweep.workloads.survey import Survey
 
-SUITE, OTHER_SUITE = "advise", "advise_else"
+SUITE = "advise"
 UNDECIDED_CODE = 5  # 1 to 4 are those of a launch and a night
 AT_MOST = 20  # blocks
 DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
-ELSE_S = 60.0  # what is left of the minutes, for other layouts and precisions to be measured too
-ELSE_REPLICATES = 3
-USUAL_LIMIT = 10  # plans that a search times
-LIMIT = 3  # what is tried beside it
 TIMED = ["steady_wall_ms", "message"]
 STORED = "No GPU here, so nothing is measured: this is a stored measurement in {results}."
 TIMED_ON_CPU = (
@@ -79,18 +64,13 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     if machine.environment.device == "cuda" or options.on_any_device:
         gpu, minutes = machine.environment.gpu, f"{options.minutes:g} minutes"
         say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
-    elif _newest(open_store(options.location), SUITE, options, on_gpu=True) is not None:
+    elif _newest(open_store(options.location), options, on_gpu=True) is not None:
         say(console, STORED.format(results=options.location))
         return _from_store(options, out)
     else:
         say(console, TIMED_ON_CPU)
     ran = run_sweep(planned, place, console)
-    left_s = options.minutes * 60 - (monotonic() - options.began) - START_AND_END_S
-    told = answered_of(options, ran.store, ran.session.sweep_id, None)
-    if machine.environment.device == "cuda" and left_s >= ELSE_S and told.times_ms:
-        other = _measure_alternatives(options, told.setting, machine, place, console)
-        told = answered_of(options, ran.store, ran.session.sweep_id, other)
-    return tell(options, told, out)
+    return tell(options, answered_of(options, ran.store, ran.session.sweep_id), out)
 
 
 def suite_to_compare(
@@ -117,66 +97,24 @@ def kept_rules(file: str | None) -> str | None:
         raise SpecError(str(error)) from None
 
 
-def _measure_alternatives(
-    options: AdviseOptions,
-    setting: str,
-    machine: Survey,
-    place: Place,
-    console: Console,
-) -> str:
-    """The step in another layout and in mixed precision, under the setting that is advised, and with a
-    limit on searches where that is on; their sweep.
-    """
-    measure = MeasureSpec(
-        reference_replicates=0, logged_replicates=0, calibrate=False, device_budget_s=0
-    )
-    suite = suite_of(options, ELSE_REPLICATES, measure)
-    (usual,) = suite.cells
-    others = [{"layout": "channels_last"}, {"precision": "amp_bf16"}]
-    if options.precision == "fp32":
-        others.append({"precision": "tf32"})
-    changed = [
-        usual.model_copy(update=change)
-        for change in others
-        if any(getattr(usual, name) != value for name, value in change.items())
-    ]
-    is_flat = bool(options.input) and len(parse_sizes(options.input[0])) < 4
-    kept = [each for each in changed if not (is_flat and each.layout == "channels_last")]
-    configs = [CudnnConfig(benchmark=setting == "on")]
-    if setting == "on":
-        limited = CudnnConfig(benchmark=True, benchmark_limit=LIMIT)
-        usual = usual.model_copy(update={"configs": [*configs, limited]})
-    suite = suite.model_copy(update={"cells": [usual, *kept], "configs": configs})
-    limit = ", a limit on searches" if setting == "on" else ""
-    say(
-        console,
-        f"In the time that is left, another layout{limit} and mixed precision are measured.",
-    )
-    planned = plan_step(options, suite, machine, suite_name=OTHER_SUITE, minutes=options.minutes)
-    return run_sweep(planned, place, console).session.sweep_id
-
-
 def _from_store(options: AdviseOptions, out: Console) -> int:
     store = open_store(options.location)
-    sweep_id = _newest(store, SUITE, options)
+    sweep_id = _newest(store, options)
     if sweep_id is None:
         raise SpecError(
             f"--from-store: found no sweep of {options.command()} in {options.location} that `sweep advise` measured; "
             "without --from-store it is measured now"
         )
-    other = _newest(store, OTHER_SUITE, options)
-    return tell(options, answered_of(options, store, sweep_id, other), out)
+    return tell(options, answered_of(options, store, sweep_id), out)
 
 
-def _newest(
-    store: Store, suite: str, options: AdviseOptions, *, on_gpu: bool = False
-) -> str | None:
+def _newest(store: Store, options: AdviseOptions, *, on_gpu: bool = False) -> str | None:
     """The newest sweep of this step, with the same input, regime, direction and arguments.
 
     One on a GPU, where there is one; `on_gpu`: no other.
     """
     cells = sorted(
-        stored_cells(store, [suite], options.workload), key=lambda each: each.device == "cpu"
+        stored_cells(store, SUITE, options.workload), key=lambda each: each.device == "cpu"
     )
     steps = (each for each in cells if is_step(options, each))
     return next((each.sweep_id for each in steps if not on_gpu or each.device != "cpu"), None)
@@ -185,17 +123,12 @@ def _newest(
 def tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
     if options.format == "json":
         say(out, json.dumps(_rounded(as_json(answered)), indent=2))
-    elif options.format == "markdown":
-        say(out, advice_markdown(answered))
     else:
         say(out, "\n" + "\n".join(advice_lines(answered)).rstrip())
     return code_of(answered)
 
 
-def answered_of(
-    options: AdviseOptions, store: Store, sweep_id: str, else_sweep_id: str | None
-) -> Answered:
-    """`else_sweep_id`: the sweep of other layouts and precisions, where one was measured."""
+def answered_of(options: AdviseOptions, store: Store, sweep_id: str) -> Answered:
     rows = advices(store, sweep_id, **options.job.values())
     asked = [row for row in rows if row.asked]
     other = [row for row in rows if not row.asked]
@@ -209,10 +142,6 @@ def answered_of(
         sweep_id=sweep_id,
         advice=most,
         other=beside,
-        alternatives=(
-            alternatives(store, else_sweep_id, options.precision) if else_sweep_id else []
-        ),
-        limit=_limit(store, else_sweep_id, options.job) if else_sweep_id else None,
         kernels=kernels,
         ranks=rank_predictions(store, sweep_id, ranks=options.ranks) if options.ranks else [],
         times_ms=[row["steady_wall_ms"] for row in trials if row["steady_wall_ms"] is not None],
@@ -240,36 +169,18 @@ def kept_choice(
     return Kept(file=file, advice=asked, measured=measured[0])
 
 
-def _limit(store: Store, else_sweep_id: str, job: Job) -> Advice | None:
-    """What LIMIT does to the whole job with benchmark on, where that was measured."""
-    rows = advices(
-        store,
-        else_sweep_id,
-        field="benchmark_limit",
-        baseline=str(USUAL_LIMIT),
-        candidate=str(LIMIT),
-        **job.values(),
-    )
-    return next((row for row in rows if row.asked and row.ratio is not None), None)
-
-
 def as_json(answered: Answered) -> dict[str, object]:
     """The rows of the question `advice`, and what stands beside them."""
-    advice, other, kept = answered.advice, answered.other, answered.kept
     return {
         "sweep_id": answered.sweep_id,
         "advice": answered.said,
         "setting": answered.setting,
         "lines": answered.lines,
-        "asked": None if advice is None else vars(advice),
-        "other_start": None if other is None else vars(other),
-        "frozen": None
-        if kept is None
-        else asdict(kept) | {"advice": vars(kept.advice), "measured": vars(kept.measured)},
-        "limit": None if answered.limit is None else vars(answered.limit),
-        "alternatives": [vars(each) for each in answered.alternatives],
-        "kernels": [vars(each) for each in answered.kernels],
-        "ranks": [vars(each) for each in answered.ranks],
+        "asked": answered.advice,
+        "other_start": answered.other,
+        "frozen": None if answered.kept is None else asdict(answered.kept),
+        "kernels": answered.kernels,
+        "ranks": answered.ranks,
         "step_times_ms": answered.times_ms,
         "messages": sorted(set(answered.messages)),
         "again": answered.again,
@@ -277,6 +188,8 @@ def as_json(answered: Answered) -> dict[str, object]:
 
 
 def _rounded(value: object) -> object:
+    if isinstance(value, AnswerRow):
+        value = vars(value)
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}")
     if isinstance(value, dict):

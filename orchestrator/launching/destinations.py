@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Protocol
@@ -21,7 +22,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import DONE, Ran, plan_sweep, ru
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import say
-from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
+from cudnn_sweep.orchestrator.showing.summary import print_summary
 from cudnn_sweep.workloads.cells.suite import most_replicates
 
 
@@ -84,15 +85,11 @@ class Here:
         planned = plan_sweep(request, place)
         tell_without_gpu(planned, console)
 
-        def tell(ran: Ran) -> Summary:
-            summary = Summary.of(ran.store, ran.session, ran.progress)
-            print_summary(console, summary, request.results, request.options)
-            return summary
-
+        tell = partial(print_summary, console, location=request.results, options=request.options)
         ran = run_sweep(planned, place, console, if_cut=tell)
-        summary = tell(ran)
+        tell(ran)
         if request.options.json:
-            print(to_json(summary, request.results, ran.exit_code))
+            print(to_json(ran, request.results))
         return ran.exit_code
 
     def show(self, request: SweepRequest, console: Console) -> int:
@@ -128,27 +125,27 @@ def tell_without_gpu(planned: Planned, console: Console) -> None:
     say(console, f"{line}{more}.")
 
 
-def to_json(summary: Summary, results: str, exit_code: int) -> str:
+def to_json(ran: Ran, results: str) -> str:
     """One object. Verdicts and break-evens have the columns of `helps_or_hurts` and `break_even`, and their cell's
     name. `results` is the location as it was typed.
     """
 
     def named(row: Verdict | BreakEven) -> dict[str, object]:
-        return {"cell": summary.cells[row.cell_id], **vars(row)}
+        return {"cell": ran.names[0][row.cell_id], **vars(row)}
 
     found = {
-        "sweep_id": summary.sweep_id,
+        "sweep_id": ran.session.sweep_id,
         "results": results,
-        "exit_code": exit_code,
-        "is_complete": summary.is_complete,
-        "trials_planned": summary.plan_trials,
-        "trials_recorded": sum(summary.statuses.values()),
-        "trials_not_run": summary.not_run,
-        "statuses": dict(summary.statuses),
-        "warnings": dict(summary.warnings),
-        "slow_gpus": list(summary.slow_gpus),
-        "failures": [asdict(each) for each in summary.progress.failures],
-        "verdicts": [named(each) for each in summary.verdicts],
-        "break_evens": [named(each) for each in summary.break_evens],
+        "exit_code": ran.exit_code,
+        "is_complete": ran.is_complete,
+        "trials_planned": ran.session.plan_trials,
+        "trials_recorded": ran.statuses.total(),
+        "trials_not_run": ran.not_run,
+        "statuses": ran.statuses,
+        "warnings": dict(ran.warnings.most_common()),
+        "slow_gpus": ran.slow_gpus,
+        "failures": [asdict(each) for each in ran.progress.failures],
+        "verdicts": [named(each) for each in ran.verdicts],
+        "break_evens": [named(each) for each in ran.break_evens],
     }
     return json.dumps(json_value(found), indent=1, ensure_ascii=False)

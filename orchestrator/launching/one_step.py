@@ -5,6 +5,7 @@ cells of a suite, for `sweep engines` and `sweep bisect`.
 from collections.abc import Mapping, Sequence
 from time import monotonic
 
+import typer
 from pydantic import ValidationError
 
 from cudnn_sweep.analysis.answering.advice import StoredCell
@@ -32,34 +33,31 @@ from cudnn_sweep.workloads.cells.suite import (
 )
 from cudnn_sweep.workloads.errors import CellsError
 from cudnn_sweep.workloads.models.inputs import Inputs
-from cudnn_sweep.workloads.problem import Shape, named_sizes, none_empty, parse_sizes
+from cudnn_sweep.workloads.problem import Shape, none_empty, parse_sizes
 from cudnn_sweep.workloads.survey import Survey, workload_facts
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
 
 REPLICATES_WITHOUT_GPU = 1  # with an A/A twin: two processes show how far times scatter
-# No verdict rests on a time of a CPU, and there are no clocks of a GPU to wait for.
-SHORT_WITHOUT_GPU = {"steady_budget_s": 1.0, "warmup_limit_s": 0.4}
 LOOKING = "Looking at this machine and at {workload}, and importing torch for that."
 START_AND_END_S = 10.0  # Ray's start and end
 LEAST_S = 15.0  # two blocks of a small network
 LEAST_TIMEOUT_S = 60.0  # of a process: a search of a large network takes half of it
 # Of `sweep engines` and `sweep bisect`: what says nothing of a model.
 OF_CELLS = ("workload", "only", "results", "benchmark", "threshold", "minutes", "json", "pythons")
-SEVERAL = "--input"  # what the regime of several inputs calls its file
 
 
 def suite_of(
     options: AdviseOptions | TurnOptions, replicates: Replicates, measure: MeasureSpec | None = None
 ) -> SuiteSpec:
     """One cell, `benchmark` off and on; without a GPU off alone."""
-    sizes = [read_sizes(text) for text in options.input]
+    one_input(options.input)
     asked: dict[str, object] = {
         "workload": options.workload,
         "precision": options.precision,
         "layout": options.layout,
         "direction": options.direction,
         "input": options.input[0] if options.input else None,
-        "regime": _regime(options, sizes),
+        "regime": _regime(options),
         "model": ModelSpec(
             arguments=options.arguments,
             inputs=read_inputs(options.inputs),
@@ -72,17 +70,11 @@ def suite_of(
         first = error.errors()[0]
         told = first["msg"].removeprefix("Value error, ")
         raise SpecError(f"--{first['loc'][0]}: {told}") from None
-    measured = measure or MeasureSpec(reference_replicates=0, logged_replicates=0)
-    return SuiteSpec(
-        cells=[cell],
-        replicates=replicates,
-        measure=measured,
-        without_gpu=WithoutGpu(
-            configs=[CudnnConfig(benchmark=False)],
-            replicates=REPLICATES_WITHOUT_GPU,
-            measure=measured.model_copy(update=SHORT_WITHOUT_GPU),
-        ),
+    without_gpu = WithoutGpu(
+        configs=[CudnnConfig(benchmark=False)], replicates=REPLICATES_WITHOUT_GPU
     )
+    measure = measure or MeasureSpec(reference_replicates=0, logged_replicates=0)
+    return SuiteSpec(cells=[cell], replicates=replicates, measure=measure, without_gpu=without_gpu)
 
 
 def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, SuiteSpec]:
@@ -202,45 +194,32 @@ def read_inputs(text: str | None) -> Inputs | None:
     return read_strict_text(f"inputs: {text}", "--inputs", ModelSpec).inputs
 
 
-def read_sizes(text: str) -> Shape:
-    """Of `--input`. Raises SpecError."""
+def one_input(texts: Sequence[str]) -> Shape | None:
+    """The sizes of `--input`. Raises SpecError."""
     try:
-        return none_empty(parse_sizes(text))
+        shapes = [none_empty(parse_sizes(text)) for text in texts]
     except ValueError as error:
         raise SpecError(f"--input: {error}") from None
+    if len(shapes) > 1:
+        tensors = ", ".join(f"{{shape: {list(shape)}}}" for shape in shapes)
+        raise typer.BadParameter(
+            f"found {len(shapes)}, allowed: one. If the model takes several tensors: --inputs '[{tensors}]'",
+            param_hint="--input",
+        )
+    return shapes[0] if shapes else None
 
 
-def _regime(options: AdviseOptions | TurnOptions, sizes: Sequence[Shape]) -> object:
+def _regime(options: AdviseOptions | TurnOptions) -> object:
     regime, shapes = options.regime, options.shapes
-    given = [regime is not None, shapes is not None, len(sizes) > 1]
-    if sum(given) > 1:
-        raise SpecError("found more than one of --regime, --shapes and a second --input; give one")
+    if regime is not None and shapes is not None:
+        raise SpecError("found --regime and --shapes; give one")
     if shapes is not None:
         try:
             return ListedChoice(listed=ListedSpec(file=shapes))
         except ValidationError as error:
             told = error.errors()[0]["msg"].removeprefix("Value error, ")
             raise SpecError(f"--shapes: {told}") from None
-    if len(sizes) > 1:
-        return _listed(sizes)
     if regime is None:
         return "fixed"
     text = f"workload: noop\nregime: {regime}"
     return read_strict_text(text, "--regime", CellAxes).regime
-
-
-def _listed(sizes: Sequence[Shape]) -> ListedChoice:
-    named = [named_sizes(shape) for shape in sizes]
-    if len({(len(each), each.get("channels")) for each in named}) > 1:
-        found = ", ".join("x".join(map(str, shape)) for shape in sizes)
-        raise SpecError(
-            f"--input: found {found}; several inputs come in turn, so they have as many sizes and the same "
-            "channels. The tensors of one call are described by --inputs"
-        )
-    rows = [
-        {name: size for name, size in each.items() if name != "channels"} | {"count": 1}
-        for each in named
-    ]
-    return ListedChoice(
-        listed=ListedSpec.model_validate({"file": SEVERAL, "rows": rows, "draws": len(rows)})
-    )

@@ -1,7 +1,6 @@
 """What `sweep advise` and its like are asked about a step of a model. `--argument NAME=VALUE` is read here."""
 
 import json
-import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,24 +18,6 @@ if TYPE_CHECKING:
 
     from cudnn_sweep.orchestrator.planning.session import Job
 
-ArgumentOption = Annotated[
-    Sequence[str],
-    typer.Option(
-        metavar="NAME=VALUE",
-        help="Keyword argument of the class or function: JSON or plain text. Repeat for more.",
-    ),
-]
-InputsOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="YAML",
-        help="Arguments of the model, if not one float tensor of --input: "
-        "'{input_ids: {shape: [batch, length], dtype: int64, below: 30522}}', a list for positional "
-        "arguments, or a function of your own as file.py:name.",
-    ),
-]
-PrecisionOption = Annotated[str, "fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16."]
-LayoutOption = Annotated[str, "contiguous or channels_last."]
 MinutesOption = Annotated[
     float, typer.Option(min=0.1, help="Time to measure; less where it is decided earlier.")
 ]
@@ -59,21 +40,35 @@ class _Model:
         Sequence[str],
         typer.Option(
             metavar="SIZES",
-            help="Input sizes, such as 8x3x512x512. Repeat for sizes that come equally often.",
+            help="Input sizes, such as 8x3x512x512.",
         ),
     ] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepOptions(_Model):
-    argument: ArgumentOption = ()
-    inputs: InputsOption = None
+    argument: Annotated[
+        Sequence[str],
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Keyword argument of the class or function: JSON or plain text. Repeat for more.",
+        ),
+    ] = ()
+    inputs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="YAML",
+            help="Arguments of the model, if not one float tensor of --input: "
+            "'{input_ids: {shape: [batch, length], dtype: int64, below: 30522}}', a list for positional "
+            "arguments, or a function of your own as file.py:name.",
+        ),
+    ] = None
     loss: Annotated[
         str | None,
         "mean_square, cross_entropy, own (the model returns it), or a loss of your own as file.py:name.",
     ] = None
-    precision: PrecisionOption = "tf32"
-    layout: LayoutOption = "contiguous"
+    precision: Annotated[str, "fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16."] = "tf32"
+    layout: Annotated[str, "contiguous or channels_last."] = "contiguous"
     direction: Annotated[str | None, "Of a model: training (the default) or inference."] = None
     results: Annotated[str | None, "Folder or URL; overrides ./cluster.yaml (./results)."] = None
     program: str = field(default_factory=program)
@@ -82,7 +77,7 @@ class StepOptions(_Model):
 
     @property
     def arguments(self) -> dict[str, "JsonValue"]:
-        return read_arguments(self.argument)
+        return dict(map(_read, self.argument))
 
     @property
     def location(self) -> str:
@@ -151,7 +146,7 @@ class AdviseOptions(StepOptions, _Job):
         ),
     ] = None
     from_store: Annotated[bool, "Answer from what is stored; measure nothing."] = False
-    format: Annotated[Literal["text", "json", "markdown"], "Format of the answer."] = "text"
+    format: Annotated[Literal["text", "json"], "Format of the answer."] = "text"
     on_any_device: bool = False
     """Compare on a CPU too, where the flags do nothing: to try out what comes of an answer."""
 
@@ -270,23 +265,16 @@ class GateOptions(TurnOptions, _Sides):
     ] = None
 
 
-def read_arguments(texts: Sequence[str]) -> dict[str, "JsonValue"]:
-    return dict(map(_read, texts))
-
-
 def _read(text: str) -> tuple[str, "JsonValue"]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise typer.BadParameter(f"found {text!r}, allowed: NAME=VALUE", param_hint="--argument")
     try:
         found = json.loads(value)
-    except RecursionError:
-        found = math.nan
-    except ValueError:
-        return name, value
-    try:
         json.dumps(found, allow_nan=False)
-    except ValueError:
+    except json.JSONDecodeError:
+        return name, value
+    except (RecursionError, ValueError):
         told = f"found {text[:60]!r}, allowed: finite numbers, in lists that are not too deep"
         raise typer.BadParameter(told, param_hint="--argument") from None
     return name, found

@@ -54,7 +54,7 @@ from cudnn_sweep.orchestrator.remote.nodes import (
 from cudnn_sweep.orchestrator.running.run_sweep import RunSession, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.display import now_and_then
 from cudnn_sweep.orchestrator.showing.say import PLAIN_WIDTH, say
-from cudnn_sweep.orchestrator.showing.summary import Summary, print_summary
+from cudnn_sweep.orchestrator.showing.summary import print_summary
 from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots, alive_nodes
 from cudnn_sweep.workloads.cells.suite import GpuChoice, SuiteSpec, workload_names
 from cudnn_sweep.workloads.errors import WorkloadError
@@ -139,8 +139,7 @@ def run(request: JobRequest, console: Console) -> Ended:
     asked, place = request.sweep, place_of(request, console)
     asked_here = replace(asked, results=results_of(request), launched_at=monotonic())
     ran = run_sweep(plan_sweep(asked_here, place), place, console)
-    summary = Summary.of(ran.store, ran.session, ran.progress)
-    print_summary(console, summary, asked.results, asked.options)
+    print_summary(console, ran, asked.results, asked.options)
     return Ended(exit_code=ran.exit_code)
 
 

@@ -75,28 +75,21 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
         if value is not None
     }
     problem = ConvProblem(**given)
-    cell = {name: row[name] for name in ("workload", "direction", "precision", "layout", "regime")}
-    side = Side(
-        problem=problem, input_shape=problem.input_shape, config=_config(trial, row), **cell
-    )
-    texts = besides_usual(texts_of(asdict(side.config)))
-    settings = shortened(" ".join(f"{name}={text}" for name, text in texts.items()))
-    label = settings or "PyTorch's own settings"
-    return Reproduced(
-        title=f"{trial}: {problem.name} {side.direction} {sizes_text(side.input_shape)} {side.precision}",
-        address=None,
-        sides=_checked(trial, {label: side}),
-    )
-
-
-def _config(trial: str, row: Mapping[str, Any]) -> CudnnConfig:
     values = {each.name: row[each.name] for each in fields(CudnnConfig)}
     config = CudnnConfig(**values | {"environment": dict(row["environment"] or {})})
     try:
         rules_of(config.errata)
     except ValueError as error:
         raise ReproError(f"{trial} has errata that are no rules: {error}") from None
-    return config
+    cell = {name: row[name] for name in ("workload", "direction", "precision", "layout", "regime")}
+    side = Side(problem=problem, input_shape=problem.input_shape, config=config, **cell)
+    texts = besides_usual(texts_of(asdict(config)))
+    settings = shortened(" ".join(f"{name}={text}" for name, text in texts.items()))
+    return Reproduced(
+        title=f"{trial}: {problem.name} {side.direction} {sizes_text(side.input_shape)} {side.precision}",
+        address=None,
+        sides=_checked(trial, {settings or "PyTorch's own settings": side}),
+    )
 
 
 def _checked(what: str, sides: dict[str, Side]) -> dict[str, Side]:
@@ -143,37 +136,28 @@ def _values(side: Side, flags: Sequence[str]) -> dict[str, Any]:
     problem = side.problem
     assert problem is not None
     precision = find_precision(side.precision)
-    sizes: dict[str, Any] = {"stride": problem.stride, "padding": problem.padding}
-    sizes |= {"dilation": problem.dilation, "groups": problem.groups}
-    if problem.transposed:
-        sizes["output_padding"] = problem.output_padding
+    names = ["stride", "padding", "dilation", "groups", *["output_padding"] * problem.transposed]
     config = asdict(side.config)
     spatial = len(problem.kernel_size)
     is_backward = side.direction in GRADIENTS
+    has_channels_last = side.layout == "channels_last" and spatial > 1
+    layout = f"channels_last{'_3d' * (spatial == 3)}" if has_channels_last else "contiguous_format"
     return {
         "operation": f"conv_transpose{spatial}d" if problem.transposed else f"conv{spatial}d",
         "input": side.input_shape,
         "weight": problem.weight_shape,
         "bias": (problem.out_channels,) if problem.bias else None,
         "output": problem.output_shape(side.input_shape) if is_backward else None,
-        "sizes": sizes,
+        "sizes": {name: getattr(problem, name) for name in names},
         "dtype": precision.dtype,
         "autocast": precision.autocast,
         "fp32": precision.conv_fp32,
-        "layout": _layout(side),
+        "layout": layout,
         "backward_in_caller": side.config.backward_in_caller,
         "flags": {name: config[name] for name in flags},
         "environment": side.config.variables,
         "errata": None if side.config.errata is None else as_json(rules_of(side.config.errata)),
     }
-
-
-def _layout(side: Side) -> str:
-    if side.layout == "contiguous":
-        return "contiguous_format"
-    return {4: "channels_last", 5: "channels_last_3d"}.get(
-        len(side.input_shape), "contiguous_format"
-    )
 
 
 def _assigned(name: str, values: Mapping[str, Any]) -> list[str]:

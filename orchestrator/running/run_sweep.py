@@ -36,6 +36,7 @@ from cudnn_sweep.orchestrator.planning.standing import contrasts_in, contrasts_o
 from cudnn_sweep.orchestrator.planning.sweep_selection import choose_sweep
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.showing.say import say, warn
+from cudnn_sweep.orchestrator.showing.summary import Summary
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells, without_missing
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
@@ -68,13 +69,10 @@ class Place(Protocol):
         """What a doctor finds in a few seconds, for a night."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ran:
+@dataclass(frozen=True, kw_only=True)
+class Ran(Summary):
     """A sweep that a launch has run, and what became of it."""
 
-    store: Store
-    session: Session
-    progress: Progress
     exit_code: int
 
 

@@ -1,21 +1,21 @@
-"""Advice in words: for a terminal of 80 columns, and as Markdown."""
+"""Advice in words, for a terminal of 80 columns."""
 
 import math
 import os
-import re
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
+
+from rich.table import Table
 
 from cudnn_sweep.analysis.answering.advice import (
     FAILS,
     NO_DIFFERENCE,
     UNDECIDED,
     Advice,
-    Alternative,
     Freeze,
     KernelChange,
     RankPrediction,
@@ -25,7 +25,6 @@ from cudnn_sweep.analysis.answering.advice_words import (
     advice_headline,
     minutes_needed,
 )
-from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.words import (
     clock,
     counted,
@@ -37,14 +36,30 @@ from cudnn_sweep.analysis.words import (
     size,
     some,
 )
+from cudnn_sweep.orchestrator.showing.drawing import table_text
+from cudnn_sweep.orchestrator.showing.say import plain_table
 
 WIDTH = 80
 LABEL = 12
 ON_THE_GPU = "measure on the GPU that your job will use: only a measurement can tell what benchmark does to it"
-WITH_LIMIT = "on with a limit"
 FROZEN = "frozen"
-NO_MEMORY = ("out of memory", "allocate memory", "not enough memory", "bad_alloc", "sigkill")
-CHANNELS = re.compile(r"to have (\d+) channels")  # as a convolution says what it takes
+REMEDIES = [
+    (
+        ("out of memory", "allocate memory", "not enough memory", "bad_alloc", "sigkill"),
+        "a smaller batch, a smaller size, or --precision amp_bf16",
+    ),
+    (("no result after",), "a smaller input, or more time: `sweep advise --minutes`"),
+    (
+        ("size", "shape", "expected", "channels"),
+        "other sizes with --input; a model that takes more than one float tensor needs --inputs",
+    ),
+    (
+        ("import", "module"),
+        "the environment in which the model is trained: sweep has to be installed there",
+    ),
+    (("",), "the model alone, with one random input of this size, in Python"),
+]
+"""Words of a message, and what to try next; the first that fits."""
 WAYS = ("off", "on", "frozen")
 LEAST = 0.005  # of the time of a step: less is not worth a file
 NAMED = 4  # operations
@@ -89,10 +104,6 @@ class Answered:
     """For the start that was asked for; None without a GPU's trials, or where none is complete."""
     other: Advice | None = None
     """For the other one."""
-    alternatives: Sequence[Alternative] = ()
-    """Other layouts and precisions, as measured."""
-    limit: Advice | None = None
-    """Of benchmark_limit, both with benchmark on: whether a lower one pays in the job. None: not measured."""
     kernels: Sequence[KernelChange] = ()
     ranks: Sequence[RankPrediction] = ()
     """Off, on and frozen, where a number of ranks was asked for."""
@@ -116,15 +127,7 @@ class Answered:
     def said(self) -> str:
         if self.advice is None:
             return FAILS if self.fails else UNDECIDED
-        if self.keeps:
-            return FROZEN
-        return WITH_LIMIT if self.has_limit else self.advice.advice
-
-    @property
-    def has_limit(self) -> bool:
-        """Whether a lower limit is advised: it saves time, and that is decided."""
-        limit = self.limit
-        return self.setting == "on" and limit is not None and limit.is_for_candidate
+        return FROZEN if self.keeps else self.advice.advice
 
     @property
     def keeps(self) -> bool:
@@ -154,12 +157,7 @@ class Answered:
     def lines(self) -> list[str]:
         if self.keeps and self.kept is not None:
             return self.kept.lines
-        if self.setting != "on":
-            return []
-        lines = ["torch.backends.cudnn.benchmark = True"]
-        if self.has_limit and self.limit is not None:
-            lines.append(f"torch.backends.cudnn.benchmark_limit = {self.limit.advice}")
-        return lines
+        return ["torch.backends.cudnn.benchmark = True"] if self.setting == "on" else []
 
 
 def advice_lines(answered: Answered) -> list[str]:
@@ -168,7 +166,7 @@ def advice_lines(answered: Answered) -> list[str]:
     if answered.lines:
         lines += [*(f"    {line}" for line in answered.lines), ""]
     if answered.kept is not None:
-        lines += [*aligned(three_ways(answered.kept)), ""]
+        lines += [*table_text(three_ways(answered.kept), WIDTH).splitlines(), ""]
     for label, text in _facts(answered):
         lines += textwrap.wrap(
             text,
@@ -181,30 +179,6 @@ def advice_lines(answered: Answered) -> list[str]:
     return [*lines, "", *_next_lines(answered)]
 
 
-def advice_markdown(answered: Answered) -> str:
-    language = "sh" if answered.keeps else "python"
-    code = [f"```{language}", *answered.lines, "```", ""] if answered.lines else []
-    if answered.kept is not None:
-        head, *others = three_ways(answered.kept)
-        shown = [f"| {' | '.join(row)} |" for row in others]
-        code += [f"| {' | '.join(head)} |", "|---|---|---|---|", *shown, ""]
-    rows = [f"| {label} | {escaped(text)} |" for label, text in _facts(answered)]
-    return "\n".join(
-        [
-            f"**{_headline(answered)}**",
-            "",
-            *code,
-            "| | |",
-            "|---|---|",
-            *rows,
-            "",
-            "```",
-            *_next_lines(answered),
-            "```",
-        ]
-    )
-
-
 def _headline(answered: Answered) -> str:
     advice = answered.advice
     if answered.fails:
@@ -213,8 +187,6 @@ def _headline(answered: Answered) -> str:
         return "Undecided: this step was not measured on a GPU."
     if answered.keeps and answered.kept is not None:
         return f"Keep the choice: leave benchmark off, with {os.path.basename(answered.kept.file)}."
-    if answered.has_limit:
-        return "Turn benchmark on, with a limit on its searches."
     if answered.kept is not None and advice.advice == answered.kept.advice.advice == UNDECIDED:
         frozen, file = answered.kept.advice, os.path.basename(answered.kept.file)
         so_far = f"Undecided. So far a step takes {ratio(frozen.step_ratio)} of the time with off, with {file}."
@@ -225,9 +197,11 @@ def _headline(answered: Answered) -> str:
 def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
     advice, other = answered.advice, answered.other
     if answered.fails:
-        told = Counter(answered.messages).most_common(1)
-        yield "Why", told[0][0] if told else "nothing was recorded"
-        yield "Try", _remedy(told[0][0] if told else "", answered.input)
+        messages = Counter(answered.messages) or Counter(["nothing was recorded"])
+        ((message, _),) = messages.most_common(1)
+        yield "Why", message
+        remedies = (text for words, text in REMEDIES if any(map(message.lower().count, words)))
+        yield "Try", next(remedies)
         return
     if advice is None or advice.no_effect_reason == "no_cuda":
         times = answered.times_ms
@@ -238,20 +212,9 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
         return
     if answered.kept is not None:
         yield from kept_facts(answered.kept)
-    yield from advice_facts(advice, other, answered.kernels, answered.alternatives)
-    if answered.limit is not None:
-        yield "A limit", _limit(answered.limit)
+    yield from advice_facts(advice, other, answered.kernels)
     for row in answered.ranks:
         yield f"Ranks, {_way(row)}", _ranks(row)
-
-
-def _limit(row: Advice) -> str:
-    assert row.ratio is not None
-    usual, limit = row.contrast.rpartition(": ")[2].split(" → ")
-    return (
-        f"with benchmark_limit {limit} instead of {usual} your job takes {ratio(row.ratio)} of the time"
-        f"{interval(row.ratio_low, row.ratio_high)}, by {counted(row.blocks, 'block')}: {row.why}"
-    )
 
 
 def _way(row: RankPrediction) -> str:
@@ -284,37 +247,7 @@ def _next_lines(answered: Answered) -> Iterator[str]:
         yield f"Without measuring again: {answered.again}"
 
 
-def _remedy(message: str, sizes: str | None) -> str:
-    """What to try next; `sizes`: the input as it was typed."""
-    text = message.lower()
-    if any(each in text for each in NO_MEMORY):
-        smaller = _with_size(sizes, 0, lambda batch: batch // 2)
-        return f"a smaller batch{smaller}, a smaller size, or --precision amp_bf16"
-    if "no result after" in text:
-        return "a smaller input, or more time: `sweep advise --minutes`"
-    if channels := CHANNELS.search(text):
-        fitting = _with_size(sizes, 1, lambda _: int(channels[1]))
-        return f"the channels that the model takes: {channels[1]}{fitting}"
-    if "size" in text or "shape" in text or "expected" in text:
-        return (
-            "other sizes with --input; a model that takes more than one float tensor needs --inputs"
-        )
-    if "import" in text or "module" in text:
-        return "the environment in which the model is trained: sweep has to be installed there"
-    return "the model alone, with one random input of this size, in Python"
-
-
-def _with_size(sizes: str | None, place: int, change: Callable[[int], int]) -> str:
-    """The option to type, with one size changed; nothing where that is no size."""
-    parts = (sizes or "").split("x")
-    if len(parts) <= place or not parts[place].isdigit() or change(int(parts[place])) < 1:
-        return ""
-    parts[place] = str(change(int(parts[place])))
-    return f", such as --input {'x'.join(parts)}"
-
-
-def three_ways(kept: Kept) -> list[list[str]]:
-    """A table with its head."""
+def three_ways(kept: Kept) -> Table:
     rows = [
         ("a step", "ms", milliseconds),
         ("first calls, new container", "first_ms", _seconds),
@@ -329,7 +262,7 @@ def three_ways(kept: Kept) -> list[list[str]]:
         for name, column, text in rows
         if any(values := [getattr(kept.measured, f"{way}_{column}") for way in WAYS])
     ]
-    return [["", *WAYS], *told]
+    return plain_table(["", *WAYS], told, right=WAYS)
 
 
 def _seconds(ms: float | None) -> str:
@@ -346,10 +279,10 @@ def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
     yield "Frozen", text
     if kept.cannot:
         lost = (
-            f"{some(list(kept.cannot), NAMED)} ({len(kept.cannot)} of {kept.operations} operations"
+            f"{len(kept.cannot)} of {kept.operations} operations, in the order of their first calls"
         )
-        why = "in the order of their first calls): another operation needs what it must not take"
-        yield "Not kept", f"the fastest plan of {lost}, {why}"
+        why = "another operation needs what it must not take"
+        yield "Not kept", f"the fastest plan of {some(list(kept.cannot), NAMED)} ({lost}): {why}"
     file = os.path.basename(kept.file)
     yield "Elsewhere", f"Dockerfile: COPY {file} / and ENV CUDNN_ERRATA_JSON_FILE=/{file}"
     yield "", "torchrun and srun pass the variable on; it must be set before the first convolution"
@@ -357,14 +290,3 @@ def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
         "Holds for",
         f"{row.gpu}, and this version of cuDNN alone: under another one it does nothing",
     )
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            text.ljust(width) if place == 0 else text.rjust(width)
-            for place, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

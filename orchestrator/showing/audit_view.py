@@ -2,14 +2,13 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from rich.console import Group, RenderableType
+from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from cudnn_sweep.analysis.words import printable
-from cudnn_sweep.orchestrator.showing.say import plain_table
+from cudnn_sweep.orchestrator.showing.say import plain_table, say, warn
 from cudnn_sweep.workloads.auditing.findings import Findings, Model, Place, Value, Write
 from cudnn_sweep.workloads.problem import sizes_text
 
@@ -25,52 +24,49 @@ NOTHING_SET = (
 )
 
 
-def audit_view(findings: Findings) -> RenderableType:
-    return Group(*_parts(findings))
-
-
-def _parts(findings: Findings) -> Iterator[RenderableType]:
-    yield _headline(findings)
+def print_audit(console: Console, findings: Findings) -> None:
+    tell, head = partial(say, console), partial(say, console, style="bold")
+    head(_headline(findings))
     if findings.torch is None:
-        yield _line("The script did not import torch.")
+        tell("The script did not import torch.")
     if findings.writes:
-        yield _head("What was set, and by which line")
-        yield _writes_table(findings.writes)
-    if findings.flags_at_end:
-        at_end = (
-            f"{name} {value}"
-            for name in SHOWN_AT_END
-            if (value := findings.flags_at_end.get(name)) is not None
-        )
-        yield _line(f"At the end: {', '.join(at_end)}.")
+        head("\nWhat was set, and by which line")
+        console.print(_writes_table(findings.writes))
+    flags = findings.flags_at_end
+    if flags:
+        at_end = [f"{name} {flags[name]}" for name in SHOWN_AT_END if flags.get(name) is not None]
+        tell(f"At the end: {', '.join(at_end)}.")
     if findings.variables_at_start:
         set_before = (f"{name}={value}" for name, value in findings.variables_at_start.items())
-        yield _line(f"Set before the script began: {' '.join(set_before)}")
+        tell(f"Set before the script began: {' '.join(set_before)}")
     if findings.torch is not None:
-        yield _head("Convolutions")
-        yield from _convolutions(findings)
-        yield _head("Models and their inputs")
-        yield from map(_line, map(_model_text, findings.models))
+        head("\nConvolutions")
+        if findings.calls:
+            console.print(_arrivals_table(findings))
+        for line in _convolution_lines(findings):
+            tell(line)
+        head("\nModels and their inputs")
+        for model in findings.models:
+            tell(_model_text(model))
         if not findings.models:
-            yield _line("No call of a torch.nn.Module with a convolution was seen.")
-        yield _head("Software")
+            tell("No call of a torch.nn.Module with a convolution was seen.")
         gpu = findings.gpu or "the script did not use CUDA"
         cudnn = f", cuDNN {findings.cudnn}" if findings.cudnn else ""
-        yield _line(f"torch {findings.torch}, Python {findings.python}, {gpu}{cudnn}")
-    yield _line(f"\n{NOT_SEEN}")
+        head("\nSoftware")
+        tell(f"torch {findings.torch}, Python {findings.python}, {gpu}{cudnn}")
+    tell(f"\n{NOT_SEEN}")
     for text in findings.own_errors:
-        yield _line(f"warning: the audit itself failed, so calls may be missing: {text}", "yellow")
+        warn(console, f"warning: the audit itself failed, so calls may be missing: {text}")
 
 
-def _headline(findings: Findings) -> Text:
+def _headline(findings: Findings) -> str:
     """The answer to the question that most ask: who turns benchmark on?"""
     turned = [each for each in findings.writes if each.name == "benchmark" and _changes(each)]
     if turned:
-        return _line("\n".join(map(_turned_text, turned)), "bold")
+        return "\n".join(map(_turned_text, turned))
     if not findings.writes and findings.torch is not None:
-        benchmark = findings.flags_at_end.get("benchmark")
-        return _line(NOTHING_SET.format(benchmark=benchmark), "bold")
-    return _line("No line of Python changed `benchmark`.", "bold")
+        return NOTHING_SET.format(benchmark=findings.flags_at_end.get("benchmark"))
+    return "No line of Python changed `benchmark`."
 
 
 def _turned_text(write: Write) -> str:
@@ -102,28 +98,24 @@ def _writes_table(writes: Sequence[Write]) -> Table:
     return plain_table(columns, rows, right=("times", "after calls"))
 
 
-def _convolutions(findings: Findings) -> Iterator[RenderableType]:
-    if not findings.calls:
-        yield _line("No call was seen; see below for what an audit does not see.")
-        return
-    yield plain_table(
-        ("calls", *(f"{calls:,}" for calls, _ in findings.arrivals)),
-        [("distinct", *(f"{distinct:,}" for _, distinct in findings.arrivals))],
-        right=tuple(f"{calls:,}" for calls, _ in findings.arrivals),
-    )
-    if findings.not_told_apart:
-        yield _line(f"{findings.not_told_apart:,} calls were not told apart.")
-    if findings.new_in_last_tenth:
-        yield _line(
-            f"New ones were still arriving: {findings.new_in_last_tenth:,} in the last tenth of the calls."
-        )
-    else:
-        yield _line("No new one arrived in the last tenth of the calls.")
-    yield from map(_line, _benchmark_lines(findings))
+def _arrivals_table(findings: Findings) -> Table:
+    calls = [f"{calls:,}" for calls, _ in findings.arrivals]
+    distinct = (f"{distinct:,}" for _, distinct in findings.arrivals)
+    return plain_table(["calls", *calls], [["distinct", *distinct]], right=calls)
 
 
-def _benchmark_lines(findings: Findings) -> Iterator[str]:
+def _convolution_lines(findings: Findings) -> Iterator[str]:
     found = findings.convolutions
+    if not findings.calls:
+        yield "No call was seen; see below for what an audit does not see."
+        return
+    if findings.not_told_apart:
+        yield f"{findings.not_told_apart:,} calls were not told apart."
+    if findings.new_in_last_tenth:
+        new = f"{findings.new_in_last_tenth:,} in the last tenth of the calls"
+        yield f"New ones were still arriving: {new}."
+    else:
+        yield "No new one arrived in the last tenth of the calls."
     with_benchmark = sum(each.calls_with_benchmark for each in found)
     told_apart = findings.calls - findings.not_told_apart
     yield f"benchmark was on in {with_benchmark:,} of {told_apart:,} calls."
@@ -153,24 +145,14 @@ def _model_text(model: Model) -> str:
 
 
 def _place_text(place: Place) -> str:
-    return f"{_file_text(place.file)}:{place.line} ({place.function})"
-
-
-def _file_text(file: str) -> str:
-    """As it is found from here, or inside of its package."""
+    """Its file as it is found from here, or inside of its package."""
+    file = place.file
     if PACKAGES in file:
-        return file.rpartition(PACKAGES)[2]
-    here = Path.cwd()
-    return os.path.relpath(file) if Path(file).is_relative_to(here) else file
+        file = file.rpartition(PACKAGES)[2]
+    elif Path(file).is_relative_to(Path.cwd()):
+        file = os.path.relpath(file)
+    return f"{file}:{place.line} ({place.function})"
 
 
 def _value_text(value: Value) -> str:
     return "not set" if value is None else str(value)
-
-
-def _head(text: str) -> Text:
-    return Text(f"\n{text}", style="bold")
-
-
-def _line(text: str, style: str = "") -> Text:
-    return Text(printable(text), style=style)

@@ -3,15 +3,13 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager, nullcontext, suppress
 from threading import Event, Thread
 from time import monotonic
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from cudnn_sweep.analysis.answering.verdicts import Verdict
@@ -38,39 +36,22 @@ def watch(
     limit_s: float | None = None,
 ) -> Iterator[None]:
     """Show how far the plan is until the block ends; no trial begins after `limit_s`."""
+    live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
+    display = Display(console, plan, limit_s, live)
     verdicts: list[Verdict] = []
     asked_at = monotonic()
 
-    def follow(display: "Display") -> None:
+    def follow() -> None:
         nonlocal verdicts, asked_at
         if monotonic() - asked_at > VERDICTS_S:
-            verdicts, asked_at = _quietly(ask_verdicts, verdicts), monotonic()
+            with suppress(AnalysisError, OSError):  # of results that are being written
+                verdicts = ask_verdicts()
+            asked_at = monotonic()
         with suppress(UnfinishedError):  # the launch itself will meet it, and say so
             display.update(ask(), verdicts)
 
-    with (
-        _display(console, plan, limit_s) as display,
-        now_and_then(partial(follow, display), every_s=POLL_S),
-    ):
+    with live or nullcontext(), now_and_then(follow, every_s=POLL_S):
         yield
-
-
-def _quietly(ask: Callable[[], list[Verdict]], otherwise: list[Verdict]) -> list[Verdict]:
-    """A look at results that are being written may fail; the launch must not."""
-    try:
-        return ask()
-    except (AnalysisError, OSError):
-        return otherwise
-
-
-@contextmanager
-def _display(console: Console, plan: Plan, limit_s: float | None) -> "Iterator[Display]":
-    display = Display(console, plan, limit_s)
-    if not console.is_terminal:
-        yield display
-        return
-    with Live(console=console, refresh_per_second=4) as display.live:
-        yield display
 
 
 class Display:
@@ -78,13 +59,21 @@ class Display:
     now and then.
     """
 
-    def __init__(self, console: Console, plan: Plan, limit_s: float | None = None) -> None:
-        self.live: Live | None = None
-        self._console = console
+    def __init__(
+        self,
+        console: Console,
+        plan: Plan,
+        limit_s: float | None = None,
+        live: Live | None = None,
+    ) -> None:
+        self._live, self._console = live, console
         cells = cell_labels(trial.cell for trial in plan.trials)
         self._cells = {trial.trial_id: cells[trial.cell.cell_id] for trial in plan.trials}
-        self._clock = Clock(plan, limit_s)
-        self._last = monotonic()
+        self._least = "at most" if plan.looks else "about"
+        self._limit_s = limit_s or math.inf
+        self._began = self._last = monotonic()
+        self._first: tuple[float, int] | None = None
+        """When trials were first seen, and how many were recorded by then."""
         self._shown = self._failures = self._warnings = 0
         self._now = ""
         self._told: set[tuple[str, str]] = set()
@@ -102,15 +91,13 @@ class Display:
         if progress.slots:
             cells = dict.fromkeys(map(self._cells.__getitem__, progress.slots.values()))
             self._now = f"now {', '.join(cells)}"
-        if self.live is not None:
+        if self._live is not None:
             bar = ProgressBar(total=len(self._cells), completed=progress.recorded, width=40)
-            both = Table.grid()
-            both.add_row(bar)
-            both.add_row(Text(printable(self._line(progress, verdicts))))
-            self.live.update(both)
+            line = Text(printable(self._line(progress, verdicts)))
+            self._live.update(Group(line, bar))
             return
         now = monotonic()
-        apart_s = max(LINE_S, (now - self._clock.began) / 10)
+        apart_s = max(LINE_S, (now - self._began) / 10)
         if progress.recorded != self._shown and now - self._last >= apart_s:
             self._last, self._shown = now, progress.recorded
             say(self._console, self._line(progress, verdicts))
@@ -119,42 +106,28 @@ class Display:
         statuses = f" ({_counts(progress.statuses)})" if progress.statuses else ""
         found = _counts(Counter(each.wall_in_words.partition(" (")[0] for each in verdicts))
         told = [
-            f"{progress.recorded}/{len(self._cells)} trials{statuses}, {self._clock.read(progress)}",
+            f"{progress.recorded}/{len(self._cells)} trials{statuses}, {self.time(progress)}",
             progress.standings,
             f"verdicts: {found}" if found else None,
             self._now,
         ]
         return "; ".join(filter(None, told))
 
+    def time(self, progress: Progress) -> str:
+        """Time gone, and an estimate of the time to go, which starts with the first trial."""
+        now, recorded, trials = monotonic(), progress.recorded, len(self._cells)
+        if self._first is None and (progress.slots or recorded):
+            self._first = now, recorded
+        text = f"{_clock(now - self._began)} elapsed"
+        if self._first is not None and self._first[1] < recorded < trials:
+            pace = (now - self._first[0]) / (recorded - self._first[1])
+            most_s = max(0.0, self._began + self._limit_s - now)
+            text += f", {self._least} {_clock(min(pace * (trials - recorded), most_s))} to go"
+        return text
+
 
 def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {what}" for what, count in counts.items())
-
-
-class Clock:
-    """Time gone, and an estimate of the time to go, which starts with the first trial."""
-
-    def __init__(self, plan: Plan, limit_s: float | None = None) -> None:
-        self._most = len(plan.trials)
-        self._least = len(plan.first_look().trials) if plan.looks else self._most
-        self._limit_s = limit_s or math.inf
-        self.began = monotonic()
-        self._first: tuple[float, int] | None = None
-        """When trials were first seen, and how many were recorded by then."""
-
-    def read(self, progress: Progress) -> str:
-        now = monotonic()
-        if self._first is None and (progress.slots or progress.recorded):
-            self._first = now, progress.recorded
-        text = f"{_clock(now - self.began)} elapsed"
-        if self._first is not None and self._first[1] < progress.recorded < self._most:
-            pace = (now - self._first[0]) / (progress.recorded - self._first[1])
-            left_s = max(0.0, self.began + self._limit_s - now)
-            trials = max(0, self._least - progress.recorded), self._most - progress.recorded
-            least, most = (_clock(min(pace * each, left_s)) for each in trials)
-            span = f"{least} to {most}" if trials[0] else f"at most {most}"
-            text += f", {f'about {most}' if least == most else span} to go"
-        return text
 
 
 def _clock(seconds: float) -> str:

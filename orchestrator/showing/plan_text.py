@@ -1,12 +1,11 @@
 """What a launch prints besides its progress: the plan before, and why it was stopped."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.cell_names import CellRow, cell_words, names_apart
-from cudnn_sweep.analysis.storing.schema import axes
+from cudnn_sweep.analysis.answering.cell_names import CellRow, names_apart, whole_names
 from cudnn_sweep.analysis.words import counted, two_digits
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan
@@ -15,15 +14,6 @@ from cudnn_sweep.orchestrator.recording.record import cell_columns
 from cudnn_sweep.orchestrator.showing.say import plain_table, say
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.problem import sizes_text
-
-PLAN_COLUMNS = {
-    "workload": ("what", "direction", "loss", "optimiser"),
-    "input": ("input_shape",),
-    "regime": ("regime", "state"),
-    "precision": [
-        name for name in axes() if name not in ("direction", "input_shape", "regime", "state")
-    ],
-}
 
 
 def cell_labels(cells: Iterable[Cell]) -> dict[str, str]:
@@ -36,50 +26,32 @@ def as_row(cell: Cell) -> CellRow:
     return {**cell_columns(cell), "input_shape": sizes, "gpu": cell.gpu}
 
 
-def print_plan(console: Console, plan: Plan, slots: int, *, gpu: bool) -> None:
-    """Cells with their contrasts, then the counts and the estimate."""
-    ids = [trial.cell.cell_id for trial in plan.trials]
-    cells = dict(zip(ids, (trial.cell for trial in plan.trials), strict=True))
-    trials = Counter(ids)
-    configs = plan.configs()
-    words = {cell_id: cell_words(as_row(cell)) for cell_id, cell in cells.items()}
-    rows = [
-        [*(_listed(words[cell_id], about) for about in PLAN_COLUMNS.values()), str(trials[cell_id])]
-        for cell_id in cells
-    ]
-    console.print(plain_table([*PLAN_COLUMNS, "trials"], rows, right=("trials",)))
+def print_part(
+    console: Console, chosen: Plan, options: LaunchOptions, slots: int, *, gpu: bool
+) -> None:
+    """The part of a plan that this launch runs, its shard or all: cells with their contrasts, then the counts
+    and the estimate.
+    """
+    plan = options.part(chosen)
+    cells = whole_names(as_row(trial.cell) for trial in plan.trials)
+    trials = Counter(trial.cell.cell_id for trial in plan.trials)
+    rows = [[cells[cell_id], str(count)] for cell_id, count in trials.items()]
+    console.print(plain_table(["cell", "trials"], rows, right=("trials",)))
     contrasts = "; ".join(map(str, contrasts_in(plan))) or "none"
     blocks = sum(1 for _ in plan.blocks())
     twins = sum(trial.twin for trial in plan.trials)
     least, most = (each.estimated_s(slots, gpu=gpu) / 60 for each in (plan.first_look(), plan))
-    minutes = (
-        f"about {two_digits(least)} to {two_digits(most)}"
-        if plan.looks
-        else f"about {two_digits(most)}"
-    )
+    minutes = f"{f'{two_digits(least)} to ' if plan.looks else ''}{two_digits(most)}"
     model = plan.trials[0].cell.gpu
     say(
         console,
-        f"\n{len(plan.trials)} trials: {counted(len(cells), 'cell')} × {len(configs)} configs in {blocks} blocks, "
+        f"\n{len(plan.trials)} trials: {counted(len(cells), 'cell')} × {len(plan.configs())} configs in {blocks} blocks, "
         f"{twins} of them with an A/A pair; contrasts: {contrasts}.\n"
-        f"On {slots} × {model}, {minutes} minutes.",
+        f"On {slots} × {model}, about {minutes} minutes.",
     )
     if plan.looks:
         looks = ", ".join(map(str, plan.looks))
-        say(
-            console,
-            f"Each cell is examined after {looks} blocks and gets no more once it is decided.",
-        )
-
-
-def print_part(
-    console: Console, chosen: Plan, options: LaunchOptions, slots: int, *, gpu: bool
-) -> None:
-    """The part of it that this launch runs: its shard, or all."""
-    print_plan(console, options.part(chosen), slots, gpu=gpu)
+        more = "blocks and gets no more once it is decided"
+        say(console, f"Each cell is examined after {looks} {more}.")
     if options.shard is not None:
         say(console, f"Shard {options.own_shard} of {len(chosen.trials)} trials.")
-
-
-def _listed(words: Mapping[str, str], about: Sequence[str]) -> str:
-    return " ".join(words[each] for each in about if each in words)

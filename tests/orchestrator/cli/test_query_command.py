@@ -14,7 +14,7 @@ from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.cli.drawing import draw_marked
+from cudnn_sweep.orchestrator.showing.drawing import draw_marked
 from tests.orchestrator.typed import invoke
 
 ROOT = Path(__file__).parents[3]

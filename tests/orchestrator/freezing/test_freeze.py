@@ -121,7 +121,7 @@ def test_advice_compares_a_kept_choice_and_the_store_says_it_again() -> None:
 def test_a_choice_that_is_not_decided_yet_says_what_is_known_so_far() -> None:
     store = open_store("results")
     (sweep_id,) = store.sweep_ids()
-    found = answered_of(_options(freeze="batch_norm.json"), store, sweep_id, None)
+    found = answered_of(_options(freeze="batch_norm.json"), store, sweep_id)
     assert found.advice is not None
     assert found.kept is not None
     frozen = changed(found.kept.advice, advice=UNDECIDED, step_ratio=0.944, minutes_needed=0.67)

@@ -129,9 +129,7 @@ def test_the_store_answers_again_and_for_another_job(decided: Decided) -> None:
 
 def test_the_json_keeps_its_keys(decided: Decided) -> None:
     told = json.loads(decided.text)
-    keys = (
-        "sweep_id advice setting lines asked other_start frozen limit alternatives kernels ranks "
-    )
+    keys = "sweep_id advice setting lines asked other_start frozen kernels ranks "
     assert list(told) == (keys + "step_times_ms messages again").split()
     assert (told["asked"]["start"], told["other_start"]["start"]) == ("container", "warm")
     assert told["asked"].keys() == told["other_start"].keys()
@@ -139,50 +137,6 @@ def test_the_json_keeps_its_keys(decided: Decided) -> None:
     assert needed | {"ratio_high", "sure", "break_even_steps", "minutes_needed"} <= set(
         told["asked"]
     )
-
-
-@pytest.mark.usefixtures("stored")
-def test_markdown_has_the_decision_and_the_line_to_paste() -> None:
-    _, text = _said(_options(steps=10**6, format="markdown", from_store=True), CLEAR)
-    assert text.startswith(
-        "**Turn benchmark on.**\n\n```python\ntorch.backends.cudnn.benchmark = True"
-    )
-    assert "| Because |" in text
-
-
-@pytest.mark.slow
-def test_what_is_left_of_the_minutes_measures_another_layout_and_precision(tmp_path: Path) -> None:
-    mixed = FakeEffect(where={"precision": "amp_bf16"}, time=0.5)
-    options = _options(format="json", minutes=3.0)
-    machine = _machine(_faster(0.3), mixed)
-    code, text = _said(options, machine)
-    told = json.loads(text)["alternatives"]
-    assert {each["contrast"] for each in told} == {
-        "layout: contiguous → channels_last",
-        "precision: tf32 → amp_bf16",
-    }
-    again = _options(format="json", from_store=True)
-    assert _said(again, machine) == (code, text)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("limited", "advice"), [(0.5, "on with a limit"), (1.0, "on")])
-def test_a_limit_on_searches_is_advised_where_it_was_measured_to_save_time(
-    tmp_path: Path, limited: float, advice: str
-) -> None:
-    limit = FakeEffect(where={"benchmark_limit": "3"}, time=limited)
-    options = _options(steps=10**6, format="json", minutes=3.0)
-    code, text = _said(options, _machine(_faster(0.3), limit))
-    told = json.loads(text)
-    assert (code, told["setting"], told["advice"]) == (DECIDED, "on", advice)
-    assert told["limit"]["ratio"] == pytest.approx(limited, rel=0.05)
-    assert told["limit"]["contrast"] == "benchmark_limit: 10 → 3"
-    pasted = "torch.backends.cudnn.benchmark_limit = 3" in told["lines"]
-    assert pasted == (advice == "on with a limit")
-    words = _options(steps=10**6, from_store=True)
-    said = " ".join(_said(words, _machine())[1].split())
-    assert "A limit with benchmark_limit 3 instead of 10 your job takes" in said
-    assert ("with a limit on its searches" in said) == pasted
 
 
 CONV = ("in_channels=3", "out_channels=4", "kernel_size=3")
@@ -202,7 +156,6 @@ def test_the_store_answers_for_the_very_step_that_was_typed(tmp_path: Path) -> N
         {"regime": "{cycle: {sizes: 3, step: 8}}"},
         {"regime": "{cycle: {sizes: 2, step: 8}}"},
         {"argument": (*CONV, "out_channels=8")},
-        {"input": ("2x3x32x32", "2x3x40x32")},
     ]
     measured = [json.loads(_said(_options(**MODEL | way), machine)[1])["sweep_id"] for way in ways]
     assert len(set(measured)) == len(ways)
@@ -246,16 +199,6 @@ def test_a_step_on_a_cpu_is_undecided_with_its_time(tmp_path: Path) -> None:
         _said(_options(steps=10**6), NothingRuns(script=FakeScript(), night=TODAY))
     told = json.loads(_said(_options(format="json", from_store=True), machine)[1])
     assert (told["advice"], len(told["step_times_ms"])) == ("undecided", 2)
-
-
-def test_several_inputs_come_equally_often(tmp_path: Path) -> None:
-    suite = suite_of(_options(input=("8x3x32x32", "4x3x48x32")), 3)
-    regime: Any = suite.cells[0].regime
-    shapes = regime.listed.rule((8, 3, 32, 32)).shapes
-    assert {(each.shape, each.count) for each in shapes} == {
-        ((8, 3, 32, 32), 1),
-        ((4, 3, 48, 32), 1),
-    }
 
 
 @pytest.mark.parametrize(("gone_s", "timeout_s", "budget_s"), [(0, 90, 170), (100, 60, 70)])

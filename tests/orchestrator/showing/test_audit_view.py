@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from cudnn_sweep.orchestrator.showing.audit_view import audit_view
+from cudnn_sweep.orchestrator.showing.audit_view import print_audit
 from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Place, Write
 from tests.orchestrator.auditing.test_input_shapes import FINDINGS
 from tests.orchestrator.blank import blank
@@ -29,7 +29,7 @@ CONVOLUTION = blank(
 def shown(findings: Findings) -> str:
     console = Console(width=200, markup=False)
     with console.capture() as capture:
-        console.print(audit_view(findings))
+        print_audit(console, findings)
     return capture.get()
 
 

@@ -7,8 +7,6 @@ from typing import Any, get_args
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.cell_names import stored_names
-from cudnn_sweep.analysis.answering.verdicts import break_evens, verdicts
 from cudnn_sweep.analysis.report.payload import WARNINGS
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
@@ -21,13 +19,10 @@ from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, UNFINI
 from cudnn_sweep.orchestrator.showing.summary import (
     Summary,
     print_summary,
-    ratio_text,
     slow_gpu_lines,
-    verdict_table,
 )
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
-from tests.analysis.conftest import changed
 from tests.makers import MakePlan, RecordOf
 
 
@@ -48,7 +43,7 @@ class Night:
             self.store.write(replace(record, **columns))
 
     def summary(self) -> Summary:
-        return Summary.of(self.store, self.session, Progress())
+        return Summary(store=self.store, session=self.session, progress=Progress())
 
 
 @pytest.fixture
@@ -165,30 +160,3 @@ def test_slow_gpu_is_named_with_what_to_do(
         "GPU-2 on node-2: copy 10.0% slower, matmul tf32 10.0% slower than its 2 peers (NVIDIA H200): "
     )
     assert "nvidia-smi -q -i UUID" in line and "CUDA_VISIBLE_DEVICES" in line
-
-
-REFERENCE = Path(__file__).parents[3] / "analysis/reference"
-
-
-@pytest.mark.parametrize("sweep_id", ["networks-cycle", "networks-lengths"])
-def test_a_cell_of_a_network_takes_two_lines_and_its_name_is_its_alone(sweep_id: str) -> None:
-    store = open_store(str(REFERENCE))
-    found, paid = verdicts(store, sweep_id), break_evens(store, sweep_id)
-    for width in (80, 100, 120, 160):
-        table = verdict_table(found, paid, *stored_names(store, sweep_id), width)
-        names = list(table.columns[0].cells)
-        assert len(set(names)) == len(found)
-        console = Console(width=width)
-        with console.capture() as drawn:
-            console.print(table)
-        lines = drawn.get().splitlines()
-        heads = next(index for index, line in enumerate(lines) if line.startswith("cell")) + 1
-        assert len(lines) - heads <= 2 * len(found)
-        assert max(map(len, lines)) <= width
-
-
-def test_an_interval_that_says_nothing_is_told_in_words() -> None:
-    verdict = changed(verdicts(open_store(str(REFERENCE)), "networks-lengths")[0], ratio=7.019)
-    assert ratio_text(changed(verdict, ratio_low=6.5, ratio_high=7.6)) == "7.019 (6.500–7.600)"
-    vast = changed(verdict, ratio_low=0.0, ratio_high=1.9e19)
-    assert ratio_text(vast).endswith(" (too few blocks)")

@@ -37,13 +37,11 @@ def draw(answer: "pa.Table", width: int | None) -> str:
 
     rows = [[printable(readable(value)) for value in row] for row in plain_rows(answer)]
     table = _table(answer, rows)
-    console = Console(file=StringIO(), width=100_000, color_system=None)
+    console = Console(width=100_000)
     needed = Measurement.get(console, console.options, table).maximum
     if width is not None and needed > width:
         return _blocks(answer.column_names, rows)
-    with console.capture() as drawn:
-        console.print(table, width=needed)
-    return "".join(f"{line.rstrip()}\n" for line in drawn.get().splitlines())
+    return table_text(table, needed)
 
 
 def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
@@ -128,6 +126,10 @@ def _drawn(
     cells = [_cells(column, whole) for column in columns]
     for row in zip(*cells, strict=True):
         table.add_row(*map(Text, row))
+    return table_text(table, width)
+
+
+def table_text(table: Table, width: int) -> str:
     console = Console(file=StringIO(), width=width, color_system=None)
     with console.capture() as drawn:
         console.print(table)
