@@ -50,23 +50,17 @@ def test_a_sweep_of_two_softwares_is_resumed_and_splits_no_block(
     session: Session, record_of: RecordOf, environment: Environment, tmp_path: Path
 ) -> None:
     half = open_store(str(tmp_path))
-    there, plan, selection = (
-        replace(environment, version="0.0.1"),
-        session.plan,
-        LaunchOptions(sweep_id="half"),
-    )
+    there, plan = replace(environment, version="0.0.1"), session.plan
     whole = replace(session, sweep_id="half")
     for trial in plan.trials[:2]:
         where = there if trial.software == LAST_GOOD else environment
         half.write(record_of(whole, trial, where=where))
     assert blocks_of(half.stored_trials("half").values()).split == ()
     machine = Survey(environment=environment, gpus=[], gpu_uuids=[], workloads={})
-    request = SweepRequest(
-        options=selection, suite_name="confirm", suite=SUITE, results=half.location
-    )
-    resumed = choose_sweep(
-        half, Planned(request=request, machine=machine, preload=(), whole=plan, chosen=plan)
-    )
+    options = LaunchOptions(sweep_id="half")
+    request = SweepRequest(options=options, suite_name="", suite=SUITE, results="")
+    planned = Planned(request=request, machine=machine, preload=(), whole=plan, chosen=plan)
+    resumed = choose_sweep(half, planned)
     assert (resumed.resumed, len(resumed.plan.trials)) == (True, len(plan.trials) - 2)
 
 
