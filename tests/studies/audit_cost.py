@@ -26,7 +26,7 @@ from cudnn_sweep.workloads.auditing.models import Models
 ROUNDS = 41
 CALLS = 2000  # of convolutions in a round
 LAYERS = 20  # of the network: a convolution, a batch norm and a ReLU each
-BAR_US = 3.0
+BAR_US = 6.0
 
 Way = Callable[[], AbstractContextManager[object]]
 
