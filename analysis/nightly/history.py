@@ -1,6 +1,6 @@
 """The stored nights of a launch file, their machines, and the series that tonight is compared in."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
@@ -189,10 +189,11 @@ def read_history(
     contrasts: Sequence[Contrast],
     *,
     first: date | None = None,
+    skipped: Collection[str] = (),
 ) -> History | None:
     """The nights of one launch file up to `tonight`, a sweep_id; None where tonight has no record.
 
-    `first`: the pinned night; nights before it are another baseline.
+    `first`: the pinned night; nights before it are another baseline. `skipped`: models whose series are left out.
     """
     nights_until: dict[str, Value] = {"launch": launch, "until": str(date_of(tonight))}
     with open_database(store) as database:
@@ -214,6 +215,7 @@ def read_history(
             series
             for env_hash in sorted(nights[-1].softwares)
             for series in _series(measured, env_hash, nights, cells)
+            if not series.key.cell.startswith(tuple(skipped))
         ),
         is_pinned=first is not None,
         workloads={

@@ -16,7 +16,8 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, SweepSpec
-from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster, Inside, RunningCluster
+from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster, Inside, Keep, RunningCluster
+from cudnn_sweep.orchestrator.remote.job import NightJob
 from cudnn_sweep.orchestrator.running.run_sweep import (
     DONE,
     Planned,
@@ -41,6 +42,9 @@ class Destination(Protocol):
 
     def show(self, request: SweepRequest, console: Console) -> int:
         """Say what `launch` would run; writes nothing. Returns the exit code."""
+
+    def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> bool:
+        """Run the night there, and `keep` its outcome; False: this process is to measure it."""
 
 
 File = LaunchFile[SweepSpec]
@@ -103,9 +107,13 @@ class Here:
 
     def show(self, request: SweepRequest, console: Console) -> int:
         planned = plan_sweep(request, ThisMachine())
+        gpus = planned.machine.gpus
         tell_without_gpu(planned, console)
-        print_planned(planned, console)
+        print_part(console, planned.chosen, request.options, max(1, len(gpus)), gpu=bool(gpus))
         return DONE
+
+    def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> bool:
+        return False
 
 
 KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
@@ -115,11 +123,6 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
     (lambda file: True, lambda file: Here()),
 ]
 """Which files mean a kind, and its destination; the first that fits."""
-
-
-def print_planned(planned: Planned, console: Console) -> None:
-    options, gpus = planned.request.options, planned.machine.gpus
-    print_part(console, planned.chosen, options, max(1, len(gpus)), gpu=bool(gpus))
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:

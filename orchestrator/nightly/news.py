@@ -242,7 +242,7 @@ class WhereToLook:
     """URL or path of the night's page."""
 
 
-def show(
+def print_outcome(
     outcome: NightOutcome,
     reports: Sequence[Path],
     form: Literal["text", "json"],

@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,66 +20,73 @@ from cudnn_sweep.analysis.nightly.settle import compare_night
 from cudnn_sweep.analysis.storing.progress import sweep_states
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError, WebhookError
-from cudnn_sweep.orchestrator.launching.destinations import print_planned
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.diary import as_sent_alert
-from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, show, tell
+from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, print_outcome, tell
 from cudnn_sweep.orchestrator.nightly.request import NightRequest, measure_again, read_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
-from cudnn_sweep.orchestrator.remote.clusters import Cluster
-from cudnn_sweep.orchestrator.remote.job import NightJob
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, Place, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import Place, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
-from cudnn_sweep.workloads.cells.expand import without_missing
 
 Compared: TypeAlias = tuple[NightOutcome, Sequence[Series]]
 RUN_ERRORS = (OrchestratorError, ClusterError, AnalysisError)  # not the user's input
-COMPARED_WITH = timedelta(days=100)  # nights that a job takes along, where none is pinned
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
 
 
-def run_night(options: NightOptions, environment: Mapping[str, str], console: Console) -> int:
+def run_night(
+    options: NightOptions,
+    environment: Mapping[str, str],
+    console: Console,
+    place: Place | None = None,
+) -> int:
     """Returns the exit code: 0 fine or still learning, 1 a regression is confirmed, 3 it could not tell.
 
-    Raises the errors of the folders for a mistake in the launch file or an option.
+    `place`: measure there, whatever the launch file names. Raises the errors of the folders for a mistake in the
+    launch file or an option.
     """
-    night = read_night(options, environment)
+    night = read_night(options, environment, place)
     if night.fault is not None and (options.dry_run or night.diary().of(night.name)):
         raise night.fault
     if options.dry_run:
-        if night.destination is not None and options.fake is None:
-            return night.destination.show(night.request, console)
-        if night.place is not None:
-            print_planned(plan_sweep(night.request, night.place), console)
-        return DONE
+        return night.destination.show(night.request, console)
     try:
         with night_lock(night.request.results, night.name.launch):
             code = _night(night, environment, console)
-        if night.fault is None:
-            return code
     except RUN_ERRORS as error:
         say(console, f"could not tell: {error}")
         return EXIT_CODES["could_not_tell"]
-    raise night.fault
+    if night.fault is not None:
+        raise night.fault
+    return code
 
 
 def _night(night: NightRequest, environment: Mapping[str, str], console: Console) -> int:
-    began = datetime.now(UTC)
+    began, diary = datetime.now(UTC), night.diary()
     if isinstance(night.webhook, SpecError):
         warn(console, f"warning: nobody will be told: {night.webhook}")
-    for fault in night.diary().unreadable(night.name):
+    for fault in diary.unreadable(night.name):
         warn(console, f"warning: the night goes on without a file: {fault}")
-    cluster, can_start = night.destination, night.fault is None and night.options.measure
-    if night.place is None and can_start and isinstance(cluster, Cluster):
-        outcome, series = _compared_by_a_job(night, cluster, began, console)
-    else:
-        outcome, series = measured_and_compared(night, began, console)
-    night.diary().write(outcome)
+    outcome, series = _compared(night, began, console)
+    diary.write(outcome)
     summary = Path(environment[STEP_SUMMARY]) if environment.get(STEP_SUMMARY) else None
     reports = write_reports(outcome, series, night.reports, step_summary=summary)
-    show(outcome, reports, night.options.format, console, night.options.results)
+    print_outcome(outcome, reports, night.options.format, console, night.options.results)
     post_news(night, outcome, console)
     return outcome.exit_code
+
+
+def _compared(night: NightRequest, began: datetime, console: Console) -> Compared:
+    if night.fault is None and night.options.measure:
+        diary = night.diary()
+        try:
+            is_sent = night.destination.night(night.request, night.job(), diary.keep, console)
+        except RUN_ERRORS as error:
+            return not_measured(night, began, (str(error),)), ()
+        if is_sent:
+            outcome = diary.of(night.name)
+            assert outcome is not None
+            return outcome, series_of(night, outcome.skipped)
+    return measured_and_compared(night, began, console)
 
 
 def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> None:
@@ -133,80 +140,53 @@ def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool
     return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
 
 
-def _compared_by_a_job(
-    night: NightRequest, cluster: Cluster, began: datetime, console: Console
-) -> Compared:
-    """By one on the cluster that measures, compares and confirms."""
-    diary = night.diary()
-    since = diary.baseline() or night.name.date - COMPARED_WITH
-    job = NightJob(
-        options=night.options, keys=night.keys, name=night.name, host=night.host, since=since
-    )
-    try:
-        cluster.night(night.request, job, diary.keep, console)
-    except RUN_ERRORS as error:
-        return not_measured(night, began, (str(error),))
-    outcome = diary.of(night.name)
-    assert outcome is not None
-    return outcome, series_of(night, outcome.skipped)
-
-
 def measured_and_compared(night: NightRequest, began: datetime, console: Console) -> Compared:
+    """By this process, at the night's place."""
     earlier = night.diary().of(night.name)
     skipped = earlier.skipped if earlier else {}
     reasons = () if night.fault is None else tuple(str(night.fault).splitlines())
-    if night.options.measure and night.place is not None and not reasons:
-        reasons = why_unfit(night, night.place) or _measure_sweep(
-            night, night.place, console, skipped
-        )
+    if night.options.measure and not reasons:
+        reasons = why_unfit(night) or _measure_sweep(night, console, skipped)
     if reasons:
-        return not_measured(night, began, reasons)
+        return not_measured(night, began, reasons), ()
     return compare(night, began, console, skipped)
 
 
 def _measure_sweep(
-    night: NightRequest, place: Place, console: Console, skipped: dict[str, str]
+    night: NightRequest, console: Console, skipped: dict[str, str]
 ) -> tuple[str, ...]:
-    """Why it could not be; whatever was recorded by then is kept. `skipped` is filled."""
+    """Why it was not measured; what was recorded by then is kept. `skipped` is filled."""
     try:
-        if not _is_measured(night):
-            planned = plan_sweep(night.request, place)
-            skipped.clear()
-            skipped |= without_missing(night.suite, planned.machine.workloads)[1]
-            run_sweep(planned, place, console)
+        states = sweep_states(night.store().stored_trials(night.name.sweep_id).values())
+        if any(
+            state.finished and not any(split.waits for split in state.blocks.split)
+            for state in states
+        ):  # it is only compared again
+            return ()
+        planned = plan_sweep(night.request, night.place)
+        skipped.clear()
+        skipped |= planned.skipped
+        run_sweep(planned, night.place, console)
     except RUN_ERRORS as error:
         return (str(error),)
     return ()
 
 
-def _is_measured(night: NightRequest) -> bool:
-    """All of it, so that it is only compared again."""
-    stored = night.store().stored_trials(night.name.sweep_id)
-    states = sweep_states(stored.values())
-    return any(
-        state.finished and not any(split.waits for split in state.blocks.split) for state in states
-    )
-
-
-def why_unfit(night: NightRequest, place: Place) -> tuple[str, ...]:
+def why_unfit(night: NightRequest) -> tuple[str, ...]:
     """What keeps it from being measured, a line each; nothing where all is well."""
-    checks = list(place.checks(night.request.results))
-    reasons = [
+    return tuple(
         f"{check.name}: {check.found}; {check.advice}"
-        for check in checks
+        for check in night.place.checks(night.request.results)
         if check.state == "problem"
-    ]
-    cuda = next((check for check in checks if check.name == "CUDA"), None)
-    if night.suite.needs_cuda and cuda is not None and cuda.state == "warning":
-        reasons.append(f"CUDA: {cuda.found}; {cuda.advice}")
-    return tuple(reasons)
+        or (night.suite.needs_cuda and (check.name, check.state) == ("CUDA", "warning"))
+    )
 
 
 def compare(
     night: NightRequest, began: datetime, console: Console, skipped: dict[str, str]
 ) -> Compared:
     """`skipped`: models that were not measured tonight, and why: none of them is missing."""
-    blank, diary = not_measured(night, began, ())[0], night.diary()
+    blank, diary = not_measured(night, began, ()), night.diary()
     first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
     if first is not None and night.name.date < first:
         reason = f"{night.name.date} is before {first}, the pinned night: --unpin, or --pin an earlier one"
@@ -226,24 +206,22 @@ def compare(
 def series_of(night: NightRequest, skipped: dict[str, str]) -> Sequence[Series]:
     """The night's series, where it was compared elsewhere."""
     diary = night.diary()
-    first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
-    history = _read(night, first, skipped)
+    history = _read(night, diary.baseline(), skipped)
     if history is None:
         return ()
-    return screen_all(history, remembered(before, accepted, history)).series
+    memory = remembered(diary.before(night.name), diary.accepted(), history)
+    return screen_all(history, memory).series
 
 
 def _read(night: NightRequest, first: date | None, skipped: dict[str, str]) -> History | None:
     name = night.name
-    history = read_history(night.store(), name.launch, name.sweep_id, night.contrasts, first=first)
-    if history is None or not skipped:
-        return history
-    left = [one for one in history.series if not one.key.cell.startswith(tuple(skipped))]
-    return replace(history, series=tuple(left))
+    return read_history(
+        night.store(), name.launch, name.sweep_id, night.contrasts, first=first, skipped=skipped
+    )
 
 
-def not_measured(night: NightRequest, began: datetime, reasons: Sequence[str]) -> Compared:
-    outcome = NightOutcome(
+def not_measured(night: NightRequest, began: datetime, reasons: Sequence[str]) -> NightOutcome:
+    return NightOutcome(
         night=night.name.sweep_id,
         date=night.name.date,
         launch_file=str(night.options.file),
@@ -254,4 +232,3 @@ def not_measured(night: NightRequest, began: datetime, reasons: Sequence[str]) -
         reasons=tuple(reasons),
         host=night.host,
     )
-    return outcome, ()

@@ -9,7 +9,7 @@ import shutil
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from time import monotonic
 from typing import TypeAlias
@@ -30,7 +30,6 @@ from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.destinations import Destination, Here, destination_of
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.nightly.diary import Diary
-from cudnn_sweep.orchestrator.nightly.fake.machine import read_fake_machine
 from cudnn_sweep.orchestrator.nightly.news import Webhook, find_webhook
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, OWN_SOFTWARE, Plan, Trial, balanced
@@ -38,6 +37,7 @@ from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload
 from cudnn_sweep.orchestrator.planning.spec import NightlyKeys, NightName, SweepSpec, launch_name
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of, settings_of
+from cudnn_sweep.orchestrator.remote.job import NightJob
 from cudnn_sweep.orchestrator.running.run_sweep import Place, plan_of, tell_stopped
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.showing.plan_text import cell_labels
@@ -48,6 +48,7 @@ from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec
 from cudnn_sweep.workloads.hashes import content_hash
 
 NO_SUITE = SuiteSpec(cells=[CellAxes(workload="noop")])  # of a night whose own suite cannot be read
+COMPARED_WITH = timedelta(days=100)  # nights that a job takes along, where none is pinned
 TIME_SHARE = 0.5  # of the night's budget, besides it
 OF_EVERY_CONFIG = (SIGN.name, MISSING.name)
 Suspect: TypeAlias = tuple[Cell, Sequence[CudnnConfig]]
@@ -62,13 +63,13 @@ class NightRequest:
     name: NightName
     host: str = field(default_factory=socket.gethostname)
     """The host that it was started on."""
-    place: Place | None = None
-    """Where this process measures; None: nowhere."""
-    destination: Destination | None = None
+    place: Place
+    """Where this process measures, if the destination does not."""
+    destination: Destination = field(default_factory=Here)
     webhook: Webhook | SpecError | None = None
-    """Whom to tell, or why the webhook that is asked for is not to be had."""
+    """The webhook of the launch file, or why it cannot be used."""
     fault: Exception | None = None
-    """A mistake in the suite or in what else it needs, which a night tells before it fails."""
+    """A mistake in the suite or in what it needs. The night reports it before it fails."""
 
     @property
     def suite(self) -> SuiteSpec:
@@ -93,6 +94,12 @@ class NightRequest:
     def store(self) -> Store:
         return open_store(self.request.results)
 
+    def job(self) -> NightJob:
+        since = self.diary().baseline() or self.name.date - COMPARED_WITH
+        return NightJob(
+            options=self.options, keys=self.keys, name=self.name, host=self.host, since=since
+        )
+
     def again(self, cell_id: str | None = None) -> str:
         """What to type to measure a cell again, or all of them."""
         words = [self.options.program, "launch", str(self.options.file)]
@@ -103,27 +110,30 @@ class NightRequest:
         return shlex.join([*words, "--new", *only])
 
 
-def read_night(options: NightOptions, environment: Mapping[str, str]) -> NightRequest:
+def read_night(
+    options: NightOptions, environment: Mapping[str, str], place: Place | None = None
+) -> NightRequest:
     """Raises an error of the folders for a mistake in the launch file. One in what it names is the night's
-    `fault`, so that somebody hears of it.
+    `fault`, so that somebody hears of it. `place`: measure there, whatever the launch file names.
     """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
-    night = NightName(date=options.night or date.today(), launch=launch_name(file))
+    name = NightName(date=options.night or date.today(), launch=launch_name(file))
     launch = LaunchOptions(
         file=options.file,
         suite=options.suite or keys.suite,
         results=options.results,
-        sweep_id=night.sweep_id,
+        sweep_id=name.sweep_id,
         minutes=options.budget_minutes or keys.budget_minutes,
         dry_run=options.dry_run,
         program=options.program,
     )
-    destination = destination_of(file)
+    destination = destination_of(file) if place is None else Here()
     fault: Exception | None = None
+    webhook: Webhook | SpecError | None = None
     try:
         request = request_of(file, launch)
-        if options.measure and options.fake is None and isinstance(destination, Here):
+        if options.measure and place is None and isinstance(destination, Here):
             check_python(keys.last_good)
     except (ClusterError, OrchestratorError) as error:
         if options.suite is not None:  # somebody typed it
@@ -133,40 +143,31 @@ def read_night(options: NightOptions, environment: Mapping[str, str]) -> NightRe
         request = SweepRequest(
             options=launch, suite_name=keys.suite, suite=NO_SUITE, results=results
         )
+    try:
+        webhook = find_webhook(keys.webhook, environment) if keys.webhook is not None else None
+    except SpecError as error:  # the night is measured, and says that nobody will be told
+        webhook = error
     # each night as many: what a series is compared with stays
     request = replace(request, suite=request.suite.with_blocks(FIXED_BLOCKS), may_skip=True)
-    place: Place | None = None
-    if options.fake is not None and fault is None:
-        place = read_fake_machine(options.fake, request, night.date)
-    elif isinstance(destination, Here):
-        place = ThisMachine(wait_s=60 * keys.wait_minutes)
     return NightRequest(
         options=options,
         keys=keys,
         request=request,
-        name=night,
-        place=place,
+        name=name,
+        place=place or ThisMachine(wait_s=60 * keys.wait_minutes),
         destination=destination,
-        webhook=_webhook(keys, environment),
+        webhook=webhook,
         fault=fault,
     )
 
 
 def check_python(last_good: str | None) -> None:
-    """Raises SpecError where there is no such program; the nodes of a cluster say so when they are looked at."""
+    """Raises SpecError if there is no such program; the nodes of a cluster check it themselves."""
     if last_good is not None and not shutil.which(last_good):
         raise SpecError(
             f"metadata.sweep.nightly.last_good: found no program {last_good}; allowed: the Python of a "
             "virtual environment, as /opt/good/bin/python"
         )
-
-
-def _webhook(keys: NightlyKeys, environment: Mapping[str, str]) -> Webhook | SpecError | None:
-    """A webhook that is not to be had costs no night: it is measured, and says so."""
-    try:
-        return find_webhook(keys.webhook, environment) if keys.webhook is not None else None
-    except SpecError as error:
-        return error
 
 
 def measure_again(
@@ -177,9 +178,9 @@ def measure_again(
     None of an amount where there is no last good software: its trials join the night's value. Where
     nothing is to be measured: by trials that an earlier start of this night measured.
     """
-    if night.options.measure and night.place is not None:
+    if night.options.measure:
         try:
-            return _measure(night, night.place, candidates, console)
+            return _measure(night, candidates, console)
         except (OrchestratorError, ClusterError) as error:
             warn(console, f"warning: nothing could be measured again: {error}")
             return {}
@@ -188,17 +189,16 @@ def measure_again(
 
 
 def _measure(
-    night: NightRequest, place: Place, candidates: Sequence[Candidate], console: Console
+    night: NightRequest, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
     """Each look adds blocks, of what is not settled by then."""
-    store, confirm_id = night.store(), night.name.confirm_id
-    machine = place.look(night.suite)
-    suite_name = night.request.suite_name
-    whole = plan_of(suite_name, night.suite, machine, may_skip=True)
+    store, confirm_id, name = night.store(), night.name.confirm_id, night.request.suite_name
+    machine = night.place.look(night.suite)
+    whole = plan_of(name, night.suite, machine, may_skip=True)
     of_two, pythons = None, {}
     if night.keys.last_good is not None:
         pythons = {LAST_GOOD: Path(night.keys.last_good)}
-        good = place.last_good(pythons[LAST_GOOD])
+        good = night.place.last_good(pythons[LAST_GOOD])
         if good.software_hash != machine.environment.software_hash:
             parts = (asdict(good), asdict(machine.environment))
             of_two = differences(*parts, SOFTWARE_AND_COMMIT)
@@ -209,16 +209,16 @@ def _measure(
     softwares = (OWN_SOFTWARE,) if of_two is None else (OWN_SOFTWARE, LAST_GOOD)
     judged: dict[SeriesKey, Remeasured] = {}
     waiting = list(candidates)
-    with place.opened(store, machine, console) as run:
+    with night.place.opened(store, machine, console) as run:
         for look in LOOKS:
-            plan = confirmation_plan(suite_name, suite, suspects, blocks=look, softwares=softwares)
+            plan = confirmation_plan(name, suite, suspects, blocks=look, softwares=softwares)
             cells = {each.key.cell_id for each in waiting}
-            settled = {each.trial_id for each in plan.trials if each.cell.cell_id not in cells}
-            todo = plan.without(settled.union(store.stored_trials(confirm_id)))
+            is_over = {each.trial_id for each in plan.trials if each.cell.cell_id not in cells}
+            todo = plan.without(is_over.union(store.stored_trials(confirm_id)))
             left_s = ends - monotonic()
             if todo.trials and left_s > 0:
-                names = ", ".join(cell_labels(trial.cell for trial in todo.trials).values())
-                say(console, f"Measuring again, {len(todo.trials)} trials: {names}")
+                labels = ", ".join(cell_labels(trial.cell for trial in todo.trials).values())
+                say(console, f"Measuring again, {len(todo.trials)} trials: {labels}")
                 session = Session(
                     sweep_id=confirm_id,
                     launch_id=f"launch-{secrets.token_hex(4)}",
@@ -233,11 +233,8 @@ def _measure(
                 )
                 tell_stopped(store, run(session, left_s), console)
             judged |= _fresh_trials(night).judge_all(waiting, of_two, is_cut=monotonic() > ends)
-            waiting = [
-                each
-                for each in waiting
-                if each.key in judged and judged[each.key].confirmation.more_blocks
-            ]
+            more = {key for key, each in judged.items() if each.confirmation.more_blocks}
+            waiting = [each for each in waiting if each.key in more]
             if not waiting or of_two is None or left_s <= 0:
                 break
     shutil.rmtree(scratch_folder(confirm_id), ignore_errors=True)

@@ -8,7 +8,7 @@ request has to be understood whole, or it would not be measured as asked: the se
 """
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
@@ -118,29 +118,6 @@ class Outcome:
     """How much of `process_s` the baton was elsewhere."""
     exit_s: float | None
     gap_s: float | None
-
-    @classmethod
-    def of_a_fake(
-        cls,
-        began: datetime,
-        process_s: float,
-        *,
-        status: Status = "ok",
-        message: str | None = None,
-        reply: Reply | None = None,
-    ) -> "Outcome":
-        """As if a process had run; there was none."""
-        return cls(
-            status=status,
-            message=message,
-            reply=reply,
-            pid=0,
-            started_at=began,
-            ended_at=began + timedelta(seconds=process_s),
-            process_s=process_s,
-            exit_s=0.0,
-            gap_s=0.0,
-        )
 
 
 # A slot's words, and the server's.

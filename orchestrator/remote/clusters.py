@@ -94,10 +94,14 @@ class Cluster:
         _show_plans(request, self.where, console)
         return DONE
 
-    def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
+    def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> bool:
         """Run the night there, or follow it. `keep` gets its outcome, and those of earlier nights that nobody
         followed. Raises SweepBusyError where another night of the launch file is in progress.
         """
+        self._night(request, night, keep, console)
+        return True
+
+    def _night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
         report = self._do(replace(self._job(request), night=night), console)
         keep(night.name.sweep_id, report.outcome)
 
@@ -155,7 +159,7 @@ class RunningCluster(Cluster):
     def _name(self) -> str:
         return str(self.file.sweep.address)
 
-    def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
+    def _night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
         tonight = night.name.sweep_id
         self.make_ready(console)
         with self.jobs() as jobs:

@@ -5,7 +5,7 @@ lacks, end. A place is where they run: the GPUs of this machine, nodes of a clus
 import math
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -79,6 +79,8 @@ class Planned:
     whole: Plan
     chosen: Plan
     """What `--only` left of it."""
+    skipped: Mapping[str, str]
+    """Models that a night leaves out because their package is not installed, and why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,6 +116,7 @@ def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] 
         preload=preload,
         whole=whole,
         chosen=chosen,
+        skipped=without_missing(suite, machine.workloads)[1] if request.may_skip else {},
     )
 
 

@@ -30,6 +30,7 @@ from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
+from tests.fake_machine import made_up_outcome
 
 if TYPE_CHECKING:
     from cudnn_sweep.cluster.local.local_ray import LocalRay
@@ -154,7 +155,7 @@ def record_of(environment: Environment) -> RecordOf:
         where: Environment = environment,
     ) -> RunRecord:
         message = None if status == "ok" else "it went wrong"
-        outcome = Outcome.of_a_fake(datetime.now(UTC), 0.0, status=status, message=message)
+        outcome = made_up_outcome(datetime.now(UTC), 0.0, status=status, message=message)
         return make_record(
             session, trial, outcome, where, slot=slot, attempt=1, attempt_id=uuid4().hex
         )

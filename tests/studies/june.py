@@ -18,6 +18,7 @@ from cudnn_sweep.analysis.nightly.reports.sections import headline, one_by_one
 from cudnn_sweep.analysis.nightly.reports.words import finding_texts
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
+from tests.fake_machine import read_fake_machine
 from tests.studies.parts.command import run
 
 FIRST = date(2026, 6, 1)
@@ -110,15 +111,15 @@ def _played(script: str, nights: int, seed: int = 0) -> list[NightOutcome]:
         for file, text in FILES.items():
             (folder / f"{file}.yaml").write_text(text)
         (folder / f"{script}.yaml").write_text(f"seed: {seed}\n{FILES[script]}")
-        for place in range(nights):
+        for night in (FIRST + timedelta(days=place) for place in range(nights)):
             options = NightOptions(
                 file=folder / "cluster.yaml",
                 suite=str(folder / "suite.yaml"),
                 results=str(folder / "results"),
-                fake=folder / f"{script}.yaml",
-                night=FIRST + timedelta(days=place),
+                night=night,
             )
-            run_night(options, {}, Console(file=io.StringIO()))
+            machine = read_fake_machine(folder / f"{script}.yaml", night)
+            run_night(options, {}, Console(file=io.StringIO()), machine)
         written = sorted((folder / "results/nightly/june").glob("night-*.json"))
         return [from_json(json.dumps(json.loads(each.read_text())["content"])) for each in written]
 

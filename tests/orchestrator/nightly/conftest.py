@@ -17,6 +17,7 @@ from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.spec import NightName
+from tests.fake_machine import read_fake_machine
 
 FILES = {
     "cluster.yaml": """
@@ -41,11 +42,14 @@ def options_of(day: int, **options: Any) -> NightOptions:
     return NightOptions(file=Path("cluster.yaml"), night=date(2026, 11, day), **options)
 
 
-def play_night(day: int = 1, console: Console | None = None, **options: Any) -> int:
+def play_night(
+    day: int = 1, console: Console | None = None, *, is_fake: bool = True, **options: Any
+) -> int:
     """Its exit code."""
-    chosen: dict[str, Any] = {"file": Path("cluster.yaml"), "fake": Path("script.yaml")}
-    asked = NightOptions(**(chosen | {"night": date(2026, 11, day)} | options))
-    return run_night(asked, {}, console or Console(quiet=True))
+    night, script = date(2026, 11, day), Path("script.yaml")
+    asked = NightOptions(**({"file": Path("cluster.yaml"), "night": night} | options))
+    place = read_fake_machine(script, night) if is_fake else None
+    return run_night(asked, {}, console or Console(quiet=True), place)
 
 
 def outcome(here: Path, day: int = 1) -> NightOutcome:

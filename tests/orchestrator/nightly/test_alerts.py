@@ -19,11 +19,11 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly import night as news_room
 from cudnn_sweep.orchestrator.nightly.diary import accept_change
-from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine, FakeScript
 from cudnn_sweep.orchestrator.nightly.news import News, WhereToLook, news_of
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.schedule.schedule import check
+from tests.fake_machine import FakeMachine, FakeScript
 from tests.orchestrator.nightly.conftest import CRASH, FILES, RunNight, options_of, outcome
 from tests.orchestrator.typed import sweep
 

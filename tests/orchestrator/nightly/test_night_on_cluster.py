@@ -181,7 +181,7 @@ def test_what_became_of_nights_that_nobody_followed_is_fetched(
     told = {}
     for night in (NIGHTS[-1], TONIGHT):
         unfit = replace(read_night(options, {}), name=night_of(night), host="laptop")
-        outcome, _ = not_measured(unfit, datetime(2026, 11, 8, tzinfo=UTC), [f"why {night}"])
+        outcome = not_measured(unfit, datetime(2026, 11, 8, tzinfo=UTC), [f"why {night}"])
         told[f"job-{night}"] = to_line(Compared(outcome=to_json(outcome)))
         name = night_of(night).sweep_id
         job = SentJob(job_id=f"job-{night}", results="results", command="", sweep_id=name)

@@ -14,12 +14,13 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer
-from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply
+from cudnn_sweep.orchestrator.process.protocol import Reply
 from cudnn_sweep.orchestrator.recording.record import NOT_COLUMNS, PARTS, make_record
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import LogPass, Measurement, MeasureSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
+from tests.fake_machine import made_up_outcome
 from tests.makers import MakePlan
 
 pytestmark = pytest.mark.measuring
@@ -38,11 +39,11 @@ def test_a_trial_whose_banned_plan_ran_has_failed(
     config = CudnnConfig(errata="ConvFwd:5")
     session = session_of(plan_of("noop", configs=(config,)), "banned", tmp_path)
     ran = LogPass(banned_ran=["ConvFwd_eng5, which ConvFwd:5 bans"])
-    log = Outcome.of_a_fake(datetime.now(UTC), 1.0, reply=Reply(log_pass=ran))
+    log = made_up_outcome(datetime.now(UTC), 1.0, reply=Reply(log_pass=ran))
     record = make_record(
         session,
         session.plan.trials[0],
-        Outcome.of_a_fake(datetime.now(UTC), 1.0),
+        made_up_outcome(datetime.now(UTC), 1.0),
         environment,
         log=log,
         slot="s",

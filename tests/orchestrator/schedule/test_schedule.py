@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine, FakeScript
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.schedule.schedule import absolute, crontab_line, parse_time
+from tests.fake_machine import FakeMachine, FakeScript
 from tests.orchestrator.typed import invoke
 
 if TYPE_CHECKING:

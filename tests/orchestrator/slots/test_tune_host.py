@@ -20,13 +20,13 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
-from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST, Progress
 from cudnn_sweep.orchestrator.slots.block import BeginTrial
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 from cudnn_sweep.orchestrator.slots.tune_host import Host, SlotMaker, Slots
 from cudnn_sweep.workloads.hardware.environment import Environment
+from tests.fake_machine import made_up_outcome
 from tests.makers import MakePlan, Need
 
 pytestmark = [pytest.mark.clustered, pytest.mark.slow]
@@ -76,7 +76,7 @@ def fake_slot(environment: Environment) -> MakeSlot:
                 return make_record(
                     self._session,
                     trial,
-                    Outcome.of_a_fake(started_at, own_s),
+                    made_up_outcome(started_at, own_s),
                     environment,
                     slot=self.name,
                     attempt=attempt,

@@ -15,6 +15,7 @@ from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.slots.block import BeginTrial
 from cudnn_sweep.workloads.hardware.environment import Environment
+from tests.fake_machine import made_up_outcome
 
 
 class SleepingSlot:
@@ -44,7 +45,7 @@ class SleepingSlot:
     def _outcome(self) -> Outcome:
         began = datetime.now(UTC)
         sleep(self._sleep_s)
-        return Outcome.of_a_fake(began, self._sleep_s)
+        return made_up_outcome(began, self._sleep_s)
 
     def close(self) -> None:
         """There is no server."""
