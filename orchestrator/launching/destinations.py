@@ -20,6 +20,7 @@ from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster, Inside, K
 from cudnn_sweep.orchestrator.remote.job import NightJob
 from cudnn_sweep.orchestrator.running.run_sweep import (
     DONE,
+    Place,
     Planned,
     Ran,
     plan_sweep,
@@ -43,8 +44,10 @@ class Destination(Protocol):
     def show(self, request: SweepRequest, console: Console) -> int:
         """Say what `launch` would run; writes nothing. Returns the exit code."""
 
-    def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> bool:
-        """Run the night there, and `keep` its outcome; False: this process is to measure it."""
+    def night(
+        self, request: SweepRequest, night: NightJob, keep: Keep, console: Console
+    ) -> Place | None:
+        """Run the night there and `keep` its outcome. Returns the place if this process is to measure it instead."""
 
 
 File = LaunchFile[SweepSpec]
@@ -112,8 +115,10 @@ class Here:
         print_part(console, planned.chosen, request.options, max(1, len(gpus)), gpu=bool(gpus))
         return DONE
 
-    def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> bool:
-        return False
+    def night(
+        self, request: SweepRequest, night: NightJob, keep: Keep, console: Console
+    ) -> Place | None:
+        return ThisMachine(wait_s=60 * night.keys.wait_minutes)
 
 
 KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [

@@ -94,12 +94,11 @@ class Cluster:
         _show_plans(request, self.where, console)
         return DONE
 
-    def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> bool:
+    def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
         """Run the night there, or follow it. `keep` gets its outcome, and those of earlier nights that nobody
         followed. Raises SweepBusyError where another night of the launch file is in progress.
         """
         self._night(request, night, keep, console)
-        return True
 
     def _night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
         report = self._do(replace(self._job(request), night=night), console)

@@ -8,7 +8,7 @@ from datetime import time
 from pathlib import Path
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.schedule.schedule import crontab_line
+from cudnn_sweep.orchestrator.nightly.schedule import crontab_line
 
 PARTS = ["$(touch pwned)", "`touch pwned`", "; touch pwned #", "\n* * * * * touch pwned", " ", "\t"]
 PARTS += [*"a%\\'\"\u202eé#&|~*!", "\\%", "$HOME", "x" * 60]

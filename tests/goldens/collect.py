@@ -33,6 +33,7 @@ from cudnn_sweep.analysis.asking.queries import load_query, part_names, query_na
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.report import night_reports
+from cudnn_sweep.analysis.nightly.reports.sections import headline, sections
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.stored import open_stored
 from cudnn_sweep.cluster.errors import ClusterError
@@ -313,7 +314,13 @@ def reports_of_nights() -> dict[str, dict[str, Any]]:
 
 def told_of(night: NightOutcome) -> dict[str, Any]:
     shown = StringIO()
-    print_outcome(night, [], "text", Console(file=shown, width=WIDTH, color_system=None))
+    print_outcome(
+        night,
+        headline(night),
+        sections(night),
+        [],
+        Console(file=shown, width=WIDTH, color_system=None),
+    )
     slack = slack_body(news_of(night, night.alerts, LOOK_THERE))
     return {"terminal": shown.getvalue(), "slack": slack}
 

@@ -4,8 +4,8 @@ from datetime import time
 from pathlib import Path
 
 from cudnn_sweep.orchestrator.nightly.news import Webhook, find_webhook
+from cudnn_sweep.orchestrator.nightly.schedule import parse_time
 from cudnn_sweep.orchestrator.planning.spec import WebhookKeys
-from cudnn_sweep.orchestrator.schedule.schedule import parse_time
 from cudnn_sweep.orchestrator.showing.advice_text import Answered, advice_lines
 
 

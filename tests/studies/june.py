@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
-from cudnn_sweep.analysis.nightly.reports.as_json import from_json
+from cudnn_sweep.analysis.nightly.reports.report import from_json
 from cudnn_sweep.analysis.nightly.reports.sections import headline, one_by_one
 from cudnn_sweep.analysis.nightly.reports.words import finding_texts
 from cudnn_sweep.orchestrator.nightly.night import run_night
@@ -72,7 +72,7 @@ def june(
             typer.echo(headline(outcome, told))
         for change in one_by_one(finding_texts(outcome)):
             if change.new_of(told):
-                typer.echo("\n    ".join(["  " + change.told, *change.details]))
+                typer.echo("\n    ".join(["  " + change.told, *change.details[:-1]]))
         mistakes += _mistakes(outcome)
     for seed in range(seeds):
         words = [each for one in _played("quiet", nights, seed) for each in _told(one)]

@@ -16,7 +16,6 @@ from cudnn_sweep.analysis.nightly.reports.sections import (
     OneChange,
     Section,
     by_size,
-    details,
     headline,
     sections,
 )
@@ -225,7 +224,7 @@ def _article(change: OneChange, outcome: NightOutcome, histories: Histories) -> 
         for place, each in enumerate(sorted(texts, key=by_size) or change.findings)
     ]
     title = f"<h3>{_inline(change.told)}</h3>"
-    return f'<article class="{ROLES[change.group]}">{title}{_listed(details(change))}{"".join(drawn)}</article>'
+    return f'<article class="{ROLES[change.group]}">{title}{_listed(change.details)}{"".join(drawn)}</article>'
 
 
 def _listed(lines: Sequence[str]) -> str:

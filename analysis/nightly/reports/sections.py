@@ -41,6 +41,12 @@ VERSIONED = {"torch": "torch", "version": "ours", "driver": "driver", "cudnn": "
 """Parts whose versions `sweep compare` takes, as it calls them; the first that moved names the sides."""
 
 
+class Code(str):
+    """What users have named, or may type."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OneChange:
     """Of one kind of number, one way, for one reason, on one kind of hardware."""
@@ -92,19 +98,15 @@ class OneChange:
 
     @property
     def details(self) -> list[str]:
-        """A line each: first its series, last what `--accept` takes."""
+        """A line each: its series first; last what `--accept` takes, and the command that measures the first again."""
         first, ids = self.findings[0], [each.key.series_id for each in self.findings[:MOST_NAMED]]
         in_wall = " in wall time" if len(self._metrics & set(STEADY)) > 1 else ""
         is_sized = first.levels and first.finding.ratio
         largest = f"; the largest{in_wall}: {first.size}" if is_sized else ""
         more = " ..." if self.findings[MOST_NAMED:] else ""
         known = filter(None, [first.basis + largest, self._kernels, first.look])
-        return [self.cells, *known, f"series {', '.join(ids)}{more}"]
-
-    @property
-    def command(self) -> str:
-        """That measures the first of them again."""
-        return self.findings[0].command
+        series = f"series {', '.join(ids)}{more}"
+        return [Code(self.cells), *known, series, Code(first.command)]
 
     @property
     def versions(self) -> tuple[str, str] | None:
@@ -218,12 +220,6 @@ def by_size(each: FindingText) -> tuple[bool, float]:
 MOST_ROWS = 100  # of a list or table: a step's summary may have 1 MiB
 
 
-class Code(str):
-    """What users have named, or may type."""
-
-    __slots__ = ()
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
     """In this order: reasons, changes, notes, and the table `rows` below `head`."""
@@ -263,12 +259,6 @@ def sections(
         ),
     ]
     return [each for each in found if each.reasons or each.changes or each.notes or each.rows]
-
-
-def details(change: OneChange) -> list[str]:
-    """A line each."""
-    cells, *known = change.details
-    return [Code(cells), *known, Code(change.command)]
 
 
 def _group(

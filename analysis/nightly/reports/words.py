@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal, TypeAlias
 
+from cudnn_sweep.analysis.nightly.findings import SHARED
 from cudnn_sweep.analysis.nightly.outcome import Finding, Machine, NightOutcome, NightState
 from cudnn_sweep.analysis.nightly.series import (
     BITS,
@@ -18,7 +19,6 @@ from cudnn_sweep.analysis.nightly.series import (
     Series,
     SeriesKey,
 )
-from cudnn_sweep.analysis.nightly.shared import SHARED
 from cudnn_sweep.analysis.words import (
     TWICE,
     change,

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.night import run_night
+from cudnn_sweep.orchestrator.nightly.request import Diary
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.spec import NightName
 from tests.fake_machine import read_fake_machine
@@ -47,7 +47,8 @@ def play_night(
 ) -> int:
     """Its exit code."""
     night, script = date(2026, 11, day), Path("script.yaml")
-    asked = NightOptions(**({"file": Path("cluster.yaml"), "night": night} | options))
+    chosen: dict[str, Any] = {"file": Path("cluster.yaml"), "night": night} | options
+    asked = NightOptions(**chosen)
     place = read_fake_machine(script, night) if is_fake else None
     return run_night(asked, {}, console or Console(quiet=True), place)
 

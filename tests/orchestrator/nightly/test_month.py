@@ -14,12 +14,12 @@ import pytest
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
-from cudnn_sweep.analysis.nightly.reports.as_json import from_json
+from cudnn_sweep.analysis.nightly.reports.report import from_json
 from cudnn_sweep.analysis.nightly.series import SeriesKey
 from cudnn_sweep.orchestrator.nightly import night as news_room
-from cudnn_sweep.orchestrator.nightly.diary import accept_change
 from cudnn_sweep.orchestrator.nightly.news import News
 from cudnn_sweep.orchestrator.nightly.night import run_night
+from cudnn_sweep.orchestrator.nightly.request import accept_change
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from tests.fake_machine import FakeMachine, read_fake_machine
 

@@ -20,16 +20,15 @@ from ray._private import worker
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.detect import LOOKS
-from cudnn_sweep.analysis.nightly.reports.as_json import from_json, to_json
+from cudnn_sweep.analysis.nightly.reports.report import from_json, to_json
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.local.local_ray import LocalRay
 from cudnn_sweep.cluster.reach.jobs import SentJob
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.destinations import cluster_of
-from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.night import not_measured, run_night
-from cudnn_sweep.orchestrator.nightly.request import read_night
+from cudnn_sweep.orchestrator.nightly.request import Diary, read_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan
 from cudnn_sweep.orchestrator.planning.session import session_of

@@ -11,12 +11,12 @@ import typer
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.history import History, read_history
-from cudnn_sweep.analysis.nightly.reports.as_json import from_json
+from cudnn_sweep.analysis.nightly.reports.report import from_json
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
-from cudnn_sweep.orchestrator.nightly.diary import pin_baseline
-from cudnn_sweep.orchestrator.schedule.schedule import check
+from cudnn_sweep.orchestrator.nightly.request import pin_baseline
+from cudnn_sweep.orchestrator.nightly.schedule import check
 from tests.orchestrator.nightly.conftest import FILES, RunNight, options_of, outcome
 from tests.orchestrator.typed import invoke, sweep
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cudnn_sweep.orchestrator.nightly.schedule import absolute, crontab_line, parse_time
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-from cudnn_sweep.orchestrator.schedule.schedule import absolute, crontab_line, parse_time
 from tests.fake_machine import FakeMachine, FakeScript
 from tests.orchestrator.typed import invoke
 
