@@ -98,9 +98,8 @@ class History:
     def edited(self, key: SeriesKey, at: int) -> tuple[Change, ...]:
         """That change, where both are recorded and differ."""
         old, new = self.workload_change(key, at)
-        if old is None or new is None or old == new:
-            return ()
-        return (Change(part=WORKLOAD, before=old, now=new),)
+        is_edited = old is not None and new is not None and old != new
+        return (Change(part=WORKLOAD, before=str(old), now=str(new)),) if is_edited else ()
 
     def renewed(self, key: SeriesKey) -> int | None:
         """Index of the last comparable night with other software than the one before, or other code of the user's."""
@@ -331,8 +330,7 @@ def _series(
     here = _comparable(nights, env_hash)
     measured = _without_retired(by_name, here)
     for (cell_id, settings, metric), by_night in (measured | _presence(measured, here)).items():
-        cell, gpu = cells[cell_id]
-        is_config = metric not in ("sign", "missing")
+        (cell, gpu), is_config = cells[cell_id], metric not in ("sign", "missing")
         yield Series(
             key=SeriesKey(
                 metric=metric,
@@ -379,8 +377,8 @@ def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
     presence: ByName = {}
     for (cell_id, _, metric), by_night in measured.items():
         if metric == "failure":
-            present = presence.setdefault((cell_id, EVERY_CONFIG, "missing"), {})
-            present |= {night: {**row, "word": "present"} for night, row in by_night.items()}
+            there = {night: {**row, "word": "present"} for night, row in by_night.items()}
+            presence.setdefault((cell_id, EVERY_CONFIG, "missing"), {}).update(there)
     lossy = [night.sweep_id for night in nights if not night.is_cut and not night.is_whole]
     for by_night in presence.values():
         first = min(by_night)

@@ -123,6 +123,7 @@ METRIC_OF: dict[str, Metric] = {
     metric.name: metric for metric in (*AMOUNTS, ENGINE, BITS, REPEATS, SIGN, FAILURE, MISSING)
 }
 """By name. A night's JSON may have names of other versions, and SHARED."""
+OF_EVERY_CONFIG = (SIGN.name, MISSING.name)  # series of a contrast or a cell
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -38,8 +38,7 @@ from cudnn_sweep.analysis.nightly.series import (
     COLD_EMPTY,
     ENGINE,
     ERROR,
-    MISSING,
-    SIGN,
+    OF_EVERY_CONFIG,
     Series,
     SeriesKey,
 )
@@ -66,7 +65,6 @@ from cudnn_sweep.workloads.hashes import content_hash
 RUN_ERRORS = (OrchestratorError, ClusterError, AnalysisError)  # not the user's input
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
 TIME_SHARE = 0.5  # of the night's budget, besides it, for fresh trials
-OF_EVERY_CONFIG = (SIGN.name, MISSING.name)
 Compared: TypeAlias = tuple[NightOutcome, Sequence[Series]]
 Suspect: TypeAlias = tuple[Cell, Sequence[CudnnConfig]]
 
@@ -132,35 +130,30 @@ def _compared(night: NightRequest, began: datetime, console: Console) -> Compare
 
 
 def measured_and_compared(night: NightRequest, began: datetime, console: Console) -> Compared:
-    """By this process, at the night's place."""
+    """By this process, at the night's place. What was recorded before an error is kept."""
     earlier = night.diary().of(night.name)
     skipped = earlier.skipped if earlier else {}
     reasons = () if night.fault is None else tuple(str(night.fault).splitlines())
     if night.place is not None and not reasons:
-        reasons = why_unfit(night, night.place) or _measure_sweep(
-            night, night.place, console, skipped
-        )
+        try:
+            reasons = why_unfit(night, night.place)
+            if not reasons and not _is_measured(night):
+                planned = plan_sweep(night.request, night.place)
+                skipped = dict(planned.skipped)
+                run_sweep(planned, night.place, console)
+        except RUN_ERRORS as error:
+            reasons = (str(error),)
     if reasons:
         return not_measured(night, began, reasons), ()
     return compare(night, began, console, skipped)
 
 
-def _measure_sweep(
-    night: NightRequest, place: Place, console: Console, skipped: dict[str, str]
-) -> tuple[str, ...]:
-    """Why it was not measured; what was recorded by then is kept. `skipped` is filled."""
-    try:
-        stored = night.store().stored_trials(night.name.sweep_id)
-        for state in sweep_states(stored.values()):
-            if state.finished and not any(split.waits for split in state.blocks.split):
-                return ()  # it is only compared again
-        planned = plan_sweep(night.request, place)
-        skipped.clear()
-        skipped |= planned.skipped
-        run_sweep(planned, place, console)
-    except RUN_ERRORS as error:
-        return (str(error),)
-    return ()
+def _is_measured(night: NightRequest) -> bool:
+    """All of it, so that it is only compared again."""
+    states = sweep_states(night.store().stored_trials(night.name.sweep_id).values())
+    return any(
+        state.finished and not any(split.waits for split in state.blocks.split) for state in states
+    )
 
 
 def why_unfit(night: NightRequest, place: Place) -> tuple[str, ...]:

@@ -27,7 +27,6 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     meaning,
     moves,
     smallest_step,
-    unit,
 )
 from cudnn_sweep.analysis.nightly.series import Series, SeriesKey
 from cudnn_sweep.analysis.report.pages.formats import document
@@ -128,7 +127,7 @@ class Histories:
 
 
 def _shown(one: Series, value: float | str | None) -> str:
-    return "not measured" if value is None else amount(value, unit(one.key))
+    return "not measured" if value is None else amount(one.key, value)
 
 
 def _levels(one: Series, finding: Finding | None) -> list[tuple[date, date, float]]:
