@@ -114,13 +114,11 @@ class Memory:
     def after(self, findings: Sequence[Finding], series: Sequence[Series]) -> tuple[LeftOut, ...]:
         """What to leave out from tomorrow on: `findings` and `series` are tonight's."""
         alerts = {each.key.series_id: each for each in findings if each.is_alert}
-        lasting = alerts.keys() | {
-            each.key.series_id for each in findings if each.state == "waiting"
-        }
+        waiting = {each.key.series_id for each in findings if each.state == "waiting"}
         over = {
             each.key.series_id: each
             for each in series
-            if each.is_judged and each.key.series_id not in lasting
+            if each.is_judged and each.key.series_id not in {*alerts, *waiting}
         }
         kept = [
             _ended(span, over[span.key.series_id])

@@ -1,11 +1,8 @@
-"""`sweep nightly`, and `sweep schedule`: a launch file's night every day, by cron."""
+"""`sweep nightly`: a launch file's night."""
 
 import os
-import sys
 import traceback
 from dataclasses import replace
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -48,29 +45,3 @@ def nightly(options: NightOptions) -> None:
         typer.echo(f"sweep: could not tell: {type(error).__name__}: {error}", err=True)
         code = COULD_NOT_TELL
     leave(code)
-
-
-def schedule(
-    file: Annotated[Path, typer.Argument(help="The launch file.")] = Path("cluster.yaml"),
-    at: Annotated[
-        str, typer.Option(metavar="HH:MM", help="Start time by this machine's clock.")
-    ] = "02:30",
-) -> None:
-    """Print the line of a crontab that runs FILE's night every day, and check what the night will read.
-
-    To install it: (crontab -l; sweep schedule FILE) | crontab -
-    """
-    from cudnn_sweep.orchestrator.nightly.schedule import absolute, check, crontab_line, parse_time
-
-    line = crontab_line(file, _program(), parse_time(at))
-    for text in check(absolute(file)):
-        typer.echo(f"hint: {text}", err=True)
-    typer.echo(line)
-
-
-def _program() -> tuple[str, ...]:
-    """This very `sweep`, whatever the PATH of a night."""
-    typed = Path(os.path.abspath(sys.argv[0]))
-    if typed.name == "sweep" and typed.is_file():
-        return (str(typed),)
-    return (sys.executable, "-m", "cudnn_sweep.orchestrator.cli")

@@ -83,6 +83,8 @@ def run_night(
     night = read_night(options, environment, place)
     if night.fault is not None and (options.dry_run or night.diary().of(night.name)):
         raise night.fault
+    if isinstance(night.webhook, SpecError):
+        warn(console, f"warning: nobody will be told: {night.webhook}")
     if options.dry_run:
         return night.destination.show(night.request, console)
     try:
@@ -98,8 +100,6 @@ def run_night(
 
 def _night(night: NightRequest, environment: Mapping[str, str], console: Console) -> int:
     began, diary = datetime.now(UTC), night.diary()
-    if isinstance(night.webhook, SpecError):
-        warn(console, f"warning: nobody will be told: {night.webhook}")
     for fault in diary.unreadable(night.name):
         warn(console, f"warning: the night goes on without a file: {fault}")
     outcome, series = _compared(night, began, console)

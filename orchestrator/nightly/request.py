@@ -274,8 +274,12 @@ def read_night(
     webhook: Webhook | SpecError | None = None
     try:
         request = request_of(file, launch)
-        if options.measure and place is None and isinstance(destination, Here):
-            check_python(keys.last_good)
+        is_here = options.measure and place is None and isinstance(destination, Here)
+        if is_here and keys.last_good is not None and not shutil.which(keys.last_good):
+            raise SpecError(
+                f"metadata.sweep.nightly.last_good: found no program {keys.last_good}; allowed: the Python of a "
+                "virtual environment, as /opt/good/bin/python"
+            )
     except (ClusterError, OrchestratorError) as error:
         if options.suite is not None:  # somebody typed it
             raise
@@ -300,15 +304,6 @@ def read_night(
         webhook=webhook,
         fault=fault,
     )
-
-
-def check_python(last_good: str | None) -> None:
-    """Raises SpecError if there is no such program; the nodes of a cluster check it themselves."""
-    if last_good is not None and not shutil.which(last_good):
-        raise SpecError(
-            f"metadata.sweep.nightly.last_good: found no program {last_good}; allowed: the Python of a "
-            "virtual environment, as /opt/good/bin/python"
-        )
 
 
 def accept_change(options: NightOptions, what: str, first: str | None, reason: str | None) -> str:

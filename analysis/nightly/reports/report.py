@@ -38,6 +38,7 @@ class NightReport:
 # In 1 fine_series counted the blunt ones too; to 2 a night with too few before it was one that could not tell.
 SCHEMA_VERSION = 3
 OF_THE_KEY = tuple(field.name for field in fields(SeriesKey))
+OF_A_SERIES = ("findings", "members", "left_out", "accepted")  # what has a key
 OUTCOME = TypeAdapter(NightOutcome)
 LATEST = "latest"
 SUMMARY = "night.md"
@@ -85,37 +86,28 @@ def _link_latest(folder: Path) -> None:
 
 def to_json(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
     """A line a finding and a series, a line for every other key."""
-    row = as_row(outcome) | ({"series": [_series_row(each) for each in series]} if series else {})
-    lines = [f" {json.dumps(name)}: {_text(value)}" for name, value in row.items()]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def as_row(outcome: NightOutcome) -> dict[str, object]:
     values: dict[str, object] = {
         "schema_version": SCHEMA_VERSION,
         "exit_code": outcome.exit_code,
         **asdict(outcome),
-        "findings": [_finding_row(finding) for finding in outcome.findings],
-        "members": [_finding_row(finding) for finding in outcome.members],
-        "left_out": [_flat(each) for each in outcome.left_out],
-        "accepted": [_flat(each) for each in outcome.accepted],
+        **{name: [_flat(each) for each in getattr(outcome, name)] for name in OF_A_SERIES},
     }
-    return {name: json_value(value) for name, value in values.items()}
+    if series:
+        values["series"] = [_series_row(each) for each in series]
+    lines = [f" {json.dumps(name)}: {_text(json_value(value))}" for name, value in values.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _series_row(series: Series) -> dict[str, object]:
     """Without its points, which the stored rows have."""
-    shown = ("is_judged", "smallest_step", "could_show")
-    said = {name: getattr(series, name) for name in shown}
-    return {"series_id": series.key.series_id, **asdict(series.key), **said}
-
-
-def _finding_row(finding: Finding) -> dict[str, object]:
-    return {**_flat(finding), "unit": unit(finding.key), "is_alert": finding.is_alert}
+    shown = {name: getattr(series, name) for name in ("is_judged", "smallest_step", "could_show")}
+    return {"series_id": series.key.series_id, **asdict(series.key), **shown}
 
 
 def _flat(one: Finding | LeftOut | Acceptance) -> dict[str, object]:
     values = asdict(one)
+    if isinstance(one, Finding):
+        values |= {"unit": unit(one.key), "is_alert": one.is_alert}
     return {"series_id": one.key.series_id, **values.pop("key"), **values}
 
 
@@ -126,8 +118,7 @@ def from_json(text: str) -> NightOutcome:
         version = found["schema_version"]
         if version > SCHEMA_VERSION:
             raise ReportError(f"a night's JSON of version {version}: {SCHEMA_VERSION} is read here")
-        lists = ("findings", "members", "left_out", "accepted")
-        rows = {name: [_with_key(row) for row in found[name]] for name in lists if name in found}
+        rows = {name: [_with_key(row) for row in found.get(name, [])] for name in OF_A_SERIES}
         return OUTCOME.validate_python(found | rows)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ReportError(f"no night's JSON: {error}") from error

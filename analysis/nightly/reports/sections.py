@@ -242,9 +242,13 @@ def sections(
 ) -> list[Section]:
     """`results` are those that the command line named."""
     changes = one_by_one(finding_texts(outcome))
+    accept = [
+        ("To accept a change, from a date on (here the first):", Code(command))
+        for command in (how_to_accept(outcome, each, results) for each in outcome.alerts[:1])
+    ]
     found = [
         Section(title=WHY.get(outcome.state, "Reasons"), reasons=outcome.reasons),
-        _group("alert", changes, _acceptance(outcome, results)),
+        _group("alert", changes, *accept),
         _group("changed", changes),
         _environment(outcome),
         _group("waiting", changes),
@@ -278,22 +282,9 @@ def _more(of: Sequence[object]) -> list[Sequence[str]]:
     return [(f"and {len(of) - MOST_ROWS:,} more: the JSON has all.",)] if of[MOST_ROWS:] else []
 
 
-def _acceptance(outcome: NightOutcome, results: str | None) -> Sequence[str]:
-    if not outcome.alerts:
-        return ()
-    command = how_to_accept(outcome, outcome.alerts[0], results)
-    return "To accept a change, from a date on (here the first):", Code(command)
-
-
 def _environment(outcome: NightOutcome) -> Section:
-    notes: list[Sequence[str]] = []
-    if outcome.new_baseline:
-        notes = [
-            (
-                "A new baseline starts here, and the nights before do not count:",
-                outcome.new_baseline,
-            )
-        ]
+    anew = "A new baseline starts here, and the nights before do not count:"
+    notes: list[Sequence[str]] = [(anew, outcome.new_baseline)] if outcome.new_baseline else []
     if not outcome.changes:
         notes.append(("Nothing that is known.",))
     return Section(
@@ -307,22 +298,19 @@ def _environment(outcome: NightOutcome) -> Section:
 def _blunt(outcome: NightOutcome, series: Sequence[Series]) -> Section:
     """Those that a reader would else take for as they were."""
     changed = {finding.key for finding in outcome.findings}
-    mine = [
-        each
-        for each in series
-        if each.is_judged and not each.could_show and each.key not in changed
-    ]
+    judged = (each for each in series if each.is_judged and each.key not in changed)
+    mine = [each for each in judged if not each.could_show]
     return Section(
         title="Could not show the least effect",
         notes=_more(mine),
         head=("cell and settings", "of", "smallest step that it could show"),
         rows=[
             (
-                Code(f"{each.key.cell} · {each.key.settings}"),
-                meaning(each.key),
+                Code(f"{key.cell} · {key.settings}"),
+                meaning(key),
                 smallest_step(each) or "its words vary",
             )
-            for each in mine[:MOST_ROWS]
+            for key, each in ((each.key, each) for each in mine[:MOST_ROWS])
         ],
         is_rest=True,
     )

@@ -20,7 +20,6 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly import night as news_room
 from cudnn_sweep.orchestrator.nightly.news import News, WhereToLook, news_of
 from cudnn_sweep.orchestrator.nightly.request import accept_change
-from cudnn_sweep.orchestrator.nightly.schedule import check
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from tests.fake_machine import FakeMachine, FakeScript
@@ -103,7 +102,8 @@ def test_a_webhook_that_is_not_found_costs_no_night(
     assert told["content"] == [], "to be told yet"
     look = FakeMachine(script=FakeScript(), night=date(2026, 11, 1)).look
     monkeypatch.setattr(ThisMachine, "look", lambda self, suite: look(suite))
-    assert "HOOK" in check(file)[0]
+    assert play(3, console=console, dry_run=True) == 0
+    assert said.getvalue().count(f"warning: nobody will be told: {not_set}") == 3
 
 
 @pytest.mark.usefixtures("crashed")

@@ -16,7 +16,6 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.request import pin_baseline
-from cudnn_sweep.orchestrator.nightly.schedule import check
 from tests.orchestrator.nightly.conftest import FILES, RunNight, options_of, outcome
 from tests.orchestrator.typed import invoke, sweep
 
@@ -44,7 +43,7 @@ def test_a_last_good_that_is_not_there_is_told_at_once(here: Path, play: RunNigh
     ):
         play(is_fake=False)
     with pytest.raises(SpecError, match="last_good: found no program"):
-        check(file)
+        play(is_fake=False, dry_run=True)
     assert play(measure=False, is_fake=False) == 3, "compares anywhere"
 
 
