@@ -16,6 +16,7 @@ from cudnn_sweep.analysis.nightly.detect import (
     screen_words,
     smallest_step,
 )
+from cudnn_sweep.analysis.nightly.findings import FindingState, Memory, stays
 from cudnn_sweep.analysis.nightly.history import (
     SOFTWARE_AND_COMMIT,
     History,
@@ -24,7 +25,6 @@ from cudnn_sweep.analysis.nightly.history import (
     differences,
     sign_rows,
 )
-from cudnn_sweep.analysis.nightly.memory import FindingState, Memory, stays
 from cudnn_sweep.analysis.nightly.outcome import Direction, Finding
 from cudnn_sweep.analysis.nightly.series import (
     ENGINE,

@@ -15,7 +15,7 @@
    doubt, and no trial of the same night can settle that. Its fresh replicates join the night's value. The mean of the
    nights since, with odd ones cut off (winsorised, as by Huber 1964), is compared with a robust deviation of those before.
 
-settle.py says what a finding then becomes, by the rules of memory.py. Amounts are in logarithms: a step of 5% is as
+settle.py says what a finding then becomes, by the rules of findings.py. Amounts are in logarithms: a step of 5% is as
 large at any level. Arrays hold a series a row, its nights along the last axis; NaN stands for a night that a series is
 not compared with.
 """

@@ -1,6 +1,6 @@
 """The stored nights of a launch file, their machines, and the series that tonight is compared in."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
@@ -98,9 +98,8 @@ class History:
     def edited(self, key: SeriesKey, at: int) -> tuple[Change, ...]:
         """That change, where both are recorded and differ."""
         old, new = self.workload_change(key, at)
-        if old is None or new is None or old == new:
-            return ()
-        return (Change(part=WORKLOAD, before=old, now=new),)
+        is_edited = old is not None and new is not None and old != new
+        return (Change(part=WORKLOAD, before=str(old), now=str(new)),) if is_edited else ()
 
     def renewed(self, key: SeriesKey) -> int | None:
         """Index of the last comparable night with other software than the one before, or other code of the user's."""
@@ -189,10 +188,11 @@ def read_history(
     contrasts: Sequence[Contrast],
     *,
     first: date | None = None,
+    skipped: Collection[str] = (),
 ) -> History | None:
     """The nights of one launch file up to `tonight`, a sweep_id; None where tonight has no record.
 
-    `first`: the pinned night; nights before it are another baseline.
+    `first`: the pinned night; nights before it are another baseline. `skipped`: models whose series are left out.
     """
     nights_until: dict[str, Value] = {"launch": launch, "until": str(date_of(tonight))}
     with open_database(store) as database:
@@ -214,6 +214,7 @@ def read_history(
             series
             for env_hash in sorted(nights[-1].softwares)
             for series in _series(measured, env_hash, nights, cells)
+            if not series.key.cell.startswith(tuple(skipped))
         ),
         is_pinned=first is not None,
         workloads={
@@ -329,8 +330,7 @@ def _series(
     here = _comparable(nights, env_hash)
     measured = _without_retired(by_name, here)
     for (cell_id, settings, metric), by_night in (measured | _presence(measured, here)).items():
-        cell, gpu = cells[cell_id]
-        is_config = metric not in ("sign", "missing")
+        (cell, gpu), is_config = cells[cell_id], metric not in ("sign", "missing")
         yield Series(
             key=SeriesKey(
                 metric=metric,
@@ -377,8 +377,8 @@ def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
     presence: ByName = {}
     for (cell_id, _, metric), by_night in measured.items():
         if metric == "failure":
-            present = presence.setdefault((cell_id, EVERY_CONFIG, "missing"), {})
-            present |= {night: {**row, "word": "present"} for night, row in by_night.items()}
+            there = {night: {**row, "word": "present"} for night, row in by_night.items()}
+            presence.setdefault((cell_id, EVERY_CONFIG, "missing"), {}).update(there)
     lossy = [night.sweep_id for night in nights if not night.is_cut and not night.is_whole]
     for by_night in presence.values():
         first = min(by_night)

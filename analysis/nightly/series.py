@@ -24,9 +24,8 @@ Settled: TypeAlias = Literal["confirmed", "refuted", "undecided"]
 
 LARGEST = 1e100  # stands for infinity and for NaN: an error of NaN is no small one
 ID_CHARACTERS = 12
-FINE_NIGHTS = (
-    2  # in a row that end an alert: one alone may be chance, or a fault that comes and goes
-)
+# Nights in a row that end an alert: one alone may be chance, or a fault that comes and goes.
+FINE_NIGHTS = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,6 +123,7 @@ METRIC_OF: dict[str, Metric] = {
     metric.name: metric for metric in (*AMOUNTS, ENGINE, BITS, REPEATS, SIGN, FAILURE, MISSING)
 }
 """By name. A night's JSON may have names of other versions, and SHARED."""
+OF_EVERY_CONFIG = (SIGN.name, MISSING.name)  # series of a contrast or a cell
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,8 +12,8 @@ from cudnn_sweep.analysis.nightly.detect import (
     confirm_by_waiting,
     confirm_words,
 )
+from cudnn_sweep.analysis.nightly.findings import FindingState, Memory, settled, share
 from cudnn_sweep.analysis.nightly.history import MACHINE, PHYSICAL, SOFTWARE, WORKLOAD, History
-from cudnn_sweep.analysis.nightly.memory import FindingState, Memory, settled
 from cudnn_sweep.analysis.nightly.outcome import Cause, Finding, NightOutcome, NightState
 from cudnn_sweep.analysis.nightly.series import (
     BITS,
@@ -31,7 +31,6 @@ from cudnn_sweep.analysis.nightly.series import (
     SeriesKey,
     typical,
 )
-from cudnn_sweep.analysis.nightly.shared import share
 
 JUDGED_SHARE = 0.9  # of the series: with fewer a night without alerts is no good news
 ENOUGH_NIGHTS = 3  # that show a word, where no fresh trial does
@@ -44,22 +43,23 @@ def compare_night(
     night: NightOutcome,
     history: History,
     memory: Memory,
-    measure: Callable[[Sequence[Candidate]], tuple[Mapping[SeriesKey, Remeasured], History]],
+    measure: Callable[[Sequence[Candidate]], Mapping[SeriesKey, Remeasured]],
+    read: Callable[[], History | None],
     again: Callable[[str | None], str],
 ) -> tuple[NightOutcome, Sequence[Series]]:
-    """The outcome of `night`, which nothing is known of yet, and its series.
+    """The outcome of `night`, whose trials alone are stored, and its series.
 
-    `measure` measures new candidates again, and reads the history that the fresh trials have joined;
+    `measure` measures new candidates again; `read` reads the history that the fresh trials have joined;
     `again` is the command that measures a cell, or all, again.
     """
     suspected = screened = screen_all(history, memory)
     fresh: Mapping[SeriesKey, Remeasured] = {}
     if new := [each for each in suspected.candidates if each.is_new]:
-        fresh, history = measure(new)
+        fresh, history = measure(new), read() or history
         screened = screen_all(history, memory)
     findings = settle_all(suspected, screened, fresh, history, again)
-    shared = share(findings, screened.series, again(None), memory.alerted)
-    told = _news_apart(shared.findings)
+    shared, members = share(findings, screened.series, again(None), memory.alerted)
+    told = _news_apart(shared)
     is_alert = any(finding.is_alert for finding in told)
     reasons = () if is_alert else _reasons(history, screened)
     nights, unchanged = len(history.comparable(history.longest)), screened.unchanged
@@ -78,7 +78,7 @@ def compare_night(
         blunt_series=sum(not series.could_show for series in unchanged),
         insufficient_series=sum(not series.is_judged for series in screened.series),
         findings=tuple(sorted(told, key=lambda finding: not finding.is_alert)),
-        members=shared.members,
+        members=members,
         changes=history.changes(),
         new_baseline=history.new_baseline(),
         versions=history.versions(),

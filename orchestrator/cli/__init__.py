@@ -16,7 +16,7 @@ from cudnn_sweep.orchestrator.cli.compare import compare, repro
 from cudnn_sweep.orchestrator.cli.doctor import doctor
 from cudnn_sweep.orchestrator.cli.failing import Commands
 from cudnn_sweep.orchestrator.cli.launch import cluster, launch, status
-from cudnn_sweep.orchestrator.cli.nightly import nightly, schedule
+from cudnn_sweep.orchestrator.cli.nightly import nightly
 from cudnn_sweep.orchestrator.cli.query import QUESTION_SETTINGS, query
 from cudnn_sweep.orchestrator.cli.report import report
 from cudnn_sweep.orchestrator.cli.trace import trace
@@ -27,7 +27,7 @@ app = typer.Typer(
 PANELS: dict[str, list[Callable[..., None] | typer.Typer]] = {
     "Measure": [advise, freeze, engines, gate, bisect, launch, status, trace, audit],
     "Read": [query, report, compare, repro, suites, workloads, schema],
-    "Every night": [nightly, schedule],
+    "Every night": [nightly],
     "Clusters": [cluster],
     "This machine": [doctor],
 }

@@ -1,18 +1,12 @@
-"""`sweep nightly`, and `sweep schedule`: a launch file's night every day, by cron."""
+"""`sweep nightly`: a launch file's night."""
 
 import os
-import sys
 import traceback
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cudnn_sweep.orchestrator.planning.options import NightOptions
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 COULD_NOT_TELL = 3  # exit code
 
@@ -23,13 +17,14 @@ def nightly(options: NightOptions) -> None:
     Exit code 0: nothing got worse, or there are too few nights yet. 1: a regression is confirmed. 2: usage error. 3: could not
     tell; the reason is printed. 130: Ctrl-C. 143: SIGTERM. To resume an interrupted night, start it again.
     """
-    from cudnn_sweep.orchestrator.cli.failing import leave
+    from cudnn_sweep.orchestrator.cli.failing import MISTAKES, leave
     from cudnn_sweep.orchestrator.cli.standing_by import stand_by
 
     is_run = options.pin is None and not options.unpin and options.accept is None
     if is_run and not options.dry_run:
         stand_by(lost=COULD_NOT_TELL)
-    from cudnn_sweep.orchestrator.nightly.diary import accept_change, pin_baseline
+    from cudnn_sweep.orchestrator.nightly.night import run_night
+    from cudnn_sweep.orchestrator.nightly.request import accept_change, pin_baseline
     from cudnn_sweep.orchestrator.planning.spec import read_date
     from cudnn_sweep.orchestrator.showing.say import console_here
 
@@ -41,46 +36,12 @@ def nightly(options: NightOptions) -> None:
         typer.echo(accept_change(options, options.accept, options.accept_from, options.reason))
         return
     options = replace(options, format="json") if options.json else options
-    console = console_here(stderr=options.format == "json")
-    leave(_run(options, console))
-
-
-def _run(options: NightOptions, console: "Console") -> int:
-    """Exit code 1 says one thing: whatever was not foreseen could not tell."""
-    from cudnn_sweep.orchestrator.cli.failing import MISTAKES
-    from cudnn_sweep.orchestrator.nightly.night import run_night
-
     try:
-        return run_night(options, os.environ, console)
+        code = run_night(options, os.environ, console_here(stderr=options.format == "json"))
     except MISTAKES:
         raise
-    except Exception as error:  # noqa: BLE001  # of whichever library
+    except Exception as error:  # noqa: BLE001  # exit code 1 is a regression and nothing else
         traceback.print_exc()
         typer.echo(f"sweep: could not tell: {type(error).__name__}: {error}", err=True)
-        return COULD_NOT_TELL
-
-
-def schedule(
-    file: Annotated[Path, typer.Argument(help="The launch file.")] = Path("cluster.yaml"),
-    at: Annotated[
-        str, typer.Option(metavar="HH:MM", help="Start time by this machine's clock.")
-    ] = "02:30",
-) -> None:
-    """Print the line of a crontab that runs FILE's night every day, and check what the night will read.
-
-    To install it: (crontab -l; sweep schedule FILE) | crontab -
-    """
-    from cudnn_sweep.orchestrator.schedule.schedule import absolute, check, crontab_line, parse_time
-
-    line = crontab_line(file, _program(), parse_time(at))
-    for text in check(absolute(file)):
-        typer.echo(f"hint: {text}", err=True)
-    typer.echo(line)
-
-
-def _program() -> tuple[str, ...]:
-    """This very `sweep`, whatever the PATH of a night."""
-    typed = Path(os.path.abspath(sys.argv[0]))
-    if typed.name == "sweep" and typed.is_file():
-        return (str(typed),)
-    return (sys.executable, "-m", "cudnn_sweep.orchestrator.cli")
+        code = COULD_NOT_TELL
+    leave(code)

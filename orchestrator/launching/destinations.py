@@ -17,8 +17,9 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import Planned, SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, SweepSpec
-from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster, Inside, RunningCluster
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, Ran, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster, Inside, Keep, RunningCluster
+from cudnn_sweep.orchestrator.remote.job import NightJob
+from cudnn_sweep.orchestrator.running.run_sweep import DONE, Place, Ran, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import say
@@ -36,6 +37,11 @@ class Destination(Protocol):
 
     def show(self, request: SweepRequest, console: Console) -> int:
         """Say what `launch` would run; writes nothing. Returns the exit code."""
+
+    def night(
+        self, request: SweepRequest, night: NightJob, keep: Keep, console: Console
+    ) -> Place | None:
+        """Run the night there and `keep` its outcome. Returns the place if this process is to measure it instead."""
 
 
 File = LaunchFile[SweepSpec]
@@ -94,9 +100,15 @@ class Here:
 
     def show(self, request: SweepRequest, console: Console) -> int:
         planned = plan_sweep(request, ThisMachine())
+        gpus = planned.machine.gpus
         tell_without_gpu(planned, console)
-        print_planned(planned, console)
+        print_part(console, planned.chosen, request.options, max(1, len(gpus)), gpu=bool(gpus))
         return DONE
+
+    def night(
+        self, request: SweepRequest, night: NightJob, keep: Keep, console: Console
+    ) -> Place | None:
+        return ThisMachine(wait_s=60 * night.keys.wait_minutes)
 
 
 KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
@@ -106,11 +118,6 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
     (lambda file: True, lambda file: Here()),
 ]
 """Which files mean a kind, and its destination; the first that fits."""
-
-
-def print_planned(planned: Planned, console: Console) -> None:
-    options, gpus = planned.request.options, planned.machine.gpus
-    print_part(console, planned.chosen, options, max(1, len(gpus)), gpu=bool(gpus))
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:

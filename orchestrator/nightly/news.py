@@ -21,19 +21,9 @@ from urllib3.exceptions import HTTPError
 from urllib3.util import parse_url
 
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
-from cudnn_sweep.analysis.nightly.reports.as_json import to_json
-from cudnn_sweep.analysis.nightly.reports.sections import (
-    OneChange,
-    details,
-    headline,
-    one_by_one,
-    sections,
-)
-from cudnn_sweep.analysis.nightly.reports.words import (
-    Group,
-    finding_texts,
-    notes,
-)
+from cudnn_sweep.analysis.nightly.reports.report import to_json
+from cudnn_sweep.analysis.nightly.reports.sections import OneChange, Section, headline, one_by_one
+from cudnn_sweep.analysis.nightly.reports.words import Group, finding_texts, notes
 from cudnn_sweep.analysis.words import one_line
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
 from cudnn_sweep.orchestrator.planning.spec import WebhookKeys
@@ -242,22 +232,18 @@ class WhereToLook:
     """URL or path of the night's page."""
 
 
-def show(
+def print_outcome(
     outcome: NightOutcome,
+    answer: str,
+    found: Sequence[Section],
     reports: Sequence[Path],
-    form: Literal["text", "json"],
     console: Console,
-    results: str | None = None,
 ) -> None:
-    """`results` are those that the command line named."""
-    found, answer = sections(outcome, results=results), headline(outcome)
-    if form == "json":
-        print(to_json(outcome), end="")
-        return
+    """`answer` and `found` are the outcome's headline and sections."""
     say(console, answer, STATE_STYLES[outcome.state])
     for section in found:
         say(console, f"\n{section.title}", STYLES.get(section.group, "bold"))
-        changes = [[each.told, *details(each)] for each in section.changes]
+        changes = [[each.told, *each.details] for each in section.changes]
         for lines in (*([each] for each in section.reasons), *changes):
             say(console, "\n    ".join(map(one_line, lines)))
         for words in section.notes:
@@ -285,8 +271,8 @@ def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLoo
 
 def _lines(change: OneChange, where: WhereToLook) -> str:
     there = f"cd {shlex.quote(str(where.folder))} && "
-    lines = [change.told, *change.details]
+    *lines, command = [change.told, *change.details]
     if change.versions is not None:
         words = [where.program, "compare", *change.versions, "--results", where.results]
         lines.append(f"Which version: {there}{shlex.join(words)}")
-    return "\n".join(map(one_line, [*lines, f"Measure again: {there}{change.command}"]))
+    return "\n".join(map(one_line, [*lines, f"Measure again: {there}{command}"]))

@@ -1,188 +1,156 @@
-"""A night: measure within its time, compare with the nights before, confirm, report, tell."""
+"""A night: measure within its time, compare with the nights before, confirm by fresh trials, report, tell."""
 
+import random
+import secrets
+import shutil
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import asdict, replace
+from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TypeAlias
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.asking.settings import config_name
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.nightly.candidates import Candidate, Remeasured, screen_all
-from cudnn_sweep.analysis.nightly.history import History, read_history
-from cudnn_sweep.analysis.nightly.memory import remembered
+from cudnn_sweep.analysis.nightly.candidates import (
+    Candidate,
+    FreshTrials,
+    Remeasured,
+    read_fresh,
+    screen_all,
+)
+from cudnn_sweep.analysis.nightly.detect import LOOKS
+from cudnn_sweep.analysis.nightly.findings import remembered
+from cudnn_sweep.analysis.nightly.history import (
+    SOFTWARE_AND_COMMIT,
+    History,
+    differences,
+    read_history,
+)
 from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES, NightOutcome
-from cudnn_sweep.analysis.nightly.reports.report import write_reports
-from cudnn_sweep.analysis.nightly.series import Series, SeriesKey
+from cudnn_sweep.analysis.nightly.reports.report import to_json, write_reports
+from cudnn_sweep.analysis.nightly.reports.sections import headline, sections
+from cudnn_sweep.analysis.nightly.series import (
+    COLD_EMPTY,
+    ENGINE,
+    ERROR,
+    OF_EVERY_CONFIG,
+    Series,
+    SeriesKey,
+)
 from cudnn_sweep.analysis.nightly.settle import compare_night
 from cudnn_sweep.analysis.storing.progress import sweep_states
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError, WebhookError
-from cudnn_sweep.orchestrator.launching.destinations import print_planned
+from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
-from cudnn_sweep.orchestrator.nightly.diary import as_sent_alert
-from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, show, tell
-from cudnn_sweep.orchestrator.nightly.request import NightRequest, measure_again, read_night
+from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, print_outcome, tell
+from cudnn_sweep.orchestrator.nightly.request import NightRequest, as_sent_alert, read_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
-from cudnn_sweep.orchestrator.remote.clusters import Cluster
-from cudnn_sweep.orchestrator.remote.job import NightJob
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, Place, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, OWN_SOFTWARE, Plan, Trial, balanced
+from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.planning.standing import settings_of
+from cudnn_sweep.orchestrator.running.run_sweep import Place, plan_sweep, run_sweep, tell_stopped
+from cudnn_sweep.orchestrator.showing.plan_text import cell_labels
 from cudnn_sweep.orchestrator.showing.say import say, warn
-from cudnn_sweep.workloads.cells.expand import without_missing
+from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
+from cudnn_sweep.workloads.hashes import content_hash
 
-Compared: TypeAlias = tuple[NightOutcome, Sequence[Series]]
 RUN_ERRORS = (OrchestratorError, ClusterError, AnalysisError)  # not the user's input
-COMPARED_WITH = timedelta(days=100)  # nights that a job takes along, where none is pinned
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
+TIME_SHARE = 0.5  # of the night's budget, besides it, for fresh trials
+Compared: TypeAlias = tuple[NightOutcome, Sequence[Series]]
+Suspect: TypeAlias = tuple[Cell, Sequence[CudnnConfig]]
 
 
-def run_night(options: NightOptions, environment: Mapping[str, str], console: Console) -> int:
+def run_night(
+    options: NightOptions,
+    environment: Mapping[str, str],
+    console: Console,
+    place: Place | None = None,
+) -> int:
     """Returns the exit code: 0 fine or still learning, 1 a regression is confirmed, 3 it could not tell.
 
-    Raises the errors of the folders for a mistake in the launch file or an option.
+    `place`: measure there, whatever the launch file names. Raises the errors of the folders for a mistake in the
+    launch file or an option.
     """
-    night = read_night(options, environment)
+    night = read_night(options, environment, place)
     if night.fault is not None and (options.dry_run or night.diary().of(night.name)):
         raise night.fault
+    if isinstance(night.webhook, SpecError):
+        warn(console, f"warning: nobody will be told: {night.webhook}")
     if options.dry_run:
-        if night.destination is not None and options.fake is None:
-            return night.destination.show(night.request, console)
-        if night.place is not None:
-            print_planned(plan_sweep(night.request, night.place), console)
-        return DONE
+        return night.destination.show(night.request, console)
     try:
         with night_lock(night.request.results, night.name.launch):
             code = _night(night, environment, console)
-        if night.fault is None:
-            return code
     except RUN_ERRORS as error:
         say(console, f"could not tell: {error}")
         return EXIT_CODES["could_not_tell"]
-    raise night.fault
+    if night.fault is not None:
+        raise night.fault
+    return code
 
 
 def _night(night: NightRequest, environment: Mapping[str, str], console: Console) -> int:
-    began = datetime.now(UTC)
-    if isinstance(night.webhook, SpecError):
-        warn(console, f"warning: nobody will be told: {night.webhook}")
-    for fault in night.diary().unreadable(night.name):
+    began, diary = datetime.now(UTC), night.diary()
+    for fault in diary.unreadable(night.name):
         warn(console, f"warning: the night goes on without a file: {fault}")
-    cluster, can_start = night.destination, night.fault is None and night.options.measure
-    if night.place is None and can_start and isinstance(cluster, Cluster):
-        outcome, series = _compared_by_a_job(night, cluster, began, console)
-    else:
-        outcome, series = measured_and_compared(night, began, console)
-    night.diary().write(outcome)
+    outcome, series = _compared(night, began, console)
+    diary.write(outcome)
     summary = Path(environment[STEP_SUMMARY]) if environment.get(STEP_SUMMARY) else None
     reports = write_reports(outcome, series, night.reports, step_summary=summary)
-    show(outcome, reports, night.options.format, console, night.options.results)
+    answer, found = headline(outcome), sections(outcome, results=night.options.results)
+    if night.options.format == "json":
+        print(to_json(outcome), end="")
+    else:
+        print_outcome(outcome, answer, found, reports, console)
     post_news(night, outcome, console)
     return outcome.exit_code
 
 
-def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> None:
-    """Post alerts and news that were not sent yet. Alerts that could not be delivered are sent the next night; news is
-    posted once. Comparing an old night again sends nothing.
-    """
+def _compared(night: NightRequest, began: datetime, console: Console) -> Compared:
     diary = night.diary()
-    if not diary.is_last(night.name):
-        return
-    sent = diary.sent_alerts()
-    to_tell = [each for each in outcome.findings if each.is_alert or each.is_news]
-    fresh = [each for each in to_tell if as_sent_alert(each) not in sent]
-    current = [as_sent_alert(each) for each in to_tell]
-    is_measured = bool(outcome.recorded_trials)  # else alerts that were sent may last
-    kept = [each for each in sent if each in current or not is_measured]
-    before, measured = diary.before(night.name, measured=False), diary.before(night.name)
-    is_news = bool(
-        fresh
-        or outcome.new_baseline is not None
-        or _stopped_telling(before, outcome)
-        or outcome.skipped.keys() - (measured.skipped if measured else {})
-    )
-    if is_news and night.webhook is not None:
-        where = _where(night)
+    if night.place is None and night.fault is None and night.options.measure:
         try:
-            if isinstance(night.webhook, SpecError):
-                raise night.webhook
-            tell(night.webhook, news_of(outcome, fresh, where))
-        except (SpecError, WebhookError) as error:
-            warn(console, f"warning: no notification was sent: {error}")
-            fresh = []
-    diary.write_sent_alerts([*kept, *map(as_sent_alert, fresh)])
-
-
-def _where(night: NightRequest) -> WhereToLook:
-    folder = f"{socket.gethostname()}:{night.reports.absolute()}"
-    if night.keys.report_url is not None:
-        folder = night.keys.report_url.rstrip("/")
-    return WhereToLook(
-        folder=Path.cwd(),
-        program=night.options.program,
-        results=night.request.results,
-        page=f"{folder}/{night.name.date}/night.html",
-    )
-
-
-def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:
-    """The first night that learns is expected to, and one that cannot tell is not."""
-    if outcome.state == "learning":
-        return before is not None and before.state in ("fine", "regression")
-    return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
-
-
-def _compared_by_a_job(
-    night: NightRequest, cluster: Cluster, began: datetime, console: Console
-) -> Compared:
-    """By one on the cluster that measures, compares and confirms."""
-    diary = night.diary()
-    since = diary.baseline() or night.name.date - COMPARED_WITH
-    job = NightJob(
-        options=night.options, keys=night.keys, name=night.name, host=night.host, since=since
-    )
-    try:
-        cluster.night(night.request, job, diary.keep, console)
-    except RUN_ERRORS as error:
-        return not_measured(night, began, (str(error),))
-    outcome = diary.of(night.name)
-    assert outcome is not None
-    return outcome, series_of(night, outcome.skipped)
+            place = night.destination.night(night.request, night.job(), diary.keep, console)
+        except RUN_ERRORS as error:
+            return not_measured(night, began, (str(error),)), ()
+        outcome = diary.of(night.name)
+        if place is None and outcome is not None:
+            return compare(night, began, console, outcome.skipped, outcome)
+        night = replace(night, place=place)
+    return measured_and_compared(night, began, console)
 
 
 def measured_and_compared(night: NightRequest, began: datetime, console: Console) -> Compared:
+    """By this process, at the night's place. What was recorded before an error is kept."""
     earlier = night.diary().of(night.name)
     skipped = earlier.skipped if earlier else {}
     reasons = () if night.fault is None else tuple(str(night.fault).splitlines())
-    if night.options.measure and night.place is not None and not reasons:
-        reasons = why_unfit(night, night.place) or _measure_sweep(
-            night, night.place, console, skipped
-        )
+    if night.place is not None and not reasons:
+        try:
+            reasons = why_unfit(night, night.place)
+            if not reasons and not _is_measured(night):
+                planned = plan_sweep(night.request, night.place)
+                skipped = dict(planned.skipped)
+                run_sweep(planned, night.place, console)
+        except RUN_ERRORS as error:
+            reasons = (str(error),)
     if reasons:
-        return not_measured(night, began, reasons)
+        return not_measured(night, began, reasons), ()
     return compare(night, began, console, skipped)
-
-
-def _measure_sweep(
-    night: NightRequest, place: Place, console: Console, skipped: dict[str, str]
-) -> tuple[str, ...]:
-    """Why it could not be; whatever was recorded by then is kept. `skipped` is filled."""
-    try:
-        if not _is_measured(night):
-            planned = plan_sweep(night.request, place)
-            skipped.clear()
-            skipped |= without_missing(night.suite, planned.machine.workloads)[1]
-            run_sweep(planned, place, console)
-    except RUN_ERRORS as error:
-        return (str(error),)
-    return ()
 
 
 def _is_measured(night: NightRequest) -> bool:
     """All of it, so that it is only compared again."""
-    stored = night.store().stored_trials(night.name.sweep_id)
-    states = sweep_states(stored.values())
+    states = sweep_states(night.store().stored_trials(night.name.sweep_id).values())
     return any(
         state.finished and not any(split.waits for split in state.blocks.split) for state in states
     )
@@ -190,60 +158,52 @@ def _is_measured(night: NightRequest) -> bool:
 
 def why_unfit(night: NightRequest, place: Place) -> tuple[str, ...]:
     """What keeps it from being measured, a line each; nothing where all is well."""
-    checks = list(place.checks(night.request.results))
-    reasons = [
+    return tuple(
         f"{check.name}: {check.found}; {check.advice}"
-        for check in checks
+        for check in place.checks(night.request.results)
         if check.state == "problem"
-    ]
-    cuda = next((check for check in checks if check.name == "CUDA"), None)
-    if night.suite.needs_cuda and cuda is not None and cuda.state == "warning":
-        reasons.append(f"CUDA: {cuda.found}; {cuda.advice}")
-    return tuple(reasons)
+        or (night.suite.needs_cuda and (check.name, check.state) == ("CUDA", "warning"))
+    )
 
 
 def compare(
-    night: NightRequest, began: datetime, console: Console, skipped: dict[str, str]
+    night: NightRequest,
+    began: datetime,
+    console: Console,
+    skipped: dict[str, str],
+    outcome: NightOutcome | None = None,
 ) -> Compared:
-    """`skipped`: models that were not measured tonight, and why: none of them is missing."""
-    blank, diary = not_measured(night, began, ())[0], night.diary()
+    """`skipped`: models that were not measured tonight, and why: none of them is missing. `outcome`: what a job made
+    of the night, so that only its series are read.
+    """
+    diary, tonight = night.diary(), night.name.date
     first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
-    if first is not None and night.name.date < first:
-        reason = f"{night.name.date} is before {first}, the pinned night: --unpin, or --pin an earlier one"
-        return replace(blank, reasons=(reason,)), ()
-    history = _read(night, first, skipped)
+    blank = outcome or not_measured(night, began, ("no trial was recorded tonight",))
+    if first is not None and tonight < first:
+        reason = f"{tonight} is before {first}, the pinned night: --unpin, or --pin an earlier one"
+        return outcome or replace(blank, reasons=(reason,)), ()
+    history = _history(night, first, skipped)
     if history is None:
-        return replace(blank, reasons=("no trial was recorded tonight",)), ()
+        return blank, ()
     memory = remembered(before, accepted, history)
+    if outcome is not None:
+        return outcome, screen_all(history, memory).series
+    blank = replace(blank, reasons=(), skipped=skipped)
+    read = partial(_history, night, first, skipped)
 
-    def measure(candidates: Sequence[Candidate]) -> tuple[dict[SeriesKey, Remeasured], History]:
-        fresh = measure_again(night, candidates, console)
-        return fresh, _read(night, first, skipped) or history
+    def measure(candidates: Sequence[Candidate]) -> dict[SeriesKey, Remeasured]:
+        return measure_again(night, candidates, console)
 
-    return compare_night(replace(blank, skipped=skipped), history, memory, measure, night.again)
-
-
-def series_of(night: NightRequest, skipped: dict[str, str]) -> Sequence[Series]:
-    """The night's series, where it was compared elsewhere."""
-    diary = night.diary()
-    first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
-    history = _read(night, first, skipped)
-    if history is None:
-        return ()
-    return screen_all(history, remembered(before, accepted, history)).series
+    return compare_night(blank, history, memory, measure, read, night.again)
 
 
-def _read(night: NightRequest, first: date | None, skipped: dict[str, str]) -> History | None:
-    name = night.name
-    history = read_history(night.store(), name.launch, name.sweep_id, night.contrasts, first=first)
-    if history is None or not skipped:
-        return history
-    left = [one for one in history.series if not one.key.cell.startswith(tuple(skipped))]
-    return replace(history, series=tuple(left))
+def _history(night: NightRequest, first: date | None, skipped: dict[str, str]) -> History | None:
+    store, name, contrasts = night.store(), night.name, night.contrasts
+    return read_history(store, name.launch, name.sweep_id, contrasts, first=first, skipped=skipped)
 
 
-def not_measured(night: NightRequest, began: datetime, reasons: Sequence[str]) -> Compared:
-    outcome = NightOutcome(
+def not_measured(night: NightRequest, began: datetime, reasons: Sequence[str]) -> NightOutcome:
+    return NightOutcome(
         night=night.name.sweep_id,
         date=night.name.date,
         launch_file=str(night.options.file),
@@ -254,4 +214,188 @@ def not_measured(night: NightRequest, began: datetime, reasons: Sequence[str]) -
         reasons=tuple(reasons),
         host=night.host,
     )
-    return outcome, ()
+
+
+def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> None:
+    """Post alerts and news that were not sent yet. Alerts that could not be delivered are sent the next night; news is
+    posted once. Comparing an old night again sends nothing.
+    """
+    diary = night.diary()
+    if not diary.is_last(night.name):
+        return
+    sent = diary.sent_alerts()
+    to_tell = {
+        as_sent_alert(each): each for each in outcome.findings if each.is_alert or each.is_news
+    }
+    fresh = [each for alert, each in to_tell.items() if alert not in sent]
+    is_measured = bool(outcome.recorded_trials)  # else alerts that were sent may last
+    kept = [each for each in sent if each in to_tell or not is_measured]
+    before, measured = diary.before(night.name, measured=False), diary.before(night.name)
+    is_news = bool(
+        fresh
+        or outcome.new_baseline is not None
+        or _stopped_telling(before, outcome)
+        or outcome.skipped.keys() - (measured.skipped if measured else {})
+    )
+    if is_news and night.webhook is not None:
+        folder = night.keys.report_url or f"{socket.gethostname()}:{night.reports.absolute()}"
+        where = WhereToLook(
+            folder=Path.cwd(),
+            program=night.options.program,
+            results=night.request.results,
+            page=f"{folder.rstrip('/')}/{night.name.date}/night.html",
+        )
+        try:
+            if isinstance(night.webhook, SpecError):
+                raise night.webhook
+            tell(night.webhook, news_of(outcome, fresh, where))
+        except (SpecError, WebhookError) as error:
+            warn(console, f"warning: no notification was sent: {error}")
+            fresh = []
+    diary.write_sent_alerts([*kept, *map(as_sent_alert, fresh)])
+
+
+def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:
+    """The first night that learns is expected to, and one that cannot tell is not."""
+    if outcome.state == "learning":
+        return before is not None and before.state in ("fine", "regression")
+    return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
+
+
+# --- Fresh trials of candidates, of two softwares side by side where there is a last good one ---
+
+
+def measure_again(
+    night: NightRequest, candidates: Sequence[Candidate], console: Console
+) -> dict[SeriesKey, Remeasured]:
+    """The judgement of new candidates by fresh trials.
+
+    None of an amount where there is no last good software: its trials join the night's value. Where
+    nothing is to be measured: by trials that an earlier start of this night measured.
+    """
+    if night.place is not None:
+        try:
+            return _measure(night, night.place, candidates, console)
+        except (OrchestratorError, ClusterError) as error:
+            warn(console, f"warning: nothing could be measured again: {error}")
+            return {}
+    fresh = _fresh_trials(night)
+    return fresh.judge_all(candidates, fresh.differences(), is_cut=True)
+
+
+def _measure(
+    night: NightRequest, place: Place, candidates: Sequence[Candidate], console: Console
+) -> dict[SeriesKey, Remeasured]:
+    """Each look adds blocks, of what is not settled by then."""
+    planned = plan_sweep(night.request, place)
+    store, confirm_id = night.store(), night.name.confirm_id
+    suite = suite_again(night.suite, candidates, max(LOOKS))
+    suspects = suspects_of(candidates, planned.whole)
+    of_two, softwares, pythons = None, [OWN_SOFTWARE], {}
+    if night.keys.last_good is not None:
+        pythons = {LAST_GOOD: Path(night.keys.last_good)}
+        good, own = place.last_good(pythons[LAST_GOOD]), planned.machine.environment
+        if good.software_hash != own.software_hash:
+            of_two = differences(asdict(good), asdict(own), SOFTWARE_AND_COMMIT)
+            softwares.append(LAST_GOOD)
+    minutes = night.request.budget_minutes or night.keys.budget_minutes
+    ends = monotonic() + TIME_SHARE * minutes * 60
+    judged: dict[SeriesKey, Remeasured] = {}
+    name, waiting = planned.whole.suite, list(candidates)
+    with place.opened(store, planned.machine, console) as run:
+        for look in LOOKS:
+            plan = confirmation_plan(name, suite, suspects, blocks=look, softwares=softwares)
+            cells = {each.key.cell_id for each in waiting}
+            is_over = {each.trial_id for each in plan.trials if each.cell.cell_id not in cells}
+            todo = plan.without(is_over.union(store.stored_trials(confirm_id)))
+            left_s = ends - monotonic()
+            if todo.trials and left_s > 0:
+                labels = ", ".join(cell_labels(trial.cell for trial in todo.trials).values())
+                say(console, f"Measuring again, {len(todo.trials)} trials: {labels}")
+                session = Session(
+                    sweep_id=confirm_id,
+                    launch_id=f"launch-{secrets.token_hex(4)}",
+                    plan=todo,
+                    own=plan,
+                    plan_hash=plan.plan_hash,
+                    plan_trials=len(plan.trials),
+                    retries={},
+                    scratch=scratch_folder(confirm_id),
+                    folder=Path.cwd(),
+                    preload=planned.preload,
+                    pythons=pythons,
+                )
+                tell_stopped(store, run(session, left_s), console)
+            judged |= _fresh_trials(night).judge_all(waiting, of_two, is_cut=monotonic() > ends)
+            more = {key for key, each in judged.items() if each.confirmation.more_blocks}
+            waiting = [each for each in waiting if each.key in more]
+            if not waiting or of_two is None or left_s <= 0:
+                break
+    shutil.rmtree(scratch_folder(confirm_id), ignore_errors=True)
+    return judged
+
+
+def _fresh_trials(night: NightRequest) -> FreshTrials:
+    return read_fresh(night.store(), night.name.launch, night.name.confirm_id, night.contrasts)
+
+
+def confirmation_plan(
+    name: str,
+    suite: SuiteSpec,
+    suspects: Sequence[Suspect],
+    *,
+    blocks: int,
+    softwares: Sequence[str] = (OWN_SOFTWARE, LAST_GOOD),
+) -> Plan:
+    """`blocks` of each cell, each with every config of it under every software, interleaved on one slot in an
+    order that is balanced over them.
+
+    In rounds of every cell once: the first n rounds, the trials whose replicate is below n, are n
+    blocks of each cell, and the same ones of a plan that asks for more.
+    """
+    order = random.Random(content_hash([cell.cell_id for cell, _ in suspects]))
+    starts = {}
+    for cell, configs in suspects:
+        placed = [(config, software) for config in configs for software in softwares]
+        starts[cell.cell_id] = order.sample(placed, len(placed))
+    trials: list[Trial] = []
+    for replicate in range(blocks):
+        for place, (cell, _) in enumerate(order.sample(suspects, len(suspects))):
+            for config, software in balanced(starts[cell.cell_id], replicate):
+                trials.append(
+                    Trial(
+                        cell=cell,
+                        config=config,
+                        replicate=replicate,
+                        twin=0,
+                        block=replicate * len(suspects) + place,
+                        position=len(trials),
+                        cache_generation=min(replicate, suite.new_compute_caches - 1),
+                        software=software,
+                    )
+                )
+    return Plan(suite=name, measure=suite.measure, trials=tuple(trials))
+
+
+def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
+    """Their cells and configs, in the plan's order; cells that it has no more are left out."""
+    suspect = {
+        (each.key.cell_id, None if each.key.metric in OF_EVERY_CONFIG else each.key.settings)
+        for each in candidates
+    }
+    named = [(config, config_name(settings_of(config))) for config in whole.configs()]
+    suspects = [
+        (cell, [config for config, name in named if suspect & {(cell_id, None), (cell_id, name)}])
+        for cell_id, cell in {each.cell.cell_id: each.cell for each in whole.trials}.items()
+    ]
+    return [(cell, configs) for cell, configs in suspects if configs]
+
+
+def suite_again(suite: SuiteSpec, candidates: Sequence[Candidate], blocks: int) -> SuiteSpec:
+    """Measured as the suite does, but that each block has what the candidates are about."""
+    metrics = {candidate.key.metric for candidate in candidates}
+    references, logs = (blocks if each.name in metrics else 0 for each in (ERROR, ENGINE))
+    replicates = {"reference_replicates": references, "logged_replicates": logs}
+    measure = suite.measure.model_copy(update=replicates)
+    caches = blocks if COLD_EMPTY.name in metrics else suite.new_compute_caches
+    return suite.model_copy(update={"measure": measure, "new_compute_caches": caches})

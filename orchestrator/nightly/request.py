@@ -1,56 +1,198 @@
-"""What a night is to do, checked before anything runs; and the fresh trials of its candidates: of two softwares side
-by side where there is a last good one.
+"""What a night is to do, read before anything runs, and its diary: what nights leave beside the results for later ones.
+
+    nightly/NAME/night-2026-11-21-NAME.json    a night's outcome, as `night.json` of its reports
+    nightly/NAME/told.json                     alerts that were posted, so that each is posted once
+    nightly/NAME/baseline.json                 the pinned night
+    nightly/NAME/accepted.json                 accepted changes, oldest first
+
+NAME is the launch file's. A night that is compared again overwrites its outcome; nothing is removed.
+Each file is `{"crc32": ..., "content": ...}`, and is not used where its checksum does not fit. To edit one by hand,
+write "edited" for the checksum.
 """
 
-import random
-import secrets
+import json
 import shlex
 import shutil
 import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from datetime import date
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
 from pathlib import Path
-from time import monotonic
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
-from rich.console import Console
+import pyarrow as pa
+from pydantic import TypeAdapter
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
-from cudnn_sweep.analysis.asking.settings import config_name
-from cudnn_sweep.analysis.nightly.candidates import Candidate, FreshTrials, Remeasured, read_fresh
-from cudnn_sweep.analysis.nightly.detect import LOOKS
-from cudnn_sweep.analysis.nightly.history import SOFTWARE_AND_COMMIT, differences
-from cudnn_sweep.analysis.nightly.series import COLD_EMPTY, ENGINE, ERROR, MISSING, SIGN, SeriesKey
+from cudnn_sweep.analysis.errors import ReportError
+from cudnn_sweep.analysis.nightly.findings import SHARED
+from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutcome
+from cudnn_sweep.analysis.nightly.reports.report import from_json, to_json
+from cudnn_sweep.analysis.nightly.reports.words import meaning
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.destinations import Destination, Here, destination_of
-from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
-from cudnn_sweep.orchestrator.nightly.diary import Diary
-from cudnn_sweep.orchestrator.nightly.fake.machine import read_fake_machine
 from cudnn_sweep.orchestrator.nightly.news import Webhook, find_webhook
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions
-from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, OWN_SOFTWARE, Plan, Trial, balanced
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
-from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload
-from cudnn_sweep.orchestrator.planning.spec import NightlyKeys, NightName, SweepSpec, launch_name
-from cudnn_sweep.orchestrator.planning.standing import contrasts_of, settings_of
-from cudnn_sweep.orchestrator.running.run_sweep import Place, plan_of, tell_stopped
-from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-from cudnn_sweep.orchestrator.showing.plan_text import cell_labels
-from cudnn_sweep.orchestrator.showing.say import say, warn
-from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.orchestrator.planning.spec import (
+    NightlyKeys,
+    NightName,
+    SweepSpec,
+    is_night_of,
+    launch_name,
+    read_date,
+)
+from cudnn_sweep.orchestrator.planning.standing import contrasts_of
+from cudnn_sweep.orchestrator.remote.job import NightJob
+from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec
-from cudnn_sweep.workloads.hashes import content_hash
 
 NO_SUITE = SuiteSpec(cells=[CellAxes(workload="noop")])  # of a night whose own suite cannot be read
-TIME_SHARE = 0.5  # of the night's budget, besides it
-OF_EVERY_CONFIG = (SIGN.name, MISSING.name)
-Suspect: TypeAlias = tuple[Cell, Sequence[CudnnConfig]]
+COMPARED_WITH = timedelta(days=100)  # nights that a job takes along, where none is pinned
+MOST_NAMED = 10  # of what could have been meant
+MOST_CHARACTERS = 200  # of a file that cannot be read
+BY_HAND = "edited"
+SENT = "told.json"
+AGAIN = "restore it, or compare that night again: --night DATE --no-measure"
+T = TypeVar("T")
+SentAlert: TypeAlias = tuple[str, date]  # its series_id, and since when
+DATE = TypeAdapter(date)
+SENT_ALERTS = TypeAdapter(list[SentAlert])
+ACCEPTED = TypeAdapter(list[Acceptance])
+
+
+def as_sent_alert(finding: Finding) -> SentAlert:
+    return finding.key.series_id, finding.since
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Diary:
+    store: Store
+    launch: str
+
+    def write(self, outcome: NightOutcome) -> None:
+        self._write(f"{outcome.night}.json", to_json(outcome).rstrip())
+
+    def keep(self, sweep_id: str, text: str) -> None:
+        """Write the outcome of a night elsewhere. Raises ReportError where `text` is no JSON of that night."""
+        outcome = from_json(text)
+        if outcome.night != sweep_id:
+            raise ReportError(f"the outcome of {sweep_id}: found that of {outcome.night!r}")
+        self.write(outcome)
+
+    def of(self, name: NightName) -> NightOutcome | None:
+        """The outcome of an earlier start of this night."""
+        return self._outcome(f"{name.sweep_id}.json")
+
+    def before(self, name: NightName, *, measured: bool = True) -> NightOutcome | None:
+        """The last outcome of an earlier night, of one that measured something or of any."""
+        nights = [night for night in self._nights() if night < f"{name.sweep_id}.json"]
+        outcomes = (self._outcome(night) for night in reversed(nights))
+        fitting = (each for each in outcomes if not measured or each and each.recorded_trials)
+        return next(fitting, None)
+
+    def last(self) -> NightOutcome | None:
+        """The outcome of the last night that measured something. Raises SpecError where a later one cannot be read."""
+        outcomes = (self._read(night, from_json) for night in reversed(self._nights()))
+        return next((each for each in outcomes if each and each.recorded_trials), None)
+
+    def unreadable(self, name: NightName) -> list[str]:
+        """Files that this night does without, because they cannot be read, and why."""
+        faults = []
+        for each in (
+            *(night for night in self._nights() if night <= f"{name.sweep_id}.json"),
+            SENT,
+        ):
+            try:
+                self._sent() if each == SENT else self._read(each, from_json)
+            except SpecError as error:
+                faults.append(str(error))
+        return faults
+
+    def is_last(self, name: NightName) -> bool:
+        return all(night <= f"{name.sweep_id}.json" for night in self._nights())
+
+    def sent_alerts(self) -> list[SentAlert]:
+        try:
+            return self._sent()
+        except SpecError:  # then they are sent once more
+            return []
+
+    def write_sent_alerts(self, sent: list[SentAlert]) -> None:
+        self._write(SENT, SENT_ALERTS.dump_json(sent, indent=1).decode())
+
+    def baseline(self) -> date | None:
+        return self._read("baseline.json", DATE.validate_json, "--pin DATE and --unpin replace it")
+
+    def pin(self, first: date) -> None:
+        self._write("baseline.json", DATE.dump_json(first).decode())
+
+    def unpin(self) -> None:
+        self.store.folder.remove(self._path("baseline.json"))
+
+    def accepted(self) -> list[Acceptance]:
+        otherwise = "restore it, or remove it and --accept again"
+        return self._read("accepted.json", ACCEPTED.validate_json, otherwise) or []
+
+    def accept(self, new: Sequence[Acceptance]) -> None:
+        content = ACCEPTED.dump_json([*self.accepted(), *new], indent=1)
+        self._write("accepted.json", content.decode())
+
+    def _nights(self) -> list[str]:
+        names = self.store.folder.names(self._path(""), ".json")
+        return [name for name in names if name.startswith("night-")]
+
+    def _outcome(self, night: str) -> NightOutcome | None:
+        try:
+            return self._read(night, from_json)
+        except SpecError:
+            return None
+
+    def _sent(self) -> list[SentAlert]:
+        return self._read(SENT, SENT_ALERTS.validate_json, "alerts are told again") or []
+
+    def _read(self, name: str, parse: Callable[[str], T], otherwise: str = AGAIN) -> T | None:
+        """None where there is no such file. Raises SpecError where it is not as it was written."""
+        folder, path = self.store.folder, self._path(name)
+        try:
+            text = folder.read(path).to_pybytes().decode(errors="replace")
+        except FileNotFoundError:
+            return None
+        try:
+            return parse(_content(text))
+        except (ReportError, ValueError, RecursionError) as error:
+            why = str(error).partition("\n")[0][:MOST_CHARACTERS]
+            shown = f"{folder.shown(path)} cannot be read ({why})"
+            raise SpecError(f"{shown}: {text[:MOST_CHARACTERS]!r}; {otherwise}") from None
+
+    def _write(self, name: str, text: str) -> None:
+        whole = f'{{"crc32": "{_crc32(json.loads(text))}", "content":\n{text}}}\n'
+        self.store.folder.write(self._path(name), pa.py_buffer(whole.encode()))
+
+    def _path(self, name: str) -> str:
+        return f"nightly/{self.launch}/{name}".rstrip("/")
+
+
+def _content(text: str) -> str:
+    """The content of a file's text. Raises ValueError where its checksum does not fit."""
+    file = json.loads(text)
+    if not isinstance(file, dict) or file.keys() != {"crc32", "content"}:
+        raise ValueError('it is not {"crc32": ..., "content": ...}')
+    if file["crc32"] not in (_crc32(file["content"]), BY_HAND):
+        raise ValueError(
+            f'its checksum does not fit: it is damaged, or was edited without "crc32": "{BY_HAND}"'
+        )
+    return json.dumps(file["content"])
+
+
+def _crc32(value: object) -> str:
+    """Of what the JSON says, however it is laid out."""
+    return f"{zlib.crc32(json.dumps(value, sort_keys=True).encode()):08x}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,12 +205,12 @@ class NightRequest:
     host: str = field(default_factory=socket.gethostname)
     """The host that it was started on."""
     place: Place | None = None
-    """Where this process measures; None: nowhere."""
-    destination: Destination | None = None
+    """Where this process measures; None: nowhere, or where the destination says."""
+    destination: Destination = field(default_factory=Here)
     webhook: Webhook | SpecError | None = None
-    """Whom to tell, or why the webhook that is asked for is not to be had."""
+    """The webhook of the launch file, or why it cannot be used."""
     fault: Exception | None = None
-    """A mistake in the suite or in what else it needs, which a night tells before it fails."""
+    """A mistake in the suite or in what it needs. The night reports it before it fails."""
 
     @property
     def suite(self) -> SuiteSpec:
@@ -93,6 +235,12 @@ class NightRequest:
     def store(self) -> Store:
         return open_store(self.request.results)
 
+    def job(self) -> NightJob:
+        since = self.diary().baseline() or self.name.date - COMPARED_WITH
+        return NightJob(
+            options=self.options, keys=self.keys, name=self.name, host=self.host, since=since
+        )
+
     def again(self, cell_id: str | None = None) -> str:
         """What to type to measure a cell again, or all of them."""
         words = [self.options.program, "launch", str(self.options.file)]
@@ -103,28 +251,35 @@ class NightRequest:
         return shlex.join([*words, "--new", *only])
 
 
-def read_night(options: NightOptions, environment: Mapping[str, str]) -> NightRequest:
+def read_night(
+    options: NightOptions, environment: Mapping[str, str], place: Place | None = None
+) -> NightRequest:
     """Raises an error of the folders for a mistake in the launch file. One in what it names is the night's
-    `fault`, so that somebody hears of it.
+    `fault`, so that somebody hears of it. `place`: measure there, whatever the launch file names.
     """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
-    night = NightName(date=options.night or date.today(), launch=launch_name(file))
+    name = NightName(date=options.night or date.today(), launch=launch_name(file))
     launch = LaunchOptions(
         file=options.file,
         suite=options.suite or keys.suite,
         results=options.results,
-        sweep_id=night.sweep_id,
+        sweep_id=name.sweep_id,
         minutes=options.budget_minutes or keys.budget_minutes,
         dry_run=options.dry_run,
         program=options.program,
     )
     destination = destination_of(file)
     fault: Exception | None = None
+    webhook: Webhook | SpecError | None = None
     try:
         request = request_of(file, launch)
-        if options.measure and options.fake is None and isinstance(destination, Here):
-            check_python(keys.last_good)
+        is_here = options.measure and place is None and isinstance(destination, Here)
+        if is_here and keys.last_good is not None and not shutil.which(keys.last_good):
+            raise SpecError(
+                f"metadata.sweep.nightly.last_good: found no program {keys.last_good}; allowed: the Python of a "
+                "virtual environment, as /opt/good/bin/python"
+            )
     except (ClusterError, OrchestratorError) as error:
         if options.suite is not None:  # somebody typed it
             raise
@@ -133,181 +288,77 @@ def read_night(options: NightOptions, environment: Mapping[str, str]) -> NightRe
         request = SweepRequest(
             options=launch, suite_name=keys.suite, suite=NO_SUITE, results=results
         )
+    try:
+        webhook = find_webhook(keys.webhook, environment) if keys.webhook is not None else None
+    except SpecError as error:  # the night is measured, and says that nobody will be told
+        webhook = error
     # each night as many: what a series is compared with stays
     request = replace(request, suite=request.suite.with_blocks(FIXED_BLOCKS), may_skip=True)
-    place: Place | None = None
-    if options.fake is not None and fault is None:
-        place = read_fake_machine(options.fake, request, night.date)
-    elif isinstance(destination, Here):
-        place = ThisMachine(wait_s=60 * keys.wait_minutes)
     return NightRequest(
         options=options,
         keys=keys,
         request=request,
-        name=night,
-        place=place,
+        name=name,
+        place=place if options.measure else None,
         destination=destination,
-        webhook=_webhook(keys, environment),
+        webhook=webhook,
         fault=fault,
     )
 
 
-def check_python(last_good: str | None) -> None:
-    """Raises SpecError where there is no such program; the nodes of a cluster say so when they are looked at."""
-    if last_good is not None and not shutil.which(last_good):
+def accept_change(options: NightOptions, what: str, first: str | None, reason: str | None) -> str:
+    """Accept the last night's alert of a series, or those of a cell or metric. Returns what to print.
+
+    Raises SpecError where there is none, or the date or the reason is no good.
+    """
+    if first is None or not (reason or "").strip():
         raise SpecError(
-            f"metadata.sweep.nightly.last_good: found no program {last_good}; allowed: the Python of a "
-            "virtual environment, as /opt/good/bin/python"
+            f"--accept {what}: needs --from DATE, the first night of what is accepted, and --reason TEXT"
         )
-
-
-def _webhook(keys: NightlyKeys, environment: Mapping[str, str]) -> Webhook | SpecError | None:
-    """A webhook that is not to be had costs no night: it is measured, and says so."""
-    try:
-        return find_webhook(keys.webhook, environment) if keys.webhook is not None else None
-    except SpecError as error:
-        return error
-
-
-def measure_again(
-    night: NightRequest, candidates: Sequence[Candidate], console: Console
-) -> dict[SeriesKey, Remeasured]:
-    """The judgement of new candidates by fresh trials.
-
-    None of an amount where there is no last good software: its trials join the night's value. Where
-    nothing is to be measured: by trials that an earlier start of this night measured.
-    """
-    if night.options.measure and night.place is not None:
-        try:
-            return _measure(night, night.place, candidates, console)
-        except (OrchestratorError, ClusterError) as error:
-            warn(console, f"warning: nothing could be measured again: {error}")
-            return {}
-    fresh = _fresh_trials(night)
-    return fresh.judge_all(candidates, fresh.differences(), is_cut=True)
-
-
-def _measure(
-    night: NightRequest, place: Place, candidates: Sequence[Candidate], console: Console
-) -> dict[SeriesKey, Remeasured]:
-    """Each look adds blocks, of what is not settled by then."""
-    store, confirm_id = night.store(), night.name.confirm_id
-    machine = place.look(night.suite)
-    suite_name = night.request.suite_name
-    whole = plan_of(suite_name, night.suite, machine, may_skip=True)
-    of_two, pythons = None, {}
-    if night.keys.last_good is not None:
-        pythons = {LAST_GOOD: Path(night.keys.last_good)}
-        good = place.last_good(pythons[LAST_GOOD])
-        if good.software_hash != machine.environment.software_hash:
-            parts = (asdict(good), asdict(machine.environment))
-            of_two = differences(*parts, SOFTWARE_AND_COMMIT)
-    minutes = night.request.budget_minutes or night.keys.budget_minutes
-    ends = monotonic() + TIME_SHARE * minutes * 60
-    suite = suite_again(night.suite, candidates, max(LOOKS))
-    suspects = suspects_of(candidates, whole)
-    softwares = (OWN_SOFTWARE,) if of_two is None else (OWN_SOFTWARE, LAST_GOOD)
-    judged: dict[SeriesKey, Remeasured] = {}
-    waiting = list(candidates)
-    with place.opened(store, machine, console) as run:
-        for look in LOOKS:
-            plan = confirmation_plan(suite_name, suite, suspects, blocks=look, softwares=softwares)
-            cells = {each.key.cell_id for each in waiting}
-            settled = {each.trial_id for each in plan.trials if each.cell.cell_id not in cells}
-            todo = plan.without(settled.union(store.stored_trials(confirm_id)))
-            left_s = ends - monotonic()
-            if todo.trials and left_s > 0:
-                names = ", ".join(cell_labels(trial.cell for trial in todo.trials).values())
-                say(console, f"Measuring again, {len(todo.trials)} trials: {names}")
-                session = Session(
-                    sweep_id=confirm_id,
-                    launch_id=f"launch-{secrets.token_hex(4)}",
-                    plan=todo,
-                    own=plan,
-                    plan_hash=plan.plan_hash,
-                    plan_trials=len(plan.trials),
-                    retries={},
-                    scratch=scratch_folder(confirm_id),
-                    folder=Path.cwd(),
-                    preload=modules_to_preload(night.suite, night.request.preload),
-                    pythons=pythons,
-                )
-                tell_stopped(store, run(session, left_s), console)
-            judged |= _fresh_trials(night).judge_all(waiting, of_two, is_cut=monotonic() > ends)
-            waiting = [
-                each
-                for each in waiting
-                if each.key in judged and judged[each.key].confirmation.more_blocks
-            ]
-            if not waiting or of_two is None or left_s <= 0:
-                break
-    shutil.rmtree(scratch_folder(confirm_id), ignore_errors=True)
-    return judged
-
-
-def _fresh_trials(night: NightRequest) -> FreshTrials:
-    return read_fresh(night.store(), night.name.launch, night.name.confirm_id, night.contrasts)
-
-
-def confirmation_plan(
-    name: str,
-    suite: SuiteSpec,
-    suspects: Sequence[Suspect],
-    *,
-    blocks: int,
-    softwares: Sequence[str] = (OWN_SOFTWARE, LAST_GOOD),
-) -> Plan:
-    """`blocks` of each cell, each with every config of it under every software, interleaved on one slot in an
-    order that is balanced over them.
-
-    In rounds of every cell once: the first n rounds, the trials whose replicate is below n, are n
-    blocks of each cell, and the same ones of a plan that asks for more.
-    """
-    order = random.Random(content_hash([cell.cell_id for cell, _ in suspects]))
-    starts = {}
-    for cell, configs in suspects:
-        placed = [(config, software) for config in configs for software in softwares]
-        starts[cell.cell_id] = order.sample(placed, len(placed))
-    trials: list[Trial] = []
-    for replicate in range(blocks):
-        for place, (cell, _) in enumerate(order.sample(suspects, len(suspects))):
-            for config, software in balanced(starts[cell.cell_id], replicate):
-                trial = Trial(
-                    cell=cell,
-                    config=config,
-                    replicate=replicate,
-                    twin=0,
-                    block=replicate * len(suspects) + place,
-                    position=len(trials),
-                    cache_generation=min(replicate, suite.new_compute_caches - 1),
-                    software=software,
-                )
-                trials.append(trial)
-    return Plan(suite=name, measure=suite.measure, trials=tuple(trials))
-
-
-def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
-    """Their cells and configs, in the plan's order; cells that it has no more are left out."""
-    suspect = {
-        (each.key.cell_id, None if each.key.metric in OF_EVERY_CONFIG else each.key.settings)
-        for each in candidates
-    }
-    named = [(config, config_name(settings_of(config))) for config in whole.configs()]
-    suspects = [
-        (cell, [config for config, name in named if suspect & {(cell_id, None), (cell_id, name)}])
-        for cell_id, cell in {each.cell.cell_id: each.cell for each in whole.trials}.items()
+    night, diary = read_date(first, "--from"), _diary(options)
+    last = diary.last()
+    if last is None:
+        raise SpecError(f"--accept {what}: there is no night of {diary.launch} yet")
+    alerts = [
+        finding
+        for finding in (*last.findings, *last.members)
+        if finding.is_alert
+        and finding.key.metric != SHARED
+        and what in (finding.key.series_id, finding.key.cell_id, finding.key.metric, finding.shared)
     ]
-    return [(cell, configs) for cell, configs in suspects if configs]
-
-
-def suite_again(suite: SuiteSpec, candidates: Sequence[Candidate], blocks: int) -> SuiteSpec:
-    """Measured as the suite does, but that each block has what the candidates are about."""
-    metrics = {candidate.key.metric for candidate in candidates}
-    measure = suite.measure.model_copy(
-        update={
-            "reference_replicates": blocks if ERROR.name in metrics else 0,
-            "logged_replicates": blocks if ENGINE.name in metrics else 0,
-        }
+    if not alerts:
+        allowed = [f"{each.key.series_id} ({each.key.cell})" for each in last.alerts[:MOST_NAMED]]
+        raise SpecError(
+            f"--accept {what}: no alert of {last.night} is of such a series, cell or metric; "
+            f"its alerts: {', '.join(allowed) or 'none'}"
+        )
+    if night > last.date:
+        raise SpecError(f"--from {night}: is after the last night, {last.date}")
+    words = str(reason).strip()
+    keys = [alert.key for alert in alerts]
+    diary.accept(
+        [Acceptance(key=key, first=night, reason=words, told_on=last.date) for key in keys]
     )
-    caches = blocks if COLD_EMPTY.name in metrics else suite.new_compute_caches
-    return suite.model_copy(update={"measure": measure, "new_compute_caches": caches})
+    named = "; ".join(f"{key.cell} · {key.settings}: {meaning(key)}" for key in keys[:MOST_NAMED])
+    more = f"; and {len(keys) - MOST_NAMED} more" if keys[MOST_NAMED:] else ""
+    return f"Accepted from {night} on: {named}{more}. The next night compares with the nights since then."
+
+
+def pin_baseline(options: NightOptions, first: date | None) -> str:
+    """Pin a night; None unpins. Returns what to print. Raises SpecError where there is no such night."""
+    diary = _diary(options)
+    if first is None:
+        diary.unpin()
+        return f"Nights of {diary.launch} are compared with the month before them."
+    name = NightName(date=first, launch=diary.launch)
+    nights = [each for each in diary.store.sweep_ids() if is_night_of(each, diary.launch)]
+    if name.sweep_id not in nights:
+        last = ", ".join(nights[-5:]) or "none"
+        raise SpecError(f"--pin {first}: there is no {name.sweep_id}; the last nights: {last}")
+    diary.pin(first)
+    return f"Nights of {diary.launch} are compared with the month from {first} on."
+
+
+def _diary(options: NightOptions) -> Diary:
+    file = read_launch_file(options.file, SweepSpec)
+    return Diary(store=open_store(options.results or file.sweep.results), launch=launch_name(file))

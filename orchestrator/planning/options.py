@@ -171,10 +171,6 @@ class NightOptions:
     )
     format: Annotated[Literal["text", "json"], "Format of the output."] = "text"
     json: Annotated[bool, "Short for --format json."] = False
-    fake: Annotated[
-        Path | None,
-        typer.Option(metavar="SCRIPT", help="Measure nothing; a script makes up the numbers."),
-    ] = None
     measure: Annotated[
         bool, typer.Option(help="--no-measure only compares recorded nights and needs no GPU.")
     ] = True

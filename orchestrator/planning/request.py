@@ -48,6 +48,8 @@ class Planned:
     whole: Plan
     chosen: Plan
     """What `--only` left of it."""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Models that a night leaves out because their package is not installed, and why."""
 
 
 def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> SweepRequest:

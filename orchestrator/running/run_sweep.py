@@ -86,13 +86,21 @@ def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] 
     """Raises SpecError for a mistake in what its cells mean."""
     name, suite, only = request.suite_name, request.suite, request.options.choices
     with cells_named(request.options.file or LAUNCH_FILE, name):
+        skipped = without_missing(suite, machine.workloads)[1] if request.may_skip else {}
         whole = plan_of(name, suite, machine, may_skip=request.may_skip)
     if request.job is not None:
         whole = with_alternate_caches(whole)
     chosen = narrow(whole, only) if only else whole
     if suite.replicates is None and whole.looks and not chosen.looks:
         chosen = first_blocks(chosen, FIXED_BLOCKS)
-    return Planned(request=request, machine=machine, preload=preload, whole=whole, chosen=chosen)
+    return Planned(
+        request=request,
+        machine=machine,
+        preload=preload,
+        whole=whole,
+        chosen=chosen,
+        skipped=skipped,
+    )
 
 
 def run_sweep(

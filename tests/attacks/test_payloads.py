@@ -21,8 +21,9 @@ from rich.console import Console
 from ruamel.yaml import YAML
 
 from cudnn_sweep.analysis.nightly.reports.report import write_reports
+from cudnn_sweep.analysis.nightly.reports.sections import headline, sections
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, show, slack_body
+from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, print_outcome, slack_body
 from tests.orchestrator.typed import invoke
 
 if TYPE_CHECKING:
@@ -146,7 +147,9 @@ def test_names_in_a_night_stay_text(
     assert not Found.of(texts[".html"])
     assert not Found.of(MARKDOWN.render(texts[".md"]))
     said = io.StringIO()
-    show(outcome, reports, "text", Console(file=said, width=120))
+    print_outcome(
+        outcome, headline(outcome), sections(outcome), reports, Console(file=said, width=120)
+    )
     assert "\x1b]" not in said.getvalue() and "\x07" not in said.getvalue()
     posted = json.loads(json.dumps(slack_body(news_of(outcome, list(outcome.alerts), WHERE))))
     assert not re.search("<[!h]", json.dumps(posted)), posted

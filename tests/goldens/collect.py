@@ -33,6 +33,7 @@ from cudnn_sweep.analysis.asking.queries import load_query, part_names, query_na
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.report import night_reports
+from cudnn_sweep.analysis.nightly.reports.sections import headline, sections
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.stored import open_stored
 from cudnn_sweep.cluster.errors import ClusterError
@@ -40,8 +41,7 @@ from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.doctor.examine import examine
 from cudnn_sweep.orchestrator.errors import OrchestratorError
-from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine, FakeScript
-from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, show, slack_body
+from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, print_outcome, slack_body
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.spec import (
@@ -58,6 +58,7 @@ from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.hashes import text_hash
 from cudnn_sweep.workloads.survey import Survey, workload_facts
+from tests.fake_machine import FakeMachine, FakeScript, read_fake_machine
 from tests.made_up_night import nights_like_it
 from tests.orchestrator.nightly import test_month as month
 from tests.orchestrator.typed import invoke
@@ -224,7 +225,8 @@ class Goldens:
             texts = {"cluster": month.LAUNCH_FILE, "suite": month.SUITE, "script": month.SCRIPT}
             for name, text in texts.items():
                 (here / f"{name}.yaml").write_text(text)
-            return [_night(night, fake=Path("script.yaml")) for night in FAKE_NIGHTS]
+            script = Path("script.yaml")
+            return [_night(night, read_fake_machine(script, night)) for night in FAKE_NIGHTS]
 
     @contextmanager
     def _nights(self) -> Iterator[Path]:
@@ -312,7 +314,13 @@ def reports_of_nights() -> dict[str, dict[str, Any]]:
 
 def told_of(night: NightOutcome) -> dict[str, Any]:
     shown = StringIO()
-    show(night, [], "text", Console(file=shown, width=WIDTH, color_system=None))
+    print_outcome(
+        night,
+        headline(night),
+        sections(night),
+        [],
+        Console(file=shown, width=WIDTH, color_system=None),
+    )
     slack = slack_body(news_of(night, night.alerts, LOOK_THERE))
     return {"terminal": shown.getvalue(), "slack": slack}
 
@@ -403,11 +411,11 @@ def _plan(suite: SuiteSpec, name: str, device: Device) -> dict[str, Any]:
     return {"plan_hash": plan.plan_hash, "looks": list(plan.looks), "trials": ids}
 
 
-def _night(night: date, **options: Any) -> dict[str, Any]:
+def _night(night: date, place: FakeMachine | None = None, **options: Any) -> dict[str, Any]:
     """Its exit code, what a terminal shows, and its JSON."""
     asked = NightOptions(file=Path("cluster.yaml"), night=night, program="sweep", **options)
     shown = StringIO()
-    code = run_night(asked, {}, Console(file=shown, width=WIDTH, color_system=None))
+    code = run_night(asked, {}, Console(file=shown, width=WIDTH, color_system=None), place)
     (report,) = Path("results/nightly").glob(f"*/reports/{night}/night.json")
     found = json.loads(report.read_text())
     del found["started_at"], found["ended_at"]  # of the comparison

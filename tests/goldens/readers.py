@@ -1,20 +1,14 @@
 """What reads a text of mistakes.yaml where the program has no function that takes a file."""
 
-from datetime import time
 from pathlib import Path
 
 from cudnn_sweep.orchestrator.nightly.news import Webhook, find_webhook
 from cudnn_sweep.orchestrator.planning.spec import WebhookKeys
-from cudnn_sweep.orchestrator.schedule.schedule import parse_time
 from cudnn_sweep.orchestrator.showing.advice_text import Answered, advice_lines
 
 
 def webhook(file: Path) -> Webhook:
     return find_webhook(WebhookKeys(url_file=str(file)), {})
-
-
-def time_of_day(file: Path) -> time:
-    return parse_time(file.read_text())
 
 
 def advice(file: Path) -> str:

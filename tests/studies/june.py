@@ -13,11 +13,12 @@ import typer
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
-from cudnn_sweep.analysis.nightly.reports.as_json import from_json
+from cudnn_sweep.analysis.nightly.reports.report import from_json
 from cudnn_sweep.analysis.nightly.reports.sections import headline, one_by_one
 from cudnn_sweep.analysis.nightly.reports.words import finding_texts
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
+from tests.fake_machine import read_fake_machine
 from tests.studies.parts.command import run
 
 FIRST = date(2026, 6, 1)
@@ -71,7 +72,7 @@ def june(
             typer.echo(headline(outcome, told))
         for change in one_by_one(finding_texts(outcome)):
             if change.new_of(told):
-                typer.echo("\n    ".join(["  " + change.told, *change.details]))
+                typer.echo("\n    ".join(["  " + change.told, *change.details[:-1]]))
         mistakes += _mistakes(outcome)
     for seed in range(seeds):
         words = [each for one in _played("quiet", nights, seed) for each in _told(one)]
@@ -110,15 +111,15 @@ def _played(script: str, nights: int, seed: int = 0) -> list[NightOutcome]:
         for file, text in FILES.items():
             (folder / f"{file}.yaml").write_text(text)
         (folder / f"{script}.yaml").write_text(f"seed: {seed}\n{FILES[script]}")
-        for place in range(nights):
+        for night in (FIRST + timedelta(days=place) for place in range(nights)):
             options = NightOptions(
                 file=folder / "cluster.yaml",
                 suite=str(folder / "suite.yaml"),
                 results=str(folder / "results"),
-                fake=folder / f"{script}.yaml",
-                night=FIRST + timedelta(days=place),
+                night=night,
             )
-            run_night(options, {}, Console(file=io.StringIO()))
+            machine = read_fake_machine(folder / f"{script}.yaml", night)
+            run_night(options, {}, Console(file=io.StringIO()), machine)
         written = sorted((folder / "results/nightly/june").glob("night-*.json"))
         return [from_json(json.dumps(json.loads(each.read_text())["content"])) for each in written]
 

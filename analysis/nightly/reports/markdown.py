@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
-from cudnn_sweep.analysis.nightly.reports.sections import Code, Section, details, headline, sections
+from cudnn_sweep.analysis.nightly.reports.sections import Code, Section, headline, sections
 from cudnn_sweep.analysis.nightly.series import Series
 
 
@@ -28,7 +28,7 @@ def _section(section: Section) -> list[str]:
     lines = [f"- {_inline(each)}" for each in section.reasons]
     for change in section.changes:
         lines.append(f"- **{_inline(change.told)}**")
-        lines += [f"  - {_inline(each)}" for each in details(change)]
+        lines += [f"  - {_inline(each)}" for each in change.details]
     notes = [" ".join(map(_inline, each)) for each in section.notes]
     rows = [section.head, ["---"] * len(section.head), *section.rows] if section.rows else []
     table = "\n".join(f"| {' | '.join(map(_in_table, row))} |" for row in rows)

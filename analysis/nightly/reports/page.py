@@ -16,7 +16,6 @@ from cudnn_sweep.analysis.nightly.reports.sections import (
     OneChange,
     Section,
     by_size,
-    details,
     headline,
     sections,
 )
@@ -28,7 +27,6 @@ from cudnn_sweep.analysis.nightly.reports.words import (
     meaning,
     moves,
     smallest_step,
-    unit,
 )
 from cudnn_sweep.analysis.nightly.series import Series, SeriesKey
 from cudnn_sweep.analysis.report.pages.formats import document
@@ -129,7 +127,7 @@ class Histories:
 
 
 def _shown(one: Series, value: float | str | None) -> str:
-    return "not measured" if value is None else amount(value, unit(one.key))
+    return "not measured" if value is None else amount(one.key, value)
 
 
 def _levels(one: Series, finding: Finding | None) -> list[tuple[date, date, float]]:
@@ -225,7 +223,7 @@ def _article(change: OneChange, outcome: NightOutcome, histories: Histories) -> 
         for place, each in enumerate(sorted(texts, key=by_size) or change.findings)
     ]
     title = f"<h3>{_inline(change.told)}</h3>"
-    return f'<article class="{ROLES[change.group]}">{title}{_listed(details(change))}{"".join(drawn)}</article>'
+    return f'<article class="{ROLES[change.group]}">{title}{_listed(change.details)}{"".join(drawn)}</article>'
 
 
 def _listed(lines: Sequence[str]) -> str:

@@ -41,6 +41,12 @@ VERSIONED = {"torch": "torch", "version": "ours", "driver": "driver", "cudnn": "
 """Parts whose versions `sweep compare` takes, as it calls them; the first that moved names the sides."""
 
 
+class Code(str):
+    """What users have named, or may type."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OneChange:
     """Of one kind of number, one way, for one reason, on one kind of hardware."""
@@ -92,19 +98,15 @@ class OneChange:
 
     @property
     def details(self) -> list[str]:
-        """A line each: first its series, last what `--accept` takes."""
+        """A line each: its series first; last what `--accept` takes, and the command that measures the first again."""
         first, ids = self.findings[0], [each.key.series_id for each in self.findings[:MOST_NAMED]]
         in_wall = " in wall time" if len(self._metrics & set(STEADY)) > 1 else ""
         is_sized = first.levels and first.finding.ratio
         largest = f"; the largest{in_wall}: {first.size}" if is_sized else ""
         more = " ..." if self.findings[MOST_NAMED:] else ""
         known = filter(None, [first.basis + largest, self._kernels, first.look])
-        return [self.cells, *known, f"series {', '.join(ids)}{more}"]
-
-    @property
-    def command(self) -> str:
-        """That measures the first of them again."""
-        return self.findings[0].command
+        series = f"series {', '.join(ids)}{more}"
+        return [Code(self.cells), *known, series, Code(first.command)]
 
     @property
     def versions(self) -> tuple[str, str] | None:
@@ -218,12 +220,6 @@ def by_size(each: FindingText) -> tuple[bool, float]:
 MOST_ROWS = 100  # of a list or table: a step's summary may have 1 MiB
 
 
-class Code(str):
-    """What users have named, or may type."""
-
-    __slots__ = ()
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
     """In this order: reasons, changes, notes, and the table `rows` below `head`."""
@@ -246,9 +242,13 @@ def sections(
 ) -> list[Section]:
     """`results` are those that the command line named."""
     changes = one_by_one(finding_texts(outcome))
+    accept = [
+        ("To accept a change, from a date on (here the first):", Code(command))
+        for command in (how_to_accept(outcome, each, results) for each in outcome.alerts[:1])
+    ]
     found = [
         Section(title=WHY.get(outcome.state, "Reasons"), reasons=outcome.reasons),
-        _group("alert", changes, _acceptance(outcome, results)),
+        _group("alert", changes, *accept),
         _group("changed", changes),
         _environment(outcome),
         _group("waiting", changes),
@@ -263,12 +263,6 @@ def sections(
         ),
     ]
     return [each for each in found if each.reasons or each.changes or each.notes or each.rows]
-
-
-def details(change: OneChange) -> list[str]:
-    """A line each."""
-    cells, *known = change.details
-    return [Code(cells), *known, Code(change.command)]
 
 
 def _group(
@@ -288,22 +282,9 @@ def _more(of: Sequence[object]) -> list[Sequence[str]]:
     return [(f"and {len(of) - MOST_ROWS:,} more: the JSON has all.",)] if of[MOST_ROWS:] else []
 
 
-def _acceptance(outcome: NightOutcome, results: str | None) -> Sequence[str]:
-    if not outcome.alerts:
-        return ()
-    command = how_to_accept(outcome, outcome.alerts[0], results)
-    return "To accept a change, from a date on (here the first):", Code(command)
-
-
 def _environment(outcome: NightOutcome) -> Section:
-    notes: list[Sequence[str]] = []
-    if outcome.new_baseline:
-        notes = [
-            (
-                "A new baseline starts here, and the nights before do not count:",
-                outcome.new_baseline,
-            )
-        ]
+    anew = "A new baseline starts here, and the nights before do not count:"
+    notes: list[Sequence[str]] = [(anew, outcome.new_baseline)] if outcome.new_baseline else []
     if not outcome.changes:
         notes.append(("Nothing that is known.",))
     return Section(
@@ -317,22 +298,19 @@ def _environment(outcome: NightOutcome) -> Section:
 def _blunt(outcome: NightOutcome, series: Sequence[Series]) -> Section:
     """Those that a reader would else take for as they were."""
     changed = {finding.key for finding in outcome.findings}
-    mine = [
-        each
-        for each in series
-        if each.is_judged and not each.could_show and each.key not in changed
-    ]
+    judged = (each for each in series if each.is_judged and each.key not in changed)
+    mine = [each for each in judged if not each.could_show]
     return Section(
         title="Could not show the least effect",
         notes=_more(mine),
         head=("cell and settings", "of", "smallest step that it could show"),
         rows=[
             (
-                Code(f"{each.key.cell} · {each.key.settings}"),
-                meaning(each.key),
+                Code(f"{key.cell} · {key.settings}"),
+                meaning(key),
                 smallest_step(each) or "its words vary",
             )
-            for each in mine[:MOST_ROWS]
+            for key, each in ((each.key, each) for each in mine[:MOST_ROWS])
         ],
         is_rest=True,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal, TypeAlias
 
+from cudnn_sweep.analysis.nightly.findings import SHARED
 from cudnn_sweep.analysis.nightly.outcome import Finding, Machine, NightOutcome, NightState
 from cudnn_sweep.analysis.nightly.series import (
     BITS,
@@ -18,7 +19,6 @@ from cudnn_sweep.analysis.nightly.series import (
     Series,
     SeriesKey,
 )
-from cudnn_sweep.analysis.nightly.shared import SHARED
 from cudnn_sweep.analysis.words import (
     TWICE,
     change,
@@ -91,8 +91,7 @@ class FindingText:
         values = (self.finding.before, self.finding.now)
         if self.key.metric == ENGINE.name:
             return _rechosen(*map(str, values))
-        both = [one_line(amount(each, unit(self.key))) for each in values]
-        return "" if self.is_of_many else " → ".join(both)
+        return "" if self.is_of_many else " → ".join(amount(self.key, each) for each in values)
 
     @property
     def change(self) -> str:
@@ -152,14 +151,12 @@ def finding_texts(outcome: NightOutcome) -> list[FindingText]:
 
 def notes(outcome: NightOutcome) -> list[str]:
     """Beside its findings, a line each."""
-    lines = []
-    if outcome.skipped:
-        lines.append(f"Not measured: {not_measured(outcome)}")
-    if outcome.new_baseline:
-        lines.append(f"A new baseline starts: {outcome.new_baseline}")
-    if outcome.changes:
-        lines.append(f"Changed since the night before: {moves(outcome.changes)}")
-    return lines
+    said = {
+        "Not measured": not_measured(outcome),
+        "A new baseline starts": outcome.new_baseline,
+        "Changed since the night before": moves(outcome.changes),
+    }
+    return [f"{what}: {text}" for what, text in said.items() if text]
 
 
 def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
@@ -183,7 +180,8 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
 
 
 def not_measured(outcome: NightOutcome) -> str:
-    return one_line(f"{', '.join(outcome.skipped)}: {next(iter(outcome.skipped.values()))}")
+    """The networks, and why the first was left out; empty where there are none."""
+    return one_line(": ".join([", ".join(outcome.skipped), *outcome.skipped.values()][:2]))
 
 
 def acceptances(outcome: NightOutcome) -> list[str]:
@@ -228,24 +226,22 @@ def smallest_step(series: Series) -> str:
 
 def meaning(key: SeriesKey) -> str:
     metric = METRIC_OF.get(key.metric)
-    if key.metric == SHARED:
-        return "times"
-    return metric.meaning if metric else key.metric
+    return metric.meaning if metric else "times" if key.metric == SHARED else key.metric
 
 
 def unit(key: SeriesKey) -> str | None:
     """The unit of the series' numbers; None where a night's value is a word."""
-    return getattr(METRIC_OF.get(key.metric), "unit", None)
+    metric = METRIC_OF.get(key.metric)
+    return metric.unit if isinstance(metric, Amount) else None
 
 
-def amount(value: float | str | None, unit: str | None) -> str:
-    if value is None:
-        return "nothing"
-    if isinstance(value, str):
-        return value
-    if unit == "bytes":
+def amount(key: SeriesKey, value: float | str | None) -> str:
+    """A value of the series with its unit."""
+    if value is None or isinstance(value, str):
+        return "nothing" if value is None else one_line(value)
+    if unit(key) == "bytes":
         return size(value)
-    return f"{number(value)} ms" if unit == "ms" else number(value)
+    return f"{number(value)} ms" if unit(key) == "ms" else number(value)
 
 
 def moves(changes: Sequence[Change]) -> str:

@@ -8,11 +8,9 @@ from itertools import zip_longest
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.nightly.candidates import Remeasured
+from cudnn_sweep.analysis.nightly.findings import FindingState, remembered
 from cudnn_sweep.analysis.nightly.history import History
-from cudnn_sweep.analysis.nightly.memory import FindingState, remembered
 from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutcome
-from cudnn_sweep.analysis.nightly.series import SeriesKey
 from cudnn_sweep.analysis.nightly.settle import compare_night
 from tests.made_up_night import history_of, key_of, made_up_night
 from tests.studies.parts.detection import ScreenedHistories, by_waiting
@@ -58,13 +56,13 @@ class Followed:
         tonight = history(self.values, self.metric, self.pinned)
         before = self.outcomes[-1] if self.outcomes else None
 
-        def measure(_: object) -> tuple[dict[SeriesKey, Remeasured], History]:
+        def read() -> History:
             self.values[-1] = self.values[-1] if fresh is None else fresh
-            return {}, history(self.values, self.metric, self.pinned)
+            return history(self.values, self.metric, self.pinned)
 
         blank = replace(made_up_night()[0], night="tonight", date=tonight.tonight.date)
         memory = remembered(before, self.accepted, tonight)
-        return compare_night(blank, tonight, memory, measure, lambda _: "again")[0]
+        return compare_night(blank, tonight, memory, lambda _: {}, read, lambda _: "again")[0]
 
     @property
     def known(self) -> list[FindingState]:

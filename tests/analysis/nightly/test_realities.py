@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from cudnn_sweep.analysis.nightly.detect import NO_CANDIDATE
-from cudnn_sweep.analysis.nightly.memory import FindingState
+from cudnn_sweep.analysis.nightly.findings import FindingState
 from tests.studies.parts.detection import (
     ScreenedHistories,
     by_pairs,

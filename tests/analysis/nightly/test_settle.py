@@ -12,8 +12,8 @@ from cudnn_sweep.analysis.nightly.candidates import (
     screen_all,
 )
 from cudnn_sweep.analysis.nightly.detect import confirm, confirm_by_waiting, screen
+from cudnn_sweep.analysis.nightly.findings import Memory
 from cudnn_sweep.analysis.nightly.history import History
-from cudnn_sweep.analysis.nightly.memory import Memory
 from cudnn_sweep.analysis.nightly.outcome import Finding
 from cudnn_sweep.analysis.nightly.series import STEADY_DEVICE, STEADY_WALL, Change, Confirmation
 from cudnn_sweep.analysis.nightly.settle import settle, settle_all

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from cudnn_sweep.analysis.nightly.findings import SHARED, share
 from cudnn_sweep.analysis.nightly.outcome import Finding
 from cudnn_sweep.analysis.nightly.series import Change, Series
-from cudnn_sweep.analysis.nightly.shared import SHARED, share
 from tests.made_up_night import finding_of, key_of, points_of
 
 FIRST = date(2026, 11, 1)
@@ -55,23 +55,23 @@ def test_a_slow_gpu_is_one_finding_that_names_it(fine_tonight: bool) -> None:
     slow, usual = cells(4, fine_tonight=fine_tonight), [series(9, "off"), series(9, "on")]
     waits = replace(found_of(slow)[0], state="waiting")
     told = share([waits, *found_of(slow)[1:]], [*slow, *usual], "sweep launch")
-    (one,) = told.findings
+    (one,) = told[0]
     assert one.is_alert
     assert one.key.metric == SHARED
     assert one.key.cell == "GPU-b on node", "also on the first night without it"
     assert one.now == "8 of 10 times"
     assert one.ratio == pytest.approx(1.06)
     assert (one.moved, one.command) == (OTHER_GPU, "sweep launch")
-    assert {each.shared for each in told.members} == {one.key.series_id}
-    assert len(told.members) == 8
+    assert {each.shared for each in told[1]} == {one.key.series_id}
+    assert len(told[1]) == 8
 
 
 def test_half_of_the_series_or_two_cells_are_findings_of_their_own() -> None:
     slow = cells(3)
     usual = [series(cell, "off") for cell in range(10, 16)]
-    assert share(found_of(slow), [*slow, *usual], "").members == ()
+    assert share(found_of(slow), [*slow, *usual], "")[1] == ()
     of_two = cells(2) + [series(1, config, 1.06) for config in ("third", "fourth")]
-    assert share(found_of(of_two), of_two, "").members == ()
+    assert share(found_of(of_two), of_two, "")[1] == ()
 
 
 def test_what_moves_otherwise_stays_beside_it() -> None:
@@ -82,14 +82,14 @@ def test_what_moves_otherwise_stays_beside_it() -> None:
         finding(slow[9], 0.9, direction="better"),
     ]
     told = share(findings, slow, "")
-    assert [each.key.metric for each in told.findings] == [SHARED, "steady_wall", "steady_wall"]
-    assert set(told.findings[1:]) == set(findings[8:])
+    assert [each.key.metric for each in told[0]] == [SHARED, "steady_wall", "steady_wall"]
+    assert set(told[0][1:]) == set(findings[8:])
 
 
 def test_what_was_refuted_is_no_part_of_it() -> None:
     slow = cells(4)
     refuted = [replace(each, state="refuted") for each in found_of(slow)]
-    assert share(refuted, slow, "").findings == tuple(refuted)
+    assert share(refuted, slow, "")[0] == tuple(refuted)
 
 
 def test_one_that_lags_behind_ends_with_the_others_and_one_that_lasts_is_told() -> None:
@@ -98,10 +98,10 @@ def test_one_that_lags_behind_ends_with_the_others_and_one_that_lasts_is_told() 
     late, lasts = cells(4, fine_tonight=True)[0], cells(4)[1]
     known = [replace(each, shared="gpu") for each in found_of([late, lasts])]
     told = share(known, [late, lasts, *mended[2:]], "")
-    assert [each.key.metric for each in told.findings] == [SHARED, "steady_wall"]
-    assert [each.key for each in told.members] == [late.key]
-    assert told.findings[1].key == lasts.key
-    assert told.findings[1].shared is None
+    assert [each.key.metric for each in told[0]] == [SHARED, "steady_wall"]
+    assert [each.key for each in told[1]] == [late.key]
+    assert told[0][1].key == lasts.key
+    assert told[0][1].shared is None
 
 
 def began(each: Finding, days_before: int, **changed: object) -> Finding:
@@ -114,7 +114,7 @@ def test_older_alerts_neither_join_nor_speak_for_what_began_now() -> None:
     old = [began(each, 6, cause="software", moved=torch) for each in found_of(slow[:2])]
     new = [replace(each, state="waiting", moved=()) for each in found_of(slow[2:])]
     told = share([*old, *new], slow, "", alerted={each.key.series_id for each in old})
-    one, *others = told.findings
+    one, *others = told[0]
     assert (one.state, one.since, one.cause, one.moved) == ("waiting", new[0].since, "hardware", ())
     assert one.now == "8 of 10 times"
     assert others == old
@@ -127,9 +127,9 @@ def test_it_is_confirmed_where_most_of_it_is(confirmed: int) -> None:
     findings = found_of(slow)
     findings[confirmed:] = [replace(each, state="waiting") for each in findings[confirmed:]]
     told = share(findings, slow, "", alerted={findings[0].key.series_id})
-    alerts = [each.key.metric for each in told.findings if each.is_alert]
+    alerts = [each.key.metric for each in told[0] if each.is_alert]
     assert alerts == ([SHARED] if confirmed == 5 else ["steady_wall"])
-    assert len(told.members) == (8 if confirmed == 5 else 7)
+    assert len(told[1]) == (8 if confirmed == 5 else 7)
 
 
 def test_what_the_noise_lets_begin_some_nights_apart_is_one() -> None:
@@ -137,18 +137,18 @@ def test_what_the_noise_lets_begin_some_nights_apart_is_one() -> None:
     apart = dict(zip(found_of(slow), [0, 0, 0, 1, 1, 2, 3, 5], strict=True))
     findings = [began(each, days, moved=()) for each, days in apart.items()]
     told = share(findings, slow, "")
-    assert [each.key.metric for each in told.findings] == [SHARED]
+    assert [each.key.metric for each in told[0]] == [SHARED]
     gone = [*findings[:-1], began(findings[-1], 4)]
-    alone = share(gone, slow, "").findings
+    alone = share(gone, slow, "")[0]
     assert [each.key.metric for each in alone] == [SHARED, "steady_wall"], "nights lie between"
 
 
 def test_what_was_told_stays_told_where_more_begins_that_waits() -> None:
     slow = cells(5)
     first = share(found_of(slow[:6]), slow, "")
-    assert first.findings[0].is_alert
+    assert first[0][0].is_alert
     waits = [replace(each, state="waiting") for each in found_of(slow[3:])]
-    alerted = {each.key.series_id for each in first.findings}
-    again = share([*first.members[:3], *waits], slow, "", alerted).findings
+    alerted = {each.key.series_id for each in first[0]}
+    again = share([*first[1][:3], *waits], slow, "", alerted)[0]
     assert [(each.now, each.is_alert) for each in again] == [("10 of 10 times", True)]
-    assert not share([*found_of(slow[:3]), *waits], slow, "").findings[0].is_alert
+    assert not share([*found_of(slow[:3]), *waits], slow, "")[0][0].is_alert

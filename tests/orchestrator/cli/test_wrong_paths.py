@@ -31,7 +31,7 @@ NO_PATHS = {("audit", "model")}  # the name of a class
 OPTIONS = {
     # What a command is given besides, so that the path is all that is wrong and the answer is quick.
     "doctor": "--quick --telemetry off",
-    "nightly": "--fake fake.yaml",
+    "nightly": "--no-measure",
     "trace": "--input 1x3x8x8 --argument in_channels=3 --argument out_channels=3 --argument kernel_size=3",
 }
 SUFFIXES = {"question": ".sql", "model": ".py:net"}
@@ -105,7 +105,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer) ->
         "metadata: {sweep: {suite: one.yaml, nightly: {suite: one.yaml}}}\n"
     )
     (tmp_path / "one.yaml").write_text("cells: [workload: noop]\nconfigs: [{}]\nreplicates: 2\n")
-    (tmp_path / "fake.yaml").write_text("{}\n")
     (tmp_path / "file").touch()
     (tmp_path / "results").mkdir()
     for suffix in ("yaml", "sql", "py"):

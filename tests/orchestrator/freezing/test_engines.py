@@ -14,16 +14,16 @@ from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.freezing.engines import bans_of, engines
 from cudnn_sweep.orchestrator.launching.step_options import EnginesOptions
-from cudnn_sweep.orchestrator.nightly.fake.machine import (
+from cudnn_sweep.orchestrator.planning.request import Planned
+from cudnn_sweep.orchestrator.running.run_sweep import Ran
+from cudnn_sweep.workloads.cells.errata import Rule
+from cudnn_sweep.workloads.measuring.log_pass import read_engine_log
+from tests.fake_machine import (
     FakeEffect,
     FakeMachine,
     FakeNoise,
     FakeScript,
 )
-from cudnn_sweep.orchestrator.planning.request import Planned
-from cudnn_sweep.orchestrator.running.run_sweep import Ran
-from cudnn_sweep.workloads.cells.errata import Rule
-from cudnn_sweep.workloads.measuring.log_pass import read_engine_log
 from tests.orchestrator.freezing.fake_probe import FakeProbe
 
 pytestmark = pytest.mark.usefixtures("here")

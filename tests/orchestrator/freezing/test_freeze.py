@@ -20,16 +20,16 @@ from cudnn_sweep.orchestrator.freezing.freeze import freeze
 from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed
 from cudnn_sweep.orchestrator.launching.advising import advise, answered_of, suite_to_compare
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, FreezeOptions
-from cudnn_sweep.orchestrator.nightly.fake.machine import (
+from cudnn_sweep.orchestrator.planning.request import Planned
+from cudnn_sweep.orchestrator.showing.advice_text import advice_lines
+from cudnn_sweep.workloads.cells.errata import read_file, text_of
+from tests.analysis.conftest import changed
+from tests.fake_machine import (
     FakeEffect,
     FakeMachine,
     FakeNoise,
     FakeScript,
 )
-from cudnn_sweep.orchestrator.planning.request import Planned
-from cudnn_sweep.orchestrator.showing.advice_text import advice_lines
-from cudnn_sweep.workloads.cells.errata import read_file, text_of
-from tests.analysis.conftest import changed
 from tests.orchestrator.freezing.fake_probe import VERSION, FakeProbe
 
 pytestmark = pytest.mark.usefixtures("here")

@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from cudnn_sweep.orchestrator.nightly.fake.machine import (
+from tests.fake_machine import (
     FakeEffect,
     FakeMachine,
     FakeNoise,

@@ -17,11 +17,11 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gating.bisect import bisect
 from cudnn_sweep.orchestrator.launching.step_options import BisectOptions
-from cudnn_sweep.orchestrator.nightly.fake.machine import FakeEffect, FakeMachine
 from cudnn_sweep.orchestrator.process.client import survey_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.workloads.survey import Survey, workload_facts
+from tests.fake_machine import FakeEffect, FakeMachine
 from tests.orchestrator.gating.conftest import STEP, made_up
 
 OK, FOUND, UNCERTAIN = 0, 1, 2

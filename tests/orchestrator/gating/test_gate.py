@@ -18,10 +18,10 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gating.gate import gate
 from cudnn_sweep.orchestrator.launching.step_options import GateOptions
-from cudnn_sweep.orchestrator.nightly.fake.machine import FakeEffect
 from cudnn_sweep.orchestrator.planning import sweep_selection
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+from tests.fake_machine import FakeEffect
 from tests.orchestrator.gating.conftest import STEP, made_up
 
 OK, SLOWER, UNCERTAIN = 0, 1, 2

@@ -21,14 +21,14 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.advising import advise
 from cudnn_sweep.orchestrator.launching.one_step import plan_step, suite_of
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
-from cudnn_sweep.orchestrator.nightly.fake.machine import (
+from cudnn_sweep.orchestrator.running.run_sweep import RunSession
+from cudnn_sweep.workloads.hardware.environment import Environment
+from tests.fake_machine import (
     FakeEffect,
     FakeMachine,
     FakeNoise,
     FakeScript,
 )
-from cudnn_sweep.orchestrator.running.run_sweep import RunSession
-from cudnn_sweep.workloads.hardware.environment import Environment
 from tests.orchestrator.typed import invoke
 
 TODAY = date(2026, 1, 1)

@@ -13,10 +13,11 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.night import run_night
+from cudnn_sweep.orchestrator.nightly.request import Diary
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.spec import NightName
+from tests.fake_machine import read_fake_machine
 
 FILES = {
     "cluster.yaml": """
@@ -41,11 +42,15 @@ def options_of(day: int, **options: Any) -> NightOptions:
     return NightOptions(file=Path("cluster.yaml"), night=date(2026, 11, day), **options)
 
 
-def play_night(day: int = 1, console: Console | None = None, **options: Any) -> int:
+def play_night(
+    day: int = 1, console: Console | None = None, *, is_fake: bool = True, **options: Any
+) -> int:
     """Its exit code."""
-    chosen: dict[str, Any] = {"file": Path("cluster.yaml"), "fake": Path("script.yaml")}
-    asked = NightOptions(**(chosen | {"night": date(2026, 11, day)} | options))
-    return run_night(asked, {}, console or Console(quiet=True))
+    night, script = date(2026, 11, day), Path("script.yaml")
+    chosen: dict[str, Any] = {"file": Path("cluster.yaml"), "night": night} | options
+    asked = NightOptions(**chosen)
+    place = read_fake_machine(script, night) if is_fake else None
+    return run_night(asked, {}, console or Console(quiet=True), place)
 
 
 def outcome(here: Path, day: int = 1) -> NightOutcome:

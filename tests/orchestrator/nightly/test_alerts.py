@@ -13,17 +13,16 @@ import pytest
 import torch
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.reports.as_json import from_json
+from cudnn_sweep.analysis.nightly.reports.report import from_json
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly import night as news_room
-from cudnn_sweep.orchestrator.nightly.diary import accept_change
-from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine, FakeScript
 from cudnn_sweep.orchestrator.nightly.news import News, WhereToLook, news_of
+from cudnn_sweep.orchestrator.nightly.request import accept_change
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-from cudnn_sweep.orchestrator.schedule.schedule import check
+from tests.fake_machine import FakeMachine, FakeScript
 from tests.orchestrator.nightly.conftest import CRASH, FILES, RunNight, options_of, outcome
 from tests.orchestrator.typed import sweep
 
@@ -103,7 +102,8 @@ def test_a_webhook_that_is_not_found_costs_no_night(
     assert told["content"] == [], "to be told yet"
     look = FakeMachine(script=FakeScript(), night=date(2026, 11, 1)).look
     monkeypatch.setattr(ThisMachine, "look", lambda self, suite: look(suite))
-    assert "HOOK" in check(file)[0]
+    assert play(3, console=console, dry_run=True) == 0
+    assert said.getvalue().count(f"warning: nobody will be told: {not_set}") == 3
 
 
 @pytest.mark.usefixtures("crashed")
@@ -129,7 +129,7 @@ def test_what_had_no_turn_when_the_time_was_up_is_not_confirmed(
 ) -> None:
     lost = "{where: {problem: tutorials/rgb224}, from: 2026-11-02, lost: true}"
     (here / "script.yaml").write_text(f"noise: {{night: 0.001, process: 0.001}}\neffects: [{lost}]")
-    monkeypatch.setattr("cudnn_sweep.orchestrator.nightly.request.TIME_SHARE", 0.0)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.nightly.night.TIME_SHARE", 0.0)
     for day, state in ((1, []), (2, ["waiting"]), (3, ["waiting"]), (4, ["confirmed"])):
         play(day)
         assert [each.state for each in outcome(here, day).findings] == state

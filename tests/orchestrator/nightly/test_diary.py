@@ -12,7 +12,7 @@ import pytest
 from cudnn_sweep.analysis.nightly.outcome import Acceptance
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.nightly.diary import Diary, as_sent_alert
+from cudnn_sweep.orchestrator.nightly.request import Diary, as_sent_alert
 from cudnn_sweep.orchestrator.planning.spec import NightName
 from tests.made_up_night import Night
 

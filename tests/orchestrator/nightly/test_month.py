@@ -14,17 +14,18 @@ import pytest
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
-from cudnn_sweep.analysis.nightly.reports.as_json import from_json
+from cudnn_sweep.analysis.nightly.reports.report import from_json
 from cudnn_sweep.analysis.nightly.series import SeriesKey
 from cudnn_sweep.orchestrator.nightly import night as news_room
-from cudnn_sweep.orchestrator.nightly.diary import accept_change
 from cudnn_sweep.orchestrator.nightly.news import News
 from cudnn_sweep.orchestrator.nightly.night import run_night
+from cudnn_sweep.orchestrator.nightly.request import accept_change
 from cudnn_sweep.orchestrator.planning.options import NightOptions
+from tests.fake_machine import FakeMachine, read_fake_machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # the first test waits for all nights
 
-FAKE = Path("script.yaml")
+
 NIGHTS = [date(2026, 11, 1) + timedelta(days=day) for day in range(24)]
 LAUNCH_FILE = """
 cluster_name: month
@@ -126,16 +127,20 @@ def play(folder: Path, nights: list[date], launch_file: str, script: str) -> Mon
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(news_room, "tell", lambda webhook, news: posts.append(news))
         for night in nights:
-            exit_codes[night], outcomes[night] = run_one(folder, night, fake=FAKE)
+            exit_codes[night], outcomes[night] = run_one(
+                folder, night, read_fake_machine(folder / "script.yaml", night)
+            )
     return Month(outcomes=outcomes, exit_codes=exit_codes, posts=posts, folder=folder)
 
 
-def run_one(folder: Path, night: date, **options: Any) -> tuple[int, NightOutcome]:
+def run_one(
+    folder: Path, night: date, place: FakeMachine | None = None, **options: Any
+) -> tuple[int, NightOutcome]:
     """That night's exit code, and what it found."""
     asked = NightOptions(file=Path("cluster.yaml"), night=night, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        code = run_night(asked, {"NIGHTLY_WEBHOOK": "https://hook"}, Console(quiet=True))
+        code = run_night(asked, {"NIGHTLY_WEBHOOK": "https://hook"}, Console(quiet=True), place)
     (written,) = (folder / "results" / "nightly").glob(f"*/night-{night}-*.json")
     return code, from_json(json.dumps(json.loads(written.read_text())["content"]))
 

@@ -20,15 +20,14 @@ from ray._private import worker
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.detect import LOOKS
-from cudnn_sweep.analysis.nightly.reports.as_json import from_json, to_json
+from cudnn_sweep.analysis.nightly.reports.report import from_json, to_json
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.reach.jobs import SentJob
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.launching.destinations import cluster_of
-from cudnn_sweep.orchestrator.nightly.diary import Diary
 from cudnn_sweep.orchestrator.nightly.night import not_measured, run_night
-from cudnn_sweep.orchestrator.nightly.request import read_night
+from cudnn_sweep.orchestrator.nightly.request import Diary, read_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan
 from cudnn_sweep.orchestrator.planning.session import session_of
@@ -178,7 +177,7 @@ def test_what_became_of_nights_that_nobody_followed_is_fetched(
     told = {}
     for night in (NIGHTS[-1], TONIGHT):
         unfit = replace(read_night(options, {}), name=night_of(night), host="laptop")
-        outcome, _ = not_measured(unfit, datetime(2026, 11, 8, tzinfo=UTC), [f"why {night}"])
+        outcome = not_measured(unfit, datetime(2026, 11, 8, tzinfo=UTC), [f"why {night}"])
         told[f"job-{night}"] = to_line(Ended(exit_code=3, outcome=to_json(outcome)))
         name = night_of(night).sweep_id
         job = SentJob(job_id=f"job-{night}", results="results", command="", sweep_id=name)

@@ -11,12 +11,11 @@ import typer
 from rich.console import Console
 
 from cudnn_sweep.analysis.nightly.history import History, read_history
-from cudnn_sweep.analysis.nightly.reports.as_json import from_json
+from cudnn_sweep.analysis.nightly.reports.report import from_json
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
-from cudnn_sweep.orchestrator.nightly.diary import pin_baseline
-from cudnn_sweep.orchestrator.schedule.schedule import check
+from cudnn_sweep.orchestrator.nightly.request import pin_baseline
 from tests.orchestrator.nightly.conftest import FILES, RunNight, options_of, outcome
 from tests.orchestrator.typed import invoke, sweep
 
@@ -42,10 +41,10 @@ def test_a_last_good_that_is_not_there_is_told_at_once(here: Path, play: RunNigh
     with pytest.raises(
         SpecError, match="last_good: found no program /opt/none/bin/python; allowed"
     ):
-        play(fake=None)
+        play(is_fake=False)
     with pytest.raises(SpecError, match="last_good: found no program"):
-        check(file)
-    assert play(measure=False, fake=None) == 3, "compares anywhere"
+        play(is_fake=False, dry_run=True)
+    assert play(measure=False, is_fake=False) == 3, "compares anywhere"
 
 
 @pytest.mark.parametrize("in_the_way", ["results", "results/.nightly-lab.lock/folder"])
@@ -119,7 +118,7 @@ def test_what_was_not_foreseen_is_no_regression(
 
     monkeypatch.setattr("cudnn_sweep.orchestrator.nightly.night.run_night", fails)
     monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", _raise_exit)
-    done = invoke(["nightly", "--fake", "script.yaml"])
+    done = invoke(["nightly"])
     assert done.exit_code == 3
     assert "could not tell: ZeroDivisionError: of a library's" in done.stderr
 
@@ -151,7 +150,7 @@ def test_without_cuda_it_cannot_tell_and_says_so(
     here: Path, play: RunNight, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert play(1, fake=None, suite="nightly") == 3
+    assert play(1, is_fake=False, suite="nightly") == 3
     (reason,) = outcome(here).reasons
     assert reason.startswith("CUDA: no CUDA")
     assert not list(here.glob("results/sweep=*"))

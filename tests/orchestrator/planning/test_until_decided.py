@@ -16,12 +16,6 @@ from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.launching import destinations
 from cudnn_sweep.orchestrator.launching.destinations import launch
-from cudnn_sweep.orchestrator.nightly.fake.machine import (
-    FakeEffect,
-    FakeMachine,
-    FakeNoise,
-    FakeScript,
-)
 from cudnn_sweep.orchestrator.nightly.request import read_night
 from cudnn_sweep.orchestrator.planning.options import (
     LaunchOptions,
@@ -32,6 +26,12 @@ from cudnn_sweep.orchestrator.planning.request import Planned, request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.running.run_sweep import plan_sweep, run_sweep
 from cudnn_sweep.workloads.cells.suite import LOOKS
+from tests.fake_machine import (
+    FakeEffect,
+    FakeMachine,
+    FakeNoise,
+    FakeScript,
+)
 from tests.orchestrator.running.test_ends import Lost
 
 AT_MOST = 12
@@ -201,9 +201,7 @@ def test_configs_of_which_no_two_compare_have_a_fixed_number(unsaid: LaunchOptio
 
 def test_each_night_has_as_many_blocks(unsaid: LaunchOptions, tmp_path: Path) -> None:
     assert unsaid.file is not None
-    script = tmp_path / "script.yaml"
-    script.write_text("seed: 1\n")
-    night = NightOptions(file=unsaid.file, night=date(2026, 1, 1), fake=script)
+    night = NightOptions(file=unsaid.file, night=date(2026, 1, 1))
     own = tmp_path / "own.yaml"
     for said, expected in (("", {5}), ("replicates: 3\n", {3})):
         own.write_text(f"cells: [{{workload: noop}}]\n{said}")

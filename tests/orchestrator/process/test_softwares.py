@@ -9,7 +9,7 @@ import pytest
 from cudnn_sweep.analysis.storing.progress import blocks_of
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import ServerError
-from cudnn_sweep.orchestrator.nightly.request import Suspect, confirmation_plan
+from cudnn_sweep.orchestrator.nightly.night import Suspect, confirmation_plan
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD
 from cudnn_sweep.orchestrator.planning.request import Planned, SweepRequest

@@ -13,7 +13,6 @@ from rich.console import Console
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import no_launch_file
 from cudnn_sweep.orchestrator.errors import UnfinishedError
-from cudnn_sweep.orchestrator.nightly.fake.machine import FakeMachine, FakeScript
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -22,6 +21,7 @@ from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running import this_machine
 from cudnn_sweep.orchestrator.running.run_sweep import DONE, RunSession, plan_sweep, run_sweep
 from cudnn_sweep.workloads.survey import Survey
+from tests.fake_machine import FakeMachine, FakeScript
 
 
 class Lost(FakeMachine):

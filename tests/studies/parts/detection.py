@@ -21,7 +21,7 @@ from cudnn_sweep.analysis.nightly.detect import (
     judge_pairs,
     mended,
 )
-from cudnn_sweep.analysis.nightly.memory import FindingState, settled, stays
+from cudnn_sweep.analysis.nightly.findings import FindingState, settled, stays
 from cudnn_sweep.analysis.nightly.series import (
     FINE_NIGHTS,
     STEADY_WALL,

@@ -10,9 +10,8 @@ from typing import TypeAlias
 import numpy as np
 
 from cudnn_sweep.analysis.nightly.detect import NO_CANDIDATE
-from cudnn_sweep.analysis.nightly.memory import FindingState
+from cudnn_sweep.analysis.nightly.findings import FindingState, are_alike, are_most, begun_with_most
 from cudnn_sweep.analysis.nightly.series import FINE_NIGHTS, STEADY_WALL, Array, Mask, Places
-from cudnn_sweep.analysis.nightly.shared import are_alike, are_most, begun_with_most
 from tests.studies.parts.detection import Alerts, ScreenedHistories, by_waiting
 from tests.studies.parts.simulated_nights import (
     FRESH,

@@ -9,11 +9,17 @@ import pytest
 import xmlschema
 
 from cudnn_sweep.analysis.errors import ReportError, StoreError
-from cudnn_sweep.analysis.nightly.reports import as_json, markdown
-from cudnn_sweep.analysis.nightly.reports.as_json import from_json, to_json
+from cudnn_sweep.analysis.nightly.reports import markdown
 from cudnn_sweep.analysis.nightly.reports.junit import to_junit
 from cudnn_sweep.analysis.nightly.reports.openmetrics import to_openmetrics
-from cudnn_sweep.analysis.nightly.reports.report import NightReport, night_reports, write_reports
+from cudnn_sweep.analysis.nightly.reports.report import (
+    REPORT,
+    NightReport,
+    from_json,
+    night_reports,
+    to_json,
+    write_reports,
+)
 from cudnn_sweep.analysis.nightly.reports.sections import one_by_one
 from cudnn_sweep.analysis.nightly.reports.words import finding_texts
 from cudnn_sweep.analysis.nightly.series import Change
@@ -81,7 +87,7 @@ def test_prometheus_reads_a_night_and_its_older_text_format_does(reader: str) ->
 @pytest.fixture
 def reports(monkeypatch: pytest.MonkeyPatch) -> list[NightReport]:
     """Those that are written."""
-    chosen = [as_json.REPORT, markdown.REPORT]
+    chosen = [REPORT, markdown.REPORT]
     monkeypatch.setattr("cudnn_sweep.analysis.nightly.reports.report.night_reports", lambda: chosen)
     return chosen
 

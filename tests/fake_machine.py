@@ -1,6 +1,6 @@
 """A machine that measures nothing: its trials' numbers are made up as a script says. No Ray, no process.
 
-It runs whole plans in seconds through the same records and the same store, to try out what follows.
+It runs whole plans in seconds through the same records and the same store.
 """
 
 import asyncio
@@ -23,14 +23,13 @@ from cudnn_sweep.analysis.nightly.settle import LAUNCH_BOUND
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.doctor.checks import Check, check_storage
-from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, Trial, narrow
-from cudnn_sweep.orchestrator.planning.request import SweepRequest
+from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import standings
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply
 from cudnn_sweep.orchestrator.recording.record import make_record
 from cudnn_sweep.orchestrator.recording.recorder import Progress, Recorder
-from cudnn_sweep.orchestrator.running.run_sweep import RunSession, planned_on
+from cudnn_sweep.orchestrator.running.run_sweep import RunSession
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.slots.next_block import BlockQueue
 from cudnn_sweep.workloads.cells.measurement import (
@@ -56,7 +55,6 @@ Day = Annotated[date, BeforeValidator(lambda text: date.fromisoformat(str(text))
 EVER = date.min
 UUID = "GPU-fake"
 BEGINS = time(2, 30, tzinfo=UTC)
-OTHERS_WHERE_CONFIRMED = ("software", "replicate", "block", "trial_id")  # than in the suite
 
 MIB = 2**20
 SEARCH_RATIOS = (0.7, 1.0, 1.3)  # of benchmark on to off: it helps, is equal, or hurts
@@ -125,8 +123,6 @@ class FakeEffect(_Strict):
 
 
 class FakeScript(_Strict):
-    """The file that `sweep nightly --fake` takes; docs/nightly.md has one."""
-
     seed: int = 0
     gpu: str = "NVIDIA H200"
     trial_s: PositiveFloat = 2.0
@@ -321,14 +317,8 @@ class FakeMachine:
         return _with(found, self.script.installed_at(self.night))
 
 
-def read_fake_machine(file: Path, request: SweepRequest, night: date) -> FakeMachine:
-    """Raises LaunchFileError for a mistake in the script, SpecError for an effect that meets no trial."""
-    machine = FakeMachine(script=read_strict(file, FakeScript), night=night)
-    plan = planned_on(machine.look(request.suite), request).whole
-    for place, effect in enumerate(machine.script.effects):
-        asked = [each for each in effect.where.items() if each[0] not in OTHERS_WHERE_CONFIRMED]
-        narrow(plan, asked, f"{file}: effects[{place}].where")
-    return machine
+def read_fake_machine(file: Path, night: date) -> FakeMachine:
+    return FakeMachine(script=read_strict(file, FakeScript), night=night)
 
 
 def _with(environment: Environment, parts: dict[str, str | int | float]) -> Environment:
