@@ -23,7 +23,7 @@ LONG_S = 100.0
 # Addresses, times of torch's profiler, and what docs/your-model.md says of tracebacks.
 OF_A_PROCESS = re.compile(
     rb"0x[0-9a-f]{8,}|USDT:.*\n|"
-    rb' +File "[^"]*(/workloads/auditing/.*|, in _wrapped_call_impl)\n(    .*\n)+'
+    rb' +File "[^"]*(/workloads/auditing/.*|".*, in _wrapped_call_impl)\n(    .*\n)+'
 )
 
 KIT = "def two():\n    return 2\n"

@@ -130,10 +130,10 @@ class Models:
         self, call: Callable[..., Any], module: Module, args: tuple[Any, ...], kwargs: Any
     ) -> Any:
         """Of an outermost module."""
-        nn = self._torch.nn
+        nn, unseen_by_modes = self._torch.nn, self._torch._C.DisableTorchFunction
         seen: Outermost | None = None
         given: Given = ()
-        with self._own:
+        with self._own, unseen_by_modes():
             seen, given = self._seen(module), _given(self._torch, args, kwargs)
             if seen.calls is not None:
                 self._ending(max(each.model.calls for each in list(self._by_kind.values())))
@@ -142,7 +142,7 @@ class Models:
             called = partial(self._convolutions.called.__getitem__, get_ident())
         before = called()
         output = call(*args, **kwargs)
-        with self._own:
+        with self._own, unseen_by_modes():
             ran = called() - before
             # Not a layer alone, or in a model that is not called as one; nor a copy that DataParallel made.
             is_part = isinstance(module, nn.modules.conv._ConvNd) or hasattr(module, "_is_replica")
