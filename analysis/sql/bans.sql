@@ -6,9 +6,10 @@
 -- none: no cell was measured with a ban and without: see `sweep engines`
 --
 -- A row a cell and ban: first those that fail (`sweep query failures` says how), then those that
--- lose most. Verdicts, ratios and their intervals are as `sweep query helps_or_hurts` has them, of
--- all bans of a sweep. Engines are those that cuDNN's log shows of a process of each side, at the
--- first call of each operation.
+-- lose most. Blocks in turns and others are never mixed: the row is of those that are more.
+-- Verdicts, ratios and their intervals are as `sweep query helps_or_hurts` has them, of all bans of
+-- a sweep. Engines are those that cuDNN's log shows of a process of each side, at the first call of
+-- each operation.
 --
 -- ban: the errata, OPERATION:ENGINE
 -- usual_ms: wall time per iteration without the ban, ms
@@ -74,6 +75,11 @@ select -- noqa: disable=AM04,RF02,ST06
 from contrast_verdicts('ban', 'no', 'yes', $min_effect, $sweep_id, 0) as verdicts
 inner join compared on verdicts.place = compared.place
 inner join cell_labels() as labels on verdicts.cell_id = labels.cell_id
+qualify
+    row_number() over (
+        partition by verdicts.place, compared.errata
+        order by verdicts.blocks desc, verdicts.in_turns desc
+    ) = 1
 order by
     (verdicts.wall_verdict <> 'fails'), -verdicts.ratio, labels.cell_order, verdicts.other_settings,
     verdicts.software_hash, verdicts.cell_id, verdicts.env_hash, verdicts.workload_hash
