@@ -37,8 +37,14 @@ LEGEND = {"symbolSize": 80, "orient": "top", "labelLimit": 290}
 STYLE = {
     "font": "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
     "background": "transparent",
-    "axis": TEXT | LINES | {"gridOpacity": 0.6, "titlePadding": 8},
-    "legend": TEXT | LEGEND | {"columns": {"expr": "narrow ? 3 : 0"}},
+    "axis": TEXT
+    | LINES
+    | {
+        "gridOpacity": 0.6,
+        "titlePadding": 8,
+        "titleAnchor": {"expr": "narrow ? 'end' : 'middle'"},
+    },
+    "legend": TEXT | LEGEND | {"columns": {"expr": "narrow ? 2 : 0"}},
     "view": {"stroke": None},
 }
 ROW_AXIS = {
@@ -46,7 +52,7 @@ ROW_AXIS = {
     "labelLimit": 0,
     "labelOverlap": "greedy",  # as many names as there is room for
     "labelSeparation": 3,
-    "labelExpr": "truncate(datum.label, narrow ? 24 : 61, narrow ? 'left' : 'center')",
+    "labelExpr": "truncate(datum.label, narrow ? 30 : 61, 'center')",
 }
 
 
