@@ -64,7 +64,7 @@ def test_every_command_of_the_first_screen_and_every_next_line_works(
             assert monotonic() - began < LONGEST_S
         todo += [each for each in NEXT.findall(ran.stdout) if each not in [*told, *todo]]
     advised, traced, launched, reported, asked = map(told.__getitem__, first_screen)
-    assert re.search(r"A step +[\d.]+ ms on this CPU", advised)
+    assert re.search(r"A step +[\d.,]+ ms on this CPU", advised)
     assert "Undecided: this step was not measured on a GPU." in advised
     assert f"On a machine with a GPU: {first_screen[0]}\n" in advised
     assert f"next: {first_screen[2]}\n" in traced
