@@ -231,7 +231,7 @@ def _take_records(request: JobRequest, target: Path) -> None:
     if night is not None:
         ours = (each for each in store.sweep_ids() if is_of(each, night.name.launch))
         taken.update(each for each in ours if each.partition("-")[2] >= str(night.since))
-        kept = f"nightly/{night.name.launch}"  # see nightly/diary.py
+        kept = f"nightly/{night.name.launch}"  # see Diary in nightly/request.py
         for file in (where.folder / kept).glob("*.json"):
             (target / kept).mkdir(parents=True, exist_ok=True)
             shutil.copy(file, target / kept)

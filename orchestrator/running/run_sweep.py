@@ -86,8 +86,10 @@ def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] 
     """Raises SpecError for a mistake in what its cells mean."""
     name, suite, only = request.suite_name, request.suite, request.options.choices
     with cells_named(request.options.file or LAUNCH_FILE, name):
-        skipped = without_missing(suite, machine.workloads)[1] if request.may_skip else {}
-        whole = plan_of(name, suite, machine, may_skip=request.may_skip)
+        skipped: dict[str, str] = {}
+        if request.may_skip:
+            suite, skipped = without_missing(suite, machine.workloads)
+        whole = plan_of(name, suite, machine)
     if request.job is not None:
         whole = with_alternate_caches(whole)
     chosen = narrow(whole, only) if only else whole
@@ -174,10 +176,8 @@ def _seconds(request: SweepRequest) -> float | None:
     return max(1.0, request.budget_minutes * 60 - spent_s)  # one block runs in any case
 
 
-def plan_of(name: str, suite: SuiteSpec, machine: Survey, *, may_skip: bool = False) -> Plan:
-    """`may_skip`: leave out models of packages that are not there."""
+def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
     where, facts = machine.environment, machine.workloads
-    suite = without_missing(suite, facts)[0] if may_skip else suite
     cells = expand_cells(suite, facts, device=where.device, gpu=where.gpu)
     suite = suite.on(where.device)
     own = configs_of_cells(suite, facts, device=where.device, gpu=where.gpu)
