@@ -6,9 +6,9 @@ make docs        # writes README's answer, and docs/networks/{light,dark}.svg
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from pathlib import Path
 from textwrap import fill
-from typing import Any
 
 import altair as alt
 import vl_convert
@@ -21,7 +21,6 @@ from cudnn_sweep.analysis.answering.advice import (
     Advice,
     advices,
 )
-from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.report.figures.palette import COLOURS
@@ -32,7 +31,10 @@ from cudnn_sweep.workloads.hashes import content_hash
 
 WIDTH = 118
 DOCS = Path(__file__).resolve().parent
-SHORT_VERDICTS = {"equivalent": "=", "inconclusive": "?", "undecided": "?", "no_effect": ""}
+GPUS = {"NVIDIA H200": "H200", "NVIDIA H100 80GB HBM3": "H100"}
+VERDICTS = {"helps": "helps", "equivalent": "no difference of 3%", "hurts": "hurts"}
+CPU, KERNELS, NEAR = "CPU", "kernels", "near 3%"  # why a cell is not decided
+SHORT = {"helps": "**helps**", "equivalent": "=", "hurts": "**hurts**"}
 SETTINGS = {
     "tf32 contiguous": "TF32",
     "amp_bf16 channels_last": "bf16, channels_last",
@@ -57,7 +59,7 @@ NETWORKS = {
 }
 BEGIN, END = "<!-- networks: made by `make docs` -->\n", "<!-- end of networks -->\n"
 SWEEPS = "networks-*"
-GPU = "select min(torch), min(driver), min(gpu), max(cudnn) from records"
+VERSIONS = "select min(torch), min(driver), max(cudnn) from records"
 KEPT = str(DOCS / "results/h100-2026-11-24/freeze")
 KEPT_RATIOS = "select workload, input_shape, direction, precision, frozen_ratio from freezes()"
 
@@ -84,21 +86,35 @@ def wrapped(text: str) -> str:
 
 @cache
 def found() -> list[Verdict]:
-    """In the order of NETWORKS."""
+    """In the order of NETWORKS, of each cell that of GPUS."""
     names, settings = list(NETWORKS.values()), list(SETTINGS.values())
 
     def place(row: Verdict) -> tuple[object, ...]:
         is_inference = row.direction == "inference"
-        return names.index(network(row)), is_inference, settings.index(setting(row)), row.regime
+        return (
+            names.index(network(row)),
+            is_inference,
+            settings.index(setting(row)),
+            row.regime,
+            list(GPUS).index(row.gpu),
+        )
 
     return sorted(verdicts(open_store(str(REFERENCE)), SWEEPS), key=place)
 
 
 @cache
-def facts() -> tuple[Any, ...]:
+def versions() -> str:
     with open_database(open_store(str(REFERENCE)), SWEEPS) as database:
-        (row,) = database.query(GPU).to_pylist()
-        return tuple(row.values())
+        ((torch, driver, cudnn),) = (row.values() for row in database.query(VERSIONS).to_pylist())
+    return f"driver {driver}, torch {torch}, cuDNN {cudnn_version(cudnn)}"
+
+
+@cache
+def carried() -> tuple[int, int]:
+    """Of the cells that are decided on both GPU models: in how many alike, and how many they are."""
+    with open_database(open_store(str(REFERENCE)), SWEEPS) as database:
+        rows = database.ask("transfers").to_pylist()
+    return next((row["carried"], row["cells"]) for row in rows if row["what"] == "verdict")
 
 
 @cache
@@ -107,11 +123,6 @@ def kept_ratios() -> dict[tuple[str, ...], float]:
     with open_database(open_store(KEPT), None) as database:
         rows = [tuple(row.values()) for row in database.query(KEPT_RATIOS).to_pylist()]
     return {tuple(labels): ratio for *labels, ratio in rows}
-
-
-def where() -> str:
-    torch, driver, gpu, cudnn = facts()
-    return f"{gpu} GPUs (driver {driver}), torch {torch}, cuDNN {cudnn_version(cudnn)}"
 
 
 def fixed() -> list[Verdict]:
@@ -123,15 +134,23 @@ def returning() -> list[Verdict]:
 
 
 def always_new() -> list[Verdict]:
-    return [row for row in found() if row.loop_kind == "open"]
+    return [row for row in found() if row.loop_kind == "open" and row.wall_verdict in VERDICTS]
 
 
-def short(row: Verdict) -> str:
-    ratio = "" if row.ratio is None else f"{row.ratio:.3f}" if row.ratio < 2 else f"{row.ratio:.0f}"
-    star = "\\*" if row.launch_bound else ""
-    verdict = SHORT_VERDICTS.get(row.wall_verdict, f"**{row.wall_verdict}**")
-    surely = f" {row.surely}" if row.surely and verdict in SHORT_VERDICTS.values() else ""
-    return f"{ratio}{star} {verdict}{surely}"
+def word(row: Verdict) -> str:
+    """Its verdict, or why there is none."""
+    if row.wall_verdict in VERDICTS:
+        return row.wall_verdict
+    return KERNELS if row.by_choice else CPU if row.launch_bound else NEAR
+
+
+def short(rows: list[Verdict]) -> str:
+    """A cell on each GPU model."""
+    words = [SHORT.get(word(row), word(row)) for row in rows]
+    ratios = [f"{row.ratio or 1:.3f}" for row in rows]
+    if len(set(words)) == 1:
+        return f"{' · '.join(ratios)} {words[0]}"
+    return " · ".join(f"{ratio} {text}" for ratio, text in zip(ratios, words, strict=True))
 
 
 JOBS = (1_000, 20_000, 200_000)
@@ -148,30 +167,26 @@ def advised(steps: int) -> list[Advice]:
 
 def jobs() -> Iterator[str]:
     """README's first table."""
-    yield f"| steps of one process | {' | '.join(STARTS.values())} |"
-    yield "|---:|---|---|"
-    for steps in JOBS:
-        of = [
-            Counter(row.advice for row in advised(steps) if row.start == start) for start in STARTS
-        ]
+    yield f"| steps of one process | GPU | {' | '.join(STARTS.values())} |"
+    yield "|---:|---|---|---|"
+    for steps, (gpu, name) in product(JOBS, GPUS.items()):
+        rows = [row for row in advised(steps) if row.gpu == gpu]
+        of = [Counter(row.advice for row in rows if row.start == start) for start in STARTS]
         said = [
             ", ".join(f"{advice} {each[advice]}" for advice in ADVICE if each[advice])
             for each in of
         ]
-        yield f"| {steps:,} | {' | '.join(said)} |"
+        yield f"| {steps:,} | {name} | {' | '.join(said)} |"
 
 
 def answer() -> str:
     """README's section: what to do for a job, picture, table."""
-    closed, again, new = fixed(), returning(), always_new()
-    pays = {
-        network(row) for row in advised(JOBS[-1]) if row.start == "container" and row.advice == "on"
-    }
+    alike, of_both = carried()
     slower = {
-        direction: sorted(row.ratio or 1 for row in new if row.direction == direction)
+        direction: sorted(row.ratio or 1 for row in always_new() if row.direction == direction)
         for direction in ("training", "inference")
     }
-    at_least = min(row.ratio_low or 1 for row in new)
+    at_least = min(row.ratio_low or 1 for row in always_new())
     narrow = "(max-width: 600px)"
     pictures = [
         (f"{narrow} and (prefers-color-scheme: dark)", "narrow-dark"),
@@ -183,26 +198,32 @@ def answer() -> str:
             wrapped(
                 "**Leave it off, unless one process makes tens of thousands of steps.** The search for the fastest "
                 "kernels takes seconds at every start, and most networks gain little from it. This is the advice for "
-                f"{len(NETWORKS)} networks with fixed sizes on {facts()[2]} GPUs, in {len(closed)} cells (a network, its "
-                "training or inference step, and a precision):"
+                f"{len(NETWORKS)} networks with fixed sizes on {' and '.join(GPUS)} GPUs, in {len(fixed()) // 2} cells (a "
+                "network, its training or inference step, and a precision):"
             ),
             "",
             *jobs(),
             "",
             wrapped(
                 "In a new container, CUDA's cache of compiled kernels is empty; on a warm machine it is filled. At "
-                f"{JOBS[-1]:,} steps in a new container, benchmark pays for at least one cell of: "
-                f"{'; '.join(name for name in NETWORKS.values() if name in pays)}. An undecided cell needs more "
-                "measurements."
+                f"{JOBS[-1]:,} steps in a new container, benchmark pays for at least one cell of: {pays()}. An "
+                "undecided cell needs more measurements."
+            ),
+            "",
+            "Verdicts on the time of a step, without the search, in cells:",
+            "",
+            *counts(),
+            "",
+            wrapped(
+                f"The two GPU models agree: {alike} of the {of_both} cells that are decided on both have the same verdict. "
+                f"Undecided: `{CPU}`: the loop waits for the CPU, whose time differs from process to process. `{NEAR}`: "
+                f"the interval of the ratio holds 0.97 or 1.03. `{KERNELS}`: processes chose kernels of different speed."
             ),
             "",
             wrapped(
-                f"- **A few sizes come back** ({len(again)} cells): benchmark {counted(again)}. Each size pays for a "
-                "search of its own."
-            ),
-            wrapped(
-                f"- **Every step has a new size** ({len(new)} cells): turn it off. Each step pays for a search: training "
-                f"steps take {slower['training'][0]:.0f} to {slower['training'][-1]:.0f} times as long, inference "
+                "Where a few sizes come back, each pays for a search of its own. Where every step has a new size, each "
+                "step pays for one: turn it off. Training steps then take "
+                f"{slower['training'][0]:.0f} to {slower['training'][-1]:.0f} times as long, inference "
                 f"{slower['inference'][0]:.0f} to {slower['inference'][-1]:.0f} times; by every interval at least "
                 f"{at_least:.1f} times."
             ),
@@ -231,16 +252,16 @@ def answer() -> str:
             "</picture>",
             "",
             wrapped(
-                "Time of a step with benchmark on, divided by its time with benchmark off. With fixed sizes, benchmark "
-                f"{counted(closed)}:"
+                f"Time of a step with benchmark on, divided by its time with benchmark off, on an "
+                f"{' · '.join(GPUS.values())} (in the picture filled · hollow):"
             ),
             "",
-            *table(closed),
+            *table(fixed()),
             "",
             wrapped(
-                "`=`: no difference of 3% or more. `?`: inconclusive. `faster`, `slower`: the 95% interval excludes "
-                "1, though not 3%. `*`: the loop waits for the CPU. Measured on "
-                f"{where()}. bf16 is autocast with channels_last; the two audio networks have no channels_last."
+                "`=`: no difference of 3% or more; the other words are those above. Measured on "
+                f"{' and '.join(GPUS)} GPUs ({versions()}). bf16 is autocast with channels_last; the two audio networks "
+                "have no channels_last."
             ),
             "",
             wrapped(
@@ -260,17 +281,27 @@ def answer() -> str:
     )
 
 
-def counted(rows: list[Verdict]) -> str:
-    of = Counter(row.wall_verdict for row in rows)
-    equal = [row for row in rows if row.wall_verdict == "equivalent"]
-    is_open = [row for row in rows if row.wall_verdict == "inconclusive"]
-    faster = sum(row.surely == "faster" for row in equal)
-    may_lose = sum((row.ratio_high or 0) > 1 + MIN_EFFECT for row in is_open)
-    return (
-        f"helps in {of['helps']}, makes no difference of 3% or more in {len(equal)} ({faster} of them surely faster), "
-        f"hurts in {of['hurts'] or 'none'}; {len(is_open)} are inconclusive, and in {may_lose} of these a loss of 3% "
-        "is not excluded"
-    )
+def pays() -> str:
+    """The networks with a cell for which benchmark pays in the longest job of a new container."""
+    rows = [row for row in advised(JOBS[-1]) if row.start == "container" and row.advice == "on"]
+    on = {name: {row.gpu for row in rows if network(row) == name} for name in NETWORKS.values()}
+    both = "; ".join(name for name, gpus in on.items() if len(gpus) == len(GPUS))
+    alone = [f"{name} ({GPUS[min(gpus)]})" for name, gpus in on.items() if len(gpus) == 1]
+    return f"{both}; and on one GPU model alone of: {'; '.join(alone)}"
+
+
+SIZES = {"fixed": fixed, "a few that come back": returning, "a new one in every step": always_new}
+
+
+def counts() -> Iterator[str]:
+    """README's second table."""
+    reasons = (CPU, NEAR, KERNELS)
+    titles = [*VERDICTS.values(), *(f"undecided: {why}" for why in reasons)]
+    yield f"| sizes | GPU | cells | {' | '.join(titles)} |"
+    yield f"|---|---|{'---:|' * (1 + len(titles))}"
+    for (sizes, rows_of), (gpu, name) in product(SIZES.items(), GPUS.items()):
+        of = Counter(word(row) for row in rows_of() if row.gpu == gpu)
+        yield f"| {sizes} | {name} | {of.total()} | {' | '.join(str(of[each]) for each in (*VERDICTS, *reasons))} |"
 
 
 def table(closed: list[Verdict]) -> Iterator[str]:
@@ -282,13 +313,20 @@ def table(closed: list[Verdict]) -> Iterator[str]:
     yield "| network | training, TF32 | training, bf16 | inference, TF32 | inference, bf16 | frozen, in this order |"
     yield "|---|---:|---:|---:|---:|---:|"
     for name in NETWORKS.values():
-        rows = {(row.direction, row.precision): row for row in closed if network(row) == name}
-        cells = [short(rows[column]) if column in rows else "" for column in columns]
+        rows = [
+            [
+                row
+                for row in closed
+                if (network(row), row.direction, row.precision) == (name, *column)
+            ]
+            for column in columns
+        ]
         kept = [
             kept_ratios().get((row.workload, row.input_shape, row.direction, row.precision))
-            for row in (rows[column] for column in columns if column in rows)
+            for row, *_ in filter(None, rows)
         ]
         texts = [f"{ratio:.3f}" if ratio else "–" for ratio in kept]
+        cells = [short(each) if each else "" for each in rows]
         yield f"| {name} | {' | '.join(cells)} | {', '.join(texts) if any(kept) else ''} |"
 
 
@@ -368,6 +406,8 @@ def _drawn(row: Verdict) -> dict[str, object]:
         "panel": panel,
         "network": network(row),
         "step": row.direction,
+        "gpu": GPUS[row.gpu],
+        "mark": f"{row.direction} {row.gpu}",
         "verdict": row.wall_verdict,
         "ratio": kept(row.ratio),
         "low": kept(row.ratio_low),
@@ -394,7 +434,8 @@ def _panel(
     ticks = [1, 2, 5, 10, 20, 50] if is_new else [0.8, 0.85, 0.9, 0.95, 1, 1.05, 1.1]
     x_scale = alt.Scale(type="log", domain=list(WIDE if is_new else NARROW), nice=False)
     x_axis = alt.Axis(values=ticks, title="on / off", format="~g")
-    offset = alt.YOffset("step:N", sort=["training", "inference"])
+    order = [" ".join(pair) for pair in product(("training", "inference"), GPUS)]
+    offset = alt.YOffset("mark:N", sort=order, scale=alt.Scale(domain=order))
     verdicts_ = ["helps", "equivalent", "inconclusive", "hurts"]
     colour = alt.Color(
         "verdict:N",
@@ -406,16 +447,18 @@ def _panel(
     lines = base.mark_rule(opacity=0.55).encode(
         x=alt.X("low:Q", scale=x_scale, axis=x_axis), x2="high:Q", color=colour
     )
-    marks = base.mark_point(filled=True, size=42, opacity=1).encode(
-        x=x,
-        color=colour,
-        shape=alt.Shape(
-            "step:N",
-            title=None,
-            scale=alt.Scale(domain=["training", "inference"], range=["circle", "triangle-up"]),
-            legend=alt.Legend(symbolFillColor=palette["quiet"], symbolStrokeWidth=0),
-        ),
+    shape = alt.Shape(
+        "step:N",
+        title=None,
+        scale=alt.Scale(domain=["training", "inference"], range=["circle", "triangle-up"]),
+        legend=alt.Legend(symbolFillColor=palette["quiet"], symbolStrokeWidth=0),
     )
+    points = [  # filled: the first GPU model
+        base.transform_filter(alt.datum.gpu == gpu)
+        .mark_point(filled=is_first, size=30, opacity=1)
+        .encode(x=x, color=colour, shape=shape)
+        for gpu, is_first in zip(GPUS.values(), (True, False), strict=True)
+    ]
     texts = base.mark_text(align="left", dx=7, fontSize=9, color=palette["ink"]).encode(
         x=x, text="outside:N"
     )
@@ -424,7 +467,7 @@ def _panel(
         .mark_rule(color=palette["quiet"])
         .encode(x=alt.X("at:Q", scale=x_scale, axis=x_axis))
     )
-    drawn: alt.LayerChart | alt.FacetChart = alt.layer(one, lines, marks, texts).properties(
-        title=title, width=170 if is_new else 210, height=alt.Step(11)
+    drawn: alt.LayerChart | alt.FacetChart = alt.layer(one, lines, *points, texts).properties(
+        title=title, width=170 if is_new else 210, height=alt.Step(8)
     )
     return drawn

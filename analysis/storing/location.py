@@ -26,7 +26,7 @@ HOW_ELSE = {
 }
 ALIASES = {"gcs": "gs", "abfss": "abfs", "viewfs": "hdfs"}
 REFERENCE = Path(__file__).parents[1] / "reference"
-"""A store of bundled suites on H200s. docs/networks.md and docs/field.md say how they were measured."""
+"""A store of bundled suites on H200s and H100s. docs/networks.md and docs/field.md say how they were measured."""
 
 
 @dataclass(frozen=True, slots=True)

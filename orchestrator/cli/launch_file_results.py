@@ -19,7 +19,7 @@ ResultsOption = Annotated[
 
 ReferenceOption = Annotated[
     bool,
-    "Read the results that are installed with cudnn-sweep: networks and reported cases on H200s; with "
+    "Read the results that are installed with cudnn-sweep: networks on H200s and H100s, reported cases on H200s; with "
     "--results beside one's own.",
 ]
 
