@@ -77,11 +77,7 @@ def setting(row: Verdict) -> str:
 
 
 def wrapped(text: str) -> str:
-    """A paragraph, or an item of a list."""
-    indent = "  " if text.startswith("- ") else ""
-    return fill(
-        text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+    return fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 @cache
@@ -207,7 +203,7 @@ def answer() -> str:
             wrapped(
                 "In a new container, CUDA's cache of compiled kernels is empty; on a warm machine it is filled. At "
                 f"{JOBS[-1]:,} steps in a new container, benchmark pays for at least one cell of: {pays()}. An "
-                "undecided cell needs more measurements."
+                f"undecided cell needs more measurements: {unmet()} had no start on a warm machine."
             ),
             "",
             "Verdicts on the time of a step, without the search, in cells:",
@@ -288,6 +284,12 @@ def pays() -> str:
     both = "; ".join(name for name, gpus in on.items() if len(gpus) == len(GPUS))
     alone = [f"{name} ({GPUS[min(gpus)]})" for name, gpus in on.items() if len(gpus) == 1]
     return f"{both}; and on one GPU model alone of: {'; '.join(alone)}"
+
+
+def unmet() -> str:
+    """How many cells of each GPU model met no warm machine."""
+    of = Counter(row.gpu for row in advised(JOBS[-1]) if row.why.endswith("in this state: warm"))
+    return " and ".join(f"{of[gpu]} of the {name}" for gpu, name in GPUS.items())
 
 
 SIZES = {"fixed": fixed, "a few that come back": returning, "a new one in every step": always_new}
