@@ -60,6 +60,7 @@ def options_of(words: list[str]) -> set[str]:
     return options
 
 
+@pytest.mark.slow
 def test_what_is_only_asked_imports_neither_torch_nor_ray() -> None:
     code = (
         "import sys\n"
@@ -73,7 +74,7 @@ def test_what_is_only_asked_imports_neither_torch_nor_ray() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
-SLOW = ("docs/claims.md",)
+SLOW = ("README.md", "docs/claims.md", "docs/field.md", "docs/networks.md", "docs/questions.md")
 
 
 @pytest.mark.parametrize(

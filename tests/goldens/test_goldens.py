@@ -13,7 +13,7 @@ import pytest
 from tests.goldens import kept
 from tests.goldens.collect import Goldens
 
-SLOW = ("answers", "nights")
+SLOW = ("answers", "nights", "reports", "commands", "mistakes")
 WHOLE = os.environ.get("SWEEP_GOLDENS") == "all"
 KINDS = ("answers", "reports", "nights", "plans", "doctor", "help", "commands", "mistakes")
 HOW = "make goldens shows all; where it is meant, make goldens write=1 and a line in CHANGELOG.md"

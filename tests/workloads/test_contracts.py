@@ -84,6 +84,7 @@ OURS = ["unet", "wavenet", "dcgan"]
 OF_TORCHVISION = ["resnet50", "vgg16", "mobilenet_v2", "convnext_tiny", "r3d_18"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [*OURS, *(pytest.param(name, marks=pytest.mark.gpu) for name in OF_TORCHVISION)]
 )

@@ -70,6 +70,7 @@ def test_every_axis_is_a_field_of_a_cell() -> None:
     assert axes().keys() <= {field.name for field in fields(Cell)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", query_names())
 def test_an_answer_about_cells_says_every_axis(database: Database, name: str) -> None:
     question = load_query(name)

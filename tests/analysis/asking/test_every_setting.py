@@ -167,6 +167,7 @@ def _ask(database: Database, name: str) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [each for each in query_names() if each != "bans"])
 def test_a_question_with_settings_has_a_row_for_each_config(database: Database, name: str) -> None:
     rows = _ask(database, name)

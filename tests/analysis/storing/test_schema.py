@@ -74,7 +74,12 @@ def test_rows_of_a_newer_schema_are_refused(store: Store, layout: str) -> None:
             read()
 
 
-@pytest.fixture(params=["loose", "part", "compacted together"])
+@pytest.fixture(
+    params=[
+        "loose",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("part", "compacted together")),
+    ]
+)
 def mixed_store(request: pytest.FixtureRequest, store: Store) -> Store:
     """Two blocks of older rows and two of the present schema, of one cell and environment."""
     sweep_id, layout = "night-1", request.param

@@ -78,6 +78,7 @@ def test_steps_and_seconds_end_the_script_cleanly(capfd: pytest.CaptureFixture[s
     assert capfd.readouterr() == ("closed\n" * 2, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupt_still_reports(
     here: Path, capfd: pytest.CaptureFixture[str], number: int, code: int
@@ -97,6 +98,7 @@ def test_interrupt_still_reports(
     assert capfd.readouterr().out == "closed\n"
 
 
+@pytest.mark.slow
 def test_an_end_without_goodbye_is_reported_too() -> None:
     audited = audit("import os, torch\ntorch.backends.cudnn.benchmark = True\nos._exit(5)\n")
     assert (audited.ended, audited.exit_code) == ("itself", 5)

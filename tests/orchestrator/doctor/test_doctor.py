@@ -91,6 +91,7 @@ def test_quick_look_at_a_machine_without_a_gpu(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_output_says_what_was_found_and_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = type_doctor(
@@ -195,6 +196,7 @@ def test_the_self_test_measures_pairs(machine: Survey) -> None:
     assert found[-1].found.startswith("power_capped in ")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_slot")
 def test_the_self_test_judges_no_pair_of_a_throttled_gpu(machine: Survey) -> None:
     first, second = check_pairs(machine, "fake_throttled", 0.0)

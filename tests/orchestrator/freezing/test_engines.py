@@ -86,6 +86,7 @@ def test_the_same_command_resumes_what_was_cut() -> None:
     assert len(_rows(again)) == 2
 
 
+@pytest.mark.slow
 def test_a_suite_is_narrowed_and_options_of_a_model_are_not_for_it() -> None:
     ran = _ran(workload="quick", only=("problem=tutorials/rgb256",))
     assert ran is not None

@@ -78,6 +78,7 @@ def test_a_small_change_on_the_way_is_not_named_in_place_of_the_large_one() -> N
     assert (code, answer["first"]) == (FOUND, 3)
 
 
+@pytest.mark.slow
 def test_where_the_newest_is_not_slower_nothing_else_is_measured() -> None:
     machine = _machine()
     code, answer, _ = _bisect(machine, _looking(machine))
@@ -86,6 +87,7 @@ def test_where_the_newest_is_not_slower_nothing_else_is_measured() -> None:
     assert len(open_store("results").sweep_ids()) == 1
 
 
+@pytest.mark.slow
 def test_it_ends_at_the_first_slow_environment_and_measures_no_decided_pair_again() -> None:
     machine = _machine(c=1.2, d=1.2)
     assert _bisect(machine, _looking(machine), pythons="a,d")[0] == FOUND

@@ -60,8 +60,12 @@ def _gate(place: Place, *sides: str, **changes: Any) -> tuple[int, dict[str, Any
     ("time", "code", "state", "words"),
     [
         (1.03, SLOWER, "slower", "Slower, by more than 1%: a step takes 1.0"),
-        (1.0, OK, "not slower", "Not slower than 1%: a step takes"),
-        (0.85, OK, "faster", "Faster, by more than 1%: a step takes 0.8"),
+        pytest.param(
+            1.0, OK, "not slower", "Not slower than 1%: a step takes", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            0.85, OK, "faster", "Faster, by more than 1%: a step takes 0.8", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_change_is_told_with_its_size_and_what_the_gate_could_have_found(
@@ -81,6 +85,7 @@ def test_a_change_is_told_with_its_size_and_what_the_gate_could_have_found(
     assert suite.get("failures") == str(int(code == SLOWER))
 
 
+@pytest.mark.slow
 def test_a_change_at_the_threshold_cannot_be_told_yet_and_has_its_interval() -> None:
     code, answer = _gate(made_up(_head(time=1.01), scatter=0.01))
     assert (code, answer["state"]) == (UNCERTAIN, "cannot tell yet")

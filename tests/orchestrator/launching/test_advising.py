@@ -60,6 +60,7 @@ def _said(options: AdviseOptions, machine: FakeMachine, width: int = 80) -> tupl
     return advise(options, Console(file=io.StringIO()), machine, shown), out.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("state", "blocks"), [("container", 1), ("warm", 2)])
 def test_time_that_is_up_leaves_a_block_that_began_in_the_state_asked(
     tmp_path: Path, state: str, blocks: int

@@ -106,6 +106,7 @@ def test_a_webhook_that_is_not_found_costs_no_night(
     assert said.getvalue().count(f"warning: nobody will be told: {not_set}") == 3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("crashed")
 def test_what_was_told_stays_so_through_a_night_without_trials_and_an_old_one_again(
     here: Path, play: RunNight, monkeypatch: pytest.MonkeyPatch
@@ -124,6 +125,7 @@ def test_what_was_told_stays_so_through_a_night_without_trials_and_an_old_one_ag
     assert file.read_text() == told, "what cannot be read is made anew"
 
 
+@pytest.mark.slow
 def test_what_had_no_turn_when_the_time_was_up_is_not_confirmed(
     here: Path, play: RunNight, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -238,6 +238,7 @@ def test_code_that_fails_is_known(run_trial: RunTrial, faulty: str) -> None:
     assert len(hashes) == 1 and None not in hashes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "axes",
     [

@@ -1,5 +1,6 @@
 """The tutorial MNIST net on real digits."""
 
+import pytest
 import torch
 
 from cudnn_sweep.workloads.catalog.mnist import load_digits, mnist, split_digits
@@ -29,6 +30,7 @@ def test_batches_go_round_the_training_digits_in_an_order_that_is_always_the_sam
     assert torch.equal(batches[15][1], labels[:100])
 
 
+@pytest.mark.slow
 def test_accuracy_is_the_share_of_the_held_back_digits_that_training_gets_right() -> None:
     torch.manual_seed(1)
     step = build("amp_bf16")

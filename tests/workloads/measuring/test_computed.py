@@ -59,6 +59,7 @@ def computed(workload: Workload, direction: str, precision: str, *, seed: int = 
     return compute(workload, setting, small(workload.name), seed, reference=True, flops=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "direction", "precision"), cases())
 def test_what_every_workload_computes_is_repeatable_and_near_float64(
     name: str, direction: str, precision: str
