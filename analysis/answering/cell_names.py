@@ -85,8 +85,7 @@ def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
     """Each cell's name by its cell_id; where two would be alike the GPU is added, or the cell_id."""
     cells = list({row["cell_id"]: row for row in rows}.values())
     names = [" ".join(words.values()) for words in words_apart(cells)]
-    several_gpus = len({row["gpu"] for row in cells}) > 1
-    names = _added(names, [row["gpu"] if several_gpus else "" for row in cells])
+    names = _added(names, _gpus_apart(cells))
     names = _added(names, [row["cell_id"][:ID_CHARACTERS] for row in cells])
     return {row["cell_id"]: name for row, name in zip(cells, names, strict=True)}
 
@@ -99,6 +98,7 @@ def brief_names(rows: Iterable[CellRow]) -> dict[str, str]:
     names = names_apart(cells)
     for left_out in ((), ("module",), ("input_shape",), ("input_shape", "module")):
         briefer = [_brief(words, left_out) for words in words_apart(cells)]
+        briefer = _added(briefer, _gpus_apart(cells))
         count = Counter(briefer)
         names |= {
             row["cell_id"]: name
@@ -115,6 +115,18 @@ def _brief(words: Words, left_out: Sequence[str]) -> str:
     if "module" in left_out:
         name = name.rpartition(":")[2]
     return " ".join([name + opened + arguments, *shown.values()])
+
+
+def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
+    """Each cell's GPU by as much of its name as no other has: `H100`; nothing where all have one."""
+    words = {row["gpu"]: (row["gpu"] or "").split() for row in cells}
+    count = Counter(word for each in words.values() for word in set(each))
+    apart = {}
+    for gpu, each in words.items():
+        last = next((index for index, word in enumerate(each) if count[word] == 1), len(each))
+        first = int(count[each[0]] == len(words)) if each else 0  # NVIDIA
+        apart[gpu] = " ".join(each[first : last + 1])
+    return [apart[row["gpu"]] if len(words) > 1 else "" for row in cells]
 
 
 def _added(names: Sequence[str], words: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from rich.cells import cell_len, set_cell_size
 LEFT_OUT = "…"
 PARAMETERS = re.compile(r"([^()]+)\(([^()]+)\)")
 MILD, HARD, HARDEST = 8, 5, 3  # characters of a word in a name that are left of it
+WHOLE = 4  # characters of a word that is not shortened: H100 and H200 would be one
 
 
 def short_names(names: Sequence[str], width: int) -> list[str]:
@@ -86,9 +87,11 @@ def _cut(name: str, width: int, least: int) -> str:
     """Its longest words shorter, the first word last of all."""
     words = name.split(" ")
     sizes = [len(word) for word in words]
-    while sum(sizes) + len(sizes) - 1 > width and max(sizes) > least:
-        later = [index for index in range(1, len(words)) if sizes[index] > least]
-        sizes[max(later or range(len(words)), key=sizes.__getitem__)] -= 1
+    long = [index for index, word in enumerate(words) if len(word) > max(WHOLE, least)]
+    while long and sum(sizes) + len(sizes) - 1 > width:
+        index = max([each for each in long if each] or long, key=sizes.__getitem__)
+        sizes[index] -= 1
+        long = [each for each in long if sizes[each] > least]
     return " ".join(map(_shorter, words, sizes))
 
 

@@ -117,7 +117,14 @@ def test_cells_that_no_word_tells_apart_show_their_gpu_or_their_id() -> None:
     elsewhere, resized = (replace(CELL, **CHANGES[name]) for name in ("gpu", "sizes of a problem"))
     name = "vgg/conv3_2 forward 64x256x56x56 cycle tf32"
     on_two = cell_labels([CELL, elsewhere])
-    assert set(on_two.values()) == {f"{name} NVIDIA H200", f"{name} NVIDIA B200"}
+    assert set(on_two.values()) == {f"{name} H200", f"{name} B200"}
+    gpus = {
+        "H200": "NVIDIA H200",
+        "H100 80GB": "NVIDIA H100 80GB HBM3",
+        "H100 PCIe": "NVIDIA H100 PCIe",
+    }
+    cells = [replace(CELL, gpu=gpu) for gpu in gpus.values()]
+    assert set(cell_labels(cells).values()) == {f"{name} {word}" for word in gpus}
     with_ids = {cell.cell_id: f"{name} {cell.cell_id[:6]}" for cell in (CELL, resized)}
     assert cell_labels([CELL, resized]) == with_ids
 

@@ -61,7 +61,7 @@ def test_a_question_over_stored_rows_has_a_line_a_row_and_names_that_differ(
     answer = stored_rows.query(asked.sql, asked.values({}))
     columns = marked_columns(stored_rows, asked, answer)
     assert answer.num_rows
-    for width in (80, 100, 120):
+    for width in (96, 120):
         lines = draw_marked(columns, width).splitlines()
         heads = len(lines) - answer.num_rows
         assert 1 <= heads <= max(len(column.name.split("_")) for column in columns)
