@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -21,6 +23,7 @@ from cudnn_sweep.analysis.storing.schema import (
     arrow_schema,
     axes,
     settings,
+    to_table,
 )
 from cudnn_sweep.analysis.storing.store import Store, open_store
 
@@ -43,6 +46,34 @@ class Ask(Protocol):
     def __call__(
         self, name: str, records: Iterable[RunRecord], **values: Value
     ) -> list[dict[str, Any]]: ...
+
+
+class AskAbout(Protocol):
+    """The rows about one of several cells in the answer to a named question."""
+
+    def __call__(self, cell: str, name: str, **values: Value) -> list[dict[str, Any]]: ...
+
+
+@contextmanager
+def cells_together(folder: Path, cells: Mapping[str, Iterable[RunRecord]]) -> Iterator[AskAbout]:
+    """One store, in which each cell has sweeps of its own: no cell's verdict is corrected for others.
+
+    To plan a question takes longest: each is asked once about them all.
+    """
+    store = open_store(str(folder))
+    rows = [
+        in_cell(each, cell, sweep_id=f"{cell} {each.sweep_id}")
+        for cell, records in cells.items()
+        for each in records
+    ]
+    store.write_part("together", to_table(rows))
+    with open_database(store) as database:
+        answer = cache(lambda name, **values: database.ask(name, **values).to_pylist())
+
+        def about(cell: str, name: str, **values: Value) -> list[dict[str, Any]]:
+            return [row for row in answer(name, **values) if row["cell_id"] == cell]
+
+        yield about
 
 
 @pytest.fixture
