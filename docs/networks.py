@@ -135,9 +135,8 @@ def always_new() -> list[Verdict]:
 
 def word(row: Verdict) -> str:
     """Its verdict, or why there is none."""
-    if row.wall_verdict in VERDICTS:
-        return row.wall_verdict
-    return KERNELS if row.by_choice else CPU if row.launch_bound else NEAR
+    why = KERNELS if row.by_choice else CPU if row.launch_bound else NEAR
+    return str(row.wall_verdict) if row.wall_verdict in VERDICTS else why
 
 
 def short(rows: list[Verdict]) -> str:

@@ -217,10 +217,10 @@ def test_as_many_blocks_as_are_needed_decide(ask_about: AskAbout, tmp_path: Path
         assert 1 <= row["blocks_needed"] < 50, mean
         more[str(mean)] = with_logs(logs * (1 - (-row["blocks_needed"] // len(logs))))
     with cells_together(tmp_path, more) as about:
-        for mean in more:
-            (row,) = about(mean, "helps_or_hurts")
-            assert row["wall_verdict"] in ("helps", "hurts", "equivalent"), mean
-            assert row["blocks_needed"] is None, mean
+        for cell in more:
+            (row,) = about(cell, "helps_or_hurts")
+            assert row["wall_verdict"] in ("helps", "hurts", "equivalent"), cell
+            assert row["blocks_needed"] is None, cell
 
 
 def test_a_verdict_tells_the_choices_apart(ask_about: AskAbout) -> None:
