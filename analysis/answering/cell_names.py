@@ -95,10 +95,10 @@ def brief_names(rows: Iterable[CellRow]) -> dict[str, str]:
     that name is one cell's alone.
     """
     cells = list({row["cell_id"]: row for row in rows}.values())
-    names = names_apart(cells)
+    names, gpus = names_apart(cells), _gpus_apart(cells)
     for left_out in ((), ("module",), ("input_shape",), ("input_shape", "module")):
         briefer = [_brief(words, left_out) for words in words_apart(cells)]
-        briefer = _added(briefer, _gpus_apart(cells))
+        briefer = _added(briefer, gpus)
         count = Counter(briefer)
         names |= {
             row["cell_id"]: name
