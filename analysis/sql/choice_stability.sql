@@ -11,9 +11,9 @@
 -- it comes out too small.
 --
 -- What it would do to so many ranks is a prediction: each rank is taken for one more process like
--- those measured, on a GPU like theirs. Few processes do not show rare choices: the interval of
--- `rank_agreement` has that in it (Clopper and Pearson's, of the modal choice), the other columns
--- do not.
+-- those measured, on a GPU like theirs. Two of them agree as often as two different processes do.
+-- Few processes do not show rare choices: the interval of `rank_agreement` has that in it (Clopper
+-- and Pearson's, of the modal choice), the other columns do not.
 --
 -- processes: processes whose kernels are known
 -- distinct_choices: different choices among them
@@ -28,8 +28,9 @@
 -- layout_conversions: layout conversions that a step with the modal choice launches
 -- layout_conversion_ms: device time that a step would save without them, median
 -- layout_conversion_share: of device time, median; null where shapes vary
--- rank_agreement: chance that all ranks choose the same
--- rank_bits_agreement: chance that all ranks compute the same bits from the same input
+-- rank_agreement: chance that all ranks choose the same; null for one process
+-- rank_bits_agreement: chance that all ranks compute the same bits from the same input; null for one
+--     process
 -- straggler_cost: what a step loses that waits for the slowest rank: mean device time of the
 --     slowest of so many processes / mean of one, less 1
 -- search_stalls: steps that wait for somebody's search, where each rank draws sizes for itself and
@@ -86,7 +87,9 @@ config_choices as (
         sum(processes)::bigint as processes,
         sum(processes)::bigint as n,
         max(processes) as k,
-        sum((processes / of_config) ** $ranks) as rank_agreement,
+        -- each other rank is one of the other processes: one that drew alone has no like
+        sum(processes / of_config * ((processes - 1) / nullif(of_config - 1, 0)) ** ($ranks - 1))
+            as rank_agreement,
         map_values(list_histogram(flatten(list(fingerprints)))) as of_same_bits,
         any_value(searched_shapes) as searched_shapes,
         any_value(cell_choices) as cell_choices,
@@ -118,7 +121,9 @@ predicted as (
         *,
         len(every_device_ms) as timed,
         list_sum(list_transform(
-            of_same_bits, lambda n: (n / list_sum(of_same_bits)) ** $ranks
+            of_same_bits,
+            lambda n: n / list_sum(of_same_bits)
+            * ((n - 1) / nullif(list_sum(of_same_bits) - 1, 0)) ** ($ranks - 1)
         )) as rank_bits_agreement,
         -- how probable it is that each is the slowest
         list_sum(list_transform(
@@ -153,7 +158,7 @@ select -- noqa: disable=AM04,RF02,ST06
     ),
     shown_choices.kernels,
     list_median(predicted.every_device_ms) as device_ms,
-    modal_shares.low ** $ranks as rank_agreement_low,
+    if(predicted.k = 1, 0, modal_shares.low ** $ranks) as rank_agreement_low,
     modal_shares.high ** ($ranks - 1) as rank_agreement_high, -- no choice is more common
     from_log.engines as logged_engines,
     predicted.cell_id,

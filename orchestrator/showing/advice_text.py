@@ -222,8 +222,10 @@ def _way(row: RankPrediction) -> str:
 
 
 def _ranks(row: RankPrediction) -> str:
-    ends = interval(row.rank_agreement_low, row.rank_agreement_high, percent)
-    told = [f"all choose the same kernels: {percent(row.rank_agreement)}{ends}"]
+    told = []
+    if row.rank_agreement is not None:
+        ends = interval(row.rank_agreement_low, row.rank_agreement_high, percent)
+        told.append(f"all choose the same kernels: {percent(row.rank_agreement)}{ends}")
     if row.rank_bits_agreement is not None:
         told.append(f"compute the same bits: {percent(row.rank_bits_agreement)}")
     if row.straggler_cost is not None:
