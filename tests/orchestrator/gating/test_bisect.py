@@ -137,13 +137,13 @@ def test_what_cannot_be_bisected_is_named(changes: dict[str, Any], message: str)
 @pytest.mark.slow
 def test_real_environments_end_at_the_one_with_the_slow_package(here: Path) -> None:
     """Each has this one's packages, and a package of its own version."""
-    for name, seconds in zip("efgh", (0.02, 0.02, 0.05, 0.05), strict=True):
+    for name, seconds in zip("efg", (0.02, 0.05, 0.05), strict=True):
         _environment(here / name, seconds)
     (here / "step.py").write_text(STEP)
-    step = {"workload": "step.py:step", "input": ("1x1",), "pythons": "e,f,g,h", "minutes": 2.0}
+    step = {"workload": "step.py:step", "input": ("1x1",), "pythons": "e,f,g", "minutes": 2.0}
     code, answer, _ = _bisect(ThisMachine(), survey_of, **step)
-    assert (code, answer["first"]) == (FOUND, 2)
-    row = answer["answers"]["2"]["row"]
+    assert (code, answer["first"]) == (FOUND, 1)
+    row = answer["answers"]["1"]["row"]
     assert row["ratio"] == pytest.approx(2.5, rel=0.2)
     assert row["in_turns"]
 
