@@ -29,8 +29,8 @@
 -- layout_conversion_ms: device time that a step would save without them, median
 -- layout_conversion_share: of device time, median; null where shapes vary
 -- rank_agreement: chance that all ranks choose the same; null for one process
--- rank_bits_agreement: chance that all ranks compute the same bits from the same input; null for one
---     process
+-- rank_bits_agreement: chance that all ranks compute the same bits from the same input; null for
+--     one process
 -- straggler_cost: what a step loses that waits for the slowest rank: mean device time of the
 --     slowest of so many processes / mean of one, less 1
 -- search_stalls: steps that wait for somebody's search, where each rank draws sizes for itself and
