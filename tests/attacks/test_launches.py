@@ -277,7 +277,7 @@ def test_launch_that_lost_a_part_of_its_ray_ends_or_goes_on(
     lost: str, number: signal.Signals, tmp_path: Path, attempts: Attempts
 ) -> None:
     is_stopped = number == signal.SIGSTOP
-    for each in range(attempts(int(is_stopped and lost in ("worker", "recorder")), 3)):
+    for each in range(attempts(int(is_stopped and lost == "recorder"), 3)):
         folder = prepare(tmp_path / f"{each}")
         with begun(folder) as launch:
             while launch.recorded() < 2:
