@@ -34,6 +34,7 @@ from cudnn_sweep.workloads.measuring.device_time import Replays, time_replays
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.models.steps import Source, make_module
 from cudnn_sweep.workloads.precision import find_precision
+from cudnn_sweep.workloads.problem import parse_sizes
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE, make_loss
 from cudnn_sweep.workloads.workload import Setting, TimedStep
 from tests.studies.parts.command import SEED, run
@@ -70,7 +71,6 @@ where workload = '{}' and input_shape = '{}' and precision = '{}'
 def train(rank: int, case: int, benchmark: bool) -> dict[str, Any]:
     """What one rank chose and computed, and the device time of its step without the others."""
     name, arguments, shape, precision, layout = CASES[case]
-    find_precision(precision).apply()
     cudnn.benchmark = benchmark
     setting = Setting(
         device=torch.device("cuda", rank),
@@ -79,11 +79,11 @@ def train(rank: int, case: int, benchmark: bool) -> dict[str, Any]:
         direction="training",
         problem=None,
     )
+    setting.precision.apply()
     torch.manual_seed(SEED)
     net = setting.place(make_module(name, cast(Source, import_repeatably(name)), arguments))
-    sizes = tuple(int(each) for each in shape.split("x"))
+    sizes = parse_sizes(shape)
     inputs = setting.random(sizes)
-
     loss_of = make_loss(MEAN_SQUARE)
 
     def step(model: nn.Module) -> None:

@@ -123,7 +123,7 @@ def test_each_side_runs_the_code_of_its_commit_in_turns(here: Path) -> None:
     (here / "random.py").write_text("raise RuntimeError('in place of the one of Python')")
     (here / "bench/step.py").write_text(STEP)
     _git("init", "--quiet")
-    for seconds in ("0.02", "0.04"):
+    for seconds in ("0.02", "0.04", "nothing"):
         (here / "mine/work.py").write_text(f"SECONDS = {seconds}\n")
         _git("add", ".")
         _git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", seconds)
@@ -135,12 +135,15 @@ def test_each_side_runs_the_code_of_its_commit_in_turns(here: Path) -> None:
         (ahead / "__init__.py").write_text("raise RuntimeError('the code of neither side')")
         patch.setenv("PYTHONPATH", str(ahead.parent))
         step = {"workload": "step.py:step", "input": ("1x1",), "minutes": 2.0}
-        code, answer = _gate(ThisMachine(), *commits, **step)
+        code, answer = _gate(ThisMachine(), commits[0], commits[1], **step)
         assert (code, answer["state"]) == (SLOWER, "slower")
         assert answer["row"]["ratio"] == pytest.approx(2, rel=0.3)
         assert answer["row"]["in_turns"]
+        code, answer = _gate(ThisMachine(), commits[0], commits[2], **step)
+        assert (code, answer["state"]) == (SLOWER, "broken")
+        assert "NameError" in answer["messages"][f"head:{commits[2][:12]}"]
         store = open_store("results")
-    assert len(store.sweep_ids()) == 1, "results are kept like those of any launch"
+    assert len(store.sweep_ids()) == 2, "results are kept like those of any launch"
     assert _git("worktree", "list").count("\n") == 0, "worktrees are removed"
 
 
