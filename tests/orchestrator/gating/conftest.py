@@ -2,6 +2,9 @@
 
 from datetime import date
 
+import pytest
+
+from cudnn_sweep.orchestrator.gating import bisect, gate
 from tests.fake_machine import (
     FakeEffect,
     FakeMachine,
@@ -22,3 +25,11 @@ def made_up(*effects: FakeEffect, scatter: float = 0.003, seed: int = 0) -> Fake
     noise = FakeNoise(night=0.0, process=scatter)
     script = FakeScript(noise=noise, effects=list(effects), seed=seed)
     return FakeMachine(script=script, night=date(2026, 1, 1))
+
+
+@pytest.fixture
+def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real processes measure a fifth of a second: their steps differ by half."""
+    changes = {"warmup_s": 0.0, "warmup_limit_s": 0.0, "steady_budget_s": 0.2}
+    for module in (gate, bisect):
+        monkeypatch.setattr(module, "MEASURE", gate.MEASURE.model_copy(update=changes))

@@ -133,8 +133,9 @@ def test_what_cannot_be_bisected_is_named(changes: dict[str, Any], message: str)
         _bisect(machine, _looking(machine), **changes)
 
 
-@pytest.mark.measuring
 @pytest.mark.slow
+@pytest.mark.measuring
+@pytest.mark.usefixtures("briefly")
 def test_real_environments_end_at_the_one_with_the_slow_package(here: Path) -> None:
     """Each has this one's packages, and a package of its own version."""
     for name, seconds in zip("efg", (0.02, 0.05, 0.05), strict=True):

@@ -114,8 +114,9 @@ def test_what_is_no_side_is_named() -> None:
 
 @pytest.mark.slow
 @pytest.mark.measuring
-def test_each_side_runs_the_code_of_its_commit_in_turns(here: Path) -> None:
-    """The folder of the step and a package beside it, both as they were at that commit."""
+@pytest.mark.usefixtures("briefly")
+def test_each_side_runs_its_own_code_in_turns(here: Path) -> None:
+    """A commit's: the folder of the step and a package beside it, both as they were; a wheel's package."""
     commits = []
     (here / "mine").mkdir()
     (here / "bench").mkdir()
@@ -123,11 +124,12 @@ def test_each_side_runs_the_code_of_its_commit_in_turns(here: Path) -> None:
     (here / "random.py").write_text("raise RuntimeError('in place of the one of Python')")
     (here / "bench/step.py").write_text(STEP)
     _git("init", "--quiet")
-    for seconds in ("0.02", "0.04", "nothing"):
+    for seconds in ("0.02", "nothing"):
         (here / "mine/work.py").write_text(f"SECONDS = {seconds}\n")
         _git("add", ".")
         _git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", seconds)
         commits.append(_git("rev-parse", "HEAD"))
+    wheel = _wheel(here / "mine-1.0-py3-none-any.whl", "SECONDS = 0.04\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(here / "bench")
         ahead = here / "installed" / "mine"  # no side's, and on PYTHONPATH as CI often has it
@@ -135,38 +137,31 @@ def test_each_side_runs_the_code_of_its_commit_in_turns(here: Path) -> None:
         (ahead / "__init__.py").write_text("raise RuntimeError('the code of neither side')")
         patch.setenv("PYTHONPATH", str(ahead.parent))
         step = {"workload": "step.py:step", "input": ("1x1",), "minutes": 2.0}
-        code, answer = _gate(ThisMachine(), commits[0], commits[1], **step)
+        code, answer = _gate(ThisMachine(), commits[0], str(wheel), **step)
         assert (code, answer["state"]) == (SLOWER, "slower")
         assert answer["row"]["ratio"] == pytest.approx(2, rel=0.3)
         assert answer["row"]["in_turns"]
-        code, answer = _gate(ThisMachine(), commits[0], commits[2], **step)
+        code, answer = _gate(ThisMachine(), *commits, **step)
         assert (code, answer["state"]) == (SLOWER, "broken")
-        assert "NameError" in answer["messages"][f"head:{commits[2][:12]}"]
+        assert "NameError" in answer["messages"][f"head:{commits[1][:12]}"]
         store = open_store("results")
     assert len(store.sweep_ids()) == 2, "results are kept like those of any launch"
     assert _git("worktree", "list").count("\n") == 0, "worktrees are removed"
 
 
-@pytest.mark.slow
-@pytest.mark.measuring
-def test_each_side_runs_the_code_of_its_wheel(here: Path) -> None:
-    (here / "step.py").write_text(STEP)
-    for side, seconds in (("a", 0.02), ("b", 0.04)):
-        with ZipFile(here / side / "mine-1.0-py3-none-any.whl", "w") as wheel:
-            wheel.writestr("mine/__init__.py", "")
-            wheel.writestr("mine/work.py", f"SECONDS = {seconds}\n")
-            about = "mine-1.0.dist-info"
-            wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
-            wheel.writestr(
-                f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-            )
-            wheel.writestr(f"{about}/RECORD", "")
-    wheels = [str(here / side / "mine-1.0-py3-none-any.whl") for side in "ab"]
-    code, answer = _gate(
-        ThisMachine(), *wheels, workload="step.py:step", input=("1x1",), minutes=2.0
-    )
-    assert (code, answer["state"]) == (SLOWER, "slower")
-    assert answer["row"]["ratio"] == pytest.approx(2, rel=0.3)
+def _wheel(path: Path, work: str) -> Path:
+    about = "mine-1.0.dist-info"
+    files = {
+        "mine/__init__.py": "",
+        "mine/work.py": work,
+        f"{about}/METADATA": "Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n",
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{about}/RECORD": "",
+    }
+    with ZipFile(path, "w") as wheel:
+        for name, text in files.items():
+            wheel.writestr(name, text)
+    return path
 
 
 def _git(*words: str) -> str:
