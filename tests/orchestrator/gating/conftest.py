@@ -29,7 +29,7 @@ def made_up(*effects: FakeEffect, scatter: float = 0.003, seed: int = 0) -> Fake
 
 @pytest.fixture
 def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Real processes measure a fifth of a second: their steps differ by half."""
+    """Real processes measure a fifth of a second: one's step takes twice as long as the other's."""
     changes = {"warmup_s": 0.0, "warmup_limit_s": 0.0, "steady_budget_s": 0.2}
     for module in (gate, bisect):
         monkeypatch.setattr(module, "MEASURE", gate.MEASURE.model_copy(update=changes))

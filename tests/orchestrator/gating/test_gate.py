@@ -17,8 +17,10 @@ from rich.console import Console
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gating.gate import gate
+from cudnn_sweep.orchestrator.gating.sides import sides_of
 from cudnn_sweep.orchestrator.launching.step_options import GateOptions
 from cudnn_sweep.orchestrator.planning import sweep_selection
+from cudnn_sweep.orchestrator.process.protocol import MODULES
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from tests.fake_machine import FakeEffect
@@ -147,6 +149,13 @@ def test_each_side_runs_its_own_code_in_turns(here: Path) -> None:
         store = open_store("results")
     assert len(store.sweep_ids()) == 2, "results are kept like those of any launch"
     assert _git("worktree", "list").count("\n") == 0, "worktrees are removed"
+
+
+def test_two_wheels_of_one_name_are_unpacked_apart(here: Path) -> None:
+    wheels = [str(_wheel(here / side / "mine-1.0-py3-none-any.whl", side)) for side in "ab"]
+    with sides_of(wheels[0], wheels[1], here / "scratch") as sides:
+        packages = [Path(side.code.variables[MODULES]) / "mine" for side in sides]
+        assert [(package / "work.py").read_text() for package in packages] == ["a", "b"]
 
 
 def _wheel(path: Path, work: str) -> Path:
