@@ -88,7 +88,7 @@ class ForkedSlot:
         with ExitStack() as opened, ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
 
             def open_one(key: Server) -> DeviceServer:
-                server = _open(session, key)
+                server = _open(session, key, survey_only=key not in servers_needed)
                 opened.callback(server.server.close)
                 return server
 
@@ -229,7 +229,7 @@ def _several(trials: Sequence[Trial]) -> bool:
     return len({server_of(trial) for trial in trials}) > 1
 
 
-def _server(session: Session, key: Server) -> ForkServer:
+def _server(session: Session, key: Server, *, survey_only: bool = False) -> ForkServer:
     software, variables, _ = key
     name, code = dict(variables).get(CODE), Code(folder=session.folder)
     if name is not None and name not in session.codes:
@@ -239,14 +239,16 @@ def _server(session: Session, key: Server) -> ForkServer:
     return ForkServer(
         python=code.python or session.pythons.get(software),
         folder=code.folder,
+        survey_only=survey_only,
         preload=session.preload,
         variables={**code.variables, **dict(variables)},
     )
 
 
-def _open(session: Session, key: Server) -> DeviceServer:
+def _open(session: Session, key: Server, *, survey_only: bool) -> DeviceServer:
     """A fork server, and the device that it sees."""
-    server, wanted = _server(session, key), {trial.cell.gpu for trial in session.plan.trials}
+    server = _server(session, key, survey_only=survey_only)
+    wanted = {trial.cell.gpu for trial in session.plan.trials}
     try:
         there = survey(server, []).environment
         if wanted and there.gpu not in wanted:

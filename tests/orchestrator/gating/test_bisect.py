@@ -138,10 +138,10 @@ def test_what_cannot_be_bisected_is_named(changes: dict[str, Any], message: str)
 @pytest.mark.usefixtures("briefly")
 def test_real_environments_end_at_the_one_with_the_slow_package(here: Path) -> None:
     """Each has this one's packages, and a package of its own version."""
-    for name, seconds in zip("efg", (0.02, 0.05, 0.05), strict=True):
+    for name, seconds in (("e", 0.02), ("f", 0.05)):
         _environment(here / name, seconds)
     (here / "step.py").write_text(STEP)
-    step = {"workload": "step.py:step", "input": ("1x1",), "pythons": "e,f,g", "minutes": 2.0}
+    step = {"workload": "step.py:step", "input": ("1x1",), "pythons": "e,f", "minutes": 2.0}
     code, answer, _ = _bisect(ThisMachine(), survey_of, **step)
     assert (code, answer["first"]) == (FOUND, 1)
     row = answer["answers"]["1"]["row"]

@@ -104,9 +104,9 @@ def test_code_that_does_not_run_is_an_answer() -> None:
 
 @pytest.mark.slow
 def test_changes_of_nothing_are_seldom_called_slower() -> None:
-    ended = [_gate(made_up(scatter=0.005, seed=seed))[0] for seed in range(6)]
+    ended = [_gate(made_up(scatter=0.005, seed=seed))[0] for seed in range(4)]
     assert ended.count(SLOWER) == 0
-    assert ended.count(OK) >= 4
+    assert ended.count(OK) >= 3
 
 
 def test_what_is_no_side_is_named() -> None:

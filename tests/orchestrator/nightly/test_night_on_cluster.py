@@ -104,7 +104,7 @@ def store(here: Path, plan: Plan, record_of: RecordOf) -> Store:
         session = session_of(plan, f"night-{night}-lab", here)
         for trial in plan.trials:
             is_slow = "slower" in trial.cell.workload and night == NIGHTS[-1]
-            ms = (24.0 if is_slow else 20.0) * (1 + trial.replicate / 500 + night.day / 1000)
+            ms = (60.0 if is_slow else 20.0) * (1 + trial.replicate / 500 + night.day / 1000)
             record = replace(record_of(session, trial), in_turns=not alone[trial.block])
             store.write(replace(record, steady_wall_ms=ms))
     return store
