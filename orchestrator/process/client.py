@@ -63,7 +63,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         variables: Mapping[str, str] | None = None,
     ) -> None:
         """`python`: another environment's, with a torch and a cudnn-sweep of its own. `survey_only`: leave
-        out what only measuring needs, 1 s of imports. `preload`: modules that children find imported.
+        out what only measuring needs, seconds of imports. `preload`: modules that children find imported.
         `gpu_uuids`: the GPUs that they see, where not those of this process. `variables`: further ones of its
         environment.
 

@@ -126,12 +126,12 @@ def test_each_side_runs_its_own_code_in_turns(here: Path) -> None:
     (here / "random.py").write_text("raise RuntimeError('in place of the one of Python')")
     (here / "bench/step.py").write_text(STEP)
     _git("init", "--quiet")
-    for seconds in ("0.02", "nothing"):
+    for seconds in ("0.04", "nothing"):
         (here / "mine/work.py").write_text(f"SECONDS = {seconds}\n")
         _git("add", ".")
         _git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", seconds)
         commits.append(_git("rev-parse", "HEAD"))
-    wheel = _wheel(here / "mine-1.0-py3-none-any.whl", "SECONDS = 0.04\n")
+    wheel = _wheel(here / "mine-1.0-py3-none-any.whl", "SECONDS = 0.02\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(here / "bench")
         ahead = here / "installed" / "mine"  # no side's, and on PYTHONPATH as CI often has it
@@ -139,7 +139,7 @@ def test_each_side_runs_its_own_code_in_turns(here: Path) -> None:
         (ahead / "__init__.py").write_text("raise RuntimeError('the code of neither side')")
         patch.setenv("PYTHONPATH", str(ahead.parent))
         step = {"workload": "step.py:step", "input": ("1x1",), "minutes": 2.0}
-        code, answer = _gate(ThisMachine(), commits[0], str(wheel), **step)
+        code, answer = _gate(ThisMachine(), str(wheel), commits[0], **step)
         assert (code, answer["state"]) == (SLOWER, "slower")
         assert answer["row"]["ratio"] == pytest.approx(2, rel=0.3)
         assert answer["row"]["in_turns"]
