@@ -122,7 +122,7 @@ def _minutes(options: FreezeOptions) -> float:
 def _nothing(options: FreezeOptions, out: Console, why: str) -> int:
     text = f"Nothing to gain: {why}. No file is written."
     if options.format == "json":
-        out.print(json.dumps({"frozen": None, "why": text}, indent=2), soft_wrap=True)
+        say(out, json.dumps({"frozen": None, "why": text}, indent=2))
     else:
         say(out, f"\n{text}")
     return DONE

@@ -315,7 +315,7 @@ class BroughtUpCluster(RunningCluster):
         bring_up(path)
         if not self._is_open():
             return
-        console.print("It asks for no token, so it is taken down.", highlight=False)
+        say(console, "It asks for no token, so it is taken down.")
         take_down(path)
         raise ClusterError(
             f"the cluster {self.known.name} came up, answered without a token and was taken down: anybody "

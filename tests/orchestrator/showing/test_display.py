@@ -11,7 +11,14 @@ from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress
 from cudnn_sweep.orchestrator.showing import display
 from cudnn_sweep.orchestrator.showing.display import Display
+from cudnn_sweep.orchestrator.showing.say import say
 from tests.makers import MakePlan
+
+
+def test_what_users_name_is_said_as_it_is_and_steers_no_terminal() -> None:
+    console = Console(record=True, width=20, force_terminal=True)
+    say(console, "nets.py:Cat: [bold]has no\x1b[2J layers")
+    assert console.export_text() == "nets.py:Cat: [bold]has no\ufffd[2J layers\n"
 
 
 def test_terminal_shows_what_runs_and_how_far_it_is(plan: Plan) -> None:
