@@ -19,8 +19,7 @@ def console_here(*, stderr: bool = False, plain_width: int = PLAIN_WIDTH) -> Con
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Names come from users: they are no markup, `nets.py:Cat:` is no emoji, and they steer no terminal. No line
-    is broken."""
+    """Names come from users: they are no markup and no emoji (`nets.py:Cat:`), and steer no terminal. Lines stay whole."""
     text = printable(text)
     console.print(text, style=style, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
