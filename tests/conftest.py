@@ -51,9 +51,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Under `pytest -n 4` each group has a process. The fourth, and whichever is done before it, take the
-    other files, giving way.
-    """
+    """Under `pytest -n 3` each group has a process. Whichever is done takes the other files, giving way."""
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
     class ByGroup(LoadScopeScheduling):  # type: ignore[misc]
