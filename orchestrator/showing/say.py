@@ -19,7 +19,7 @@ def console_here(*, stderr: bool = False, plain_width: int = PLAIN_WIDTH) -> Con
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Users' names stay as they are: no markup, no emoji (`nets.py:Cat:`), no control of a terminal. Lines stay whole."""
+    """Users' names are no markup, no emoji (`nets.py:Cat:`) and steer no terminal. No line is broken."""
     text = printable(text)
     console.print(text, style=style, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
