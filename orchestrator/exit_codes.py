@@ -1,0 +1,22 @@
+"""The exit codes of every command; docs/exit-codes.md explains them to users."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """One meaning each, whatever the command."""
+
+    FINE = 0
+    WORSE = 1
+    """A step is slower, a regression is confirmed, or what was checked does not hold."""
+    USAGE = 2
+    """Something was typed wrongly, or names what is not there."""
+    CANNOT_TELL = 3
+    """The measurement decides nothing yet."""
+    DOES_NOT_RUN = 4
+    """The user's model fails; of a gate, HEAD."""
+    NEEDS_GPU = 5
+    UNFINISHED = 6
+    """Nobody's fault: a process was killed, a disk is full, the device is busy. The same command resumes."""
+    INTERRUPTED = 130
+    TERMINATED = 143
