@@ -1,9 +1,11 @@
 """What goes wrong here through no fault of ours; the command line shows these without a traceback, beside
-WorkloadError, ClusterError and AnalysisError of the other folders.
+WorkloadError, ClusterError and AnalysisError of the other folders. Each has the exit code that a command ends with.
 
 OrchestratorError
 ├── SpecError          what was asked for cannot be planned or scheduled
-├── SweepBusyError     another launch is running this sweep
+│   ├── NeedsGpuError  it can be on a GPU
+│   └── ModelError     the user's model does not run
+├── SweepBusyError     another launch is running this sweep, or measures on this device
 ├── ServerError        a fork server would not start or died
 ├── UnfinishedError    what the launch needs to go on is gone
 ├── WebhookError       news could not be delivered
@@ -11,25 +13,57 @@ OrchestratorError
 └── OutputError        a file that the user named cannot be written
 """
 
+import errno
+from typing import Self
+
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
+
+NOBODYS_FAULT = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EIO,
+    errno.EPIPE,
+}  # a full or a bad disk, a closed pipe
+
 
 class OrchestratorError(Exception):
     """Shown by the command line without a traceback."""
+
+    exit_code = ExitCode.USAGE
 
 
 class SpecError(OrchestratorError):
     """Says what was asked for, and what is allowed."""
 
 
+class NeedsGpuError(SpecError):
+    """Says what needs a GPU, and why there is none."""
+
+    exit_code = ExitCode.NEEDS_GPU
+
+
+class ModelError(SpecError):
+    """Says what became of the user's code."""
+
+    exit_code = ExitCode.DOES_NOT_RUN
+
+
 class SweepBusyError(OrchestratorError):
-    """Names the launch that holds the sweep."""
+    """Names the launch that holds the sweep or the device."""
+
+    exit_code = ExitCode.UNFINISHED
 
 
 class ServerError(OrchestratorError):
     """Carries the server's own last output."""
 
+    exit_code = ExitCode.UNFINISHED
+
 
 class UnfinishedError(OrchestratorError):
     """Something that the launch needs is gone."""
+
+    exit_code = ExitCode.UNFINISHED
 
 
 class WebhookError(OrchestratorError):
@@ -41,4 +75,14 @@ class ReproError(OrchestratorError):
 
 
 class OutputError(OrchestratorError):
-    """Names the file."""
+    """Names the file. A full disk is not the user's mistake."""
+
+    @classmethod
+    def of(cls, file: object, error: OSError) -> Self:
+        made = cls(f"cannot write {file}: {error.strerror}")
+        made.exit_code = code_of(error)
+        return made
+
+
+def code_of(error: OSError) -> ExitCode:
+    return ExitCode.UNFINISHED if error.errno in NOBODYS_FAULT else ExitCode.USAGE

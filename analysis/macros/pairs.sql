@@ -78,8 +78,9 @@ where b.in_turns and c.in_turns;
 -- contrasts of which the sweep has both sides. Several sweeps of one cell: the mean over its blocks
 -- of what each one's sweep may spend.
 --
--- `wall_elsewhere` and `device_elsewhere`: `block_variance`, of what may borrow it. `origin`: host
--- and launch, where the loop waits for the CPU.
+-- `wall_elsewhere` and `device_elsewhere`: `block_variance`, of what may borrow it; a loop whose
+-- device time is not known borrows as one that waits for the CPU. `origin`: host and launch, where
+-- the loop waits for the CPU.
 create or replace macro block_pairs(
     flag, from_value, to_value, of_sweep, is_over := true
 ) as table
@@ -339,7 +340,8 @@ select
         min(own_share) over cell
     ), 4) as share,
     sum(launch_bound) filter (where pairing = 'paired') over cell
-    > 0.5 * sum(launch_bound_known) filter (where pairing = 'paired') over cell as waits_for_cpu,
+    > 0.5 * nullif(sum(launch_bound_known) filter (where pairing = 'paired') over cell, 0)
+        as waits_for_cpu,
     if(waits_for_cpu, ran_at, null) as origin,
     if(in_turns and loop_kind = 'closed', block_variance(coalesce(waits_for_cpu, true)), null)
         as wall_elsewhere,

@@ -38,6 +38,12 @@ create or replace macro shown_unless_it_fails(reason, fails, verdict) as
 create or replace macro is_decided(verdict) as
     verdict in ('helps', 'hurts', 'equivalent', 'fails', 'no_effect');
 
+-- Whether a gate passes: the candidate is not slower than its baseline by the minimum effect. The
+-- upper end is drawn at the look's share of 2.5%, so wrong passes of loops that wait for the CPU,
+-- whose scatter is often underestimated, stay below 5% too. One block has no scatter of its own.
+create or replace macro not_slower(blocks, ratio_high, min_effect) as
+    blocks > 1 and ratio_high < 1 + min_effect;
+
 -- Inconclusive is what was looked at: no cell under the three blocks of the first look, or between
 -- two looks.
 create or replace macro so_far(verdict, looked) as

@@ -3,7 +3,7 @@
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $gives_up BOOLEAN = true: whether a cell that its blocks would probably not decide gets no more
+-- $one_sided BOOLEAN = false: whether `not slower` decides, as a gate asks; no cell is hopeless before its last block
 -- $of_cells BIGINT = 0: cells of the plan, if more than have rows: none is decided by their absence
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, state, blocks, blocks_needed, ratio[ratio_low ratio_high], block_s
@@ -16,7 +16,7 @@
 -- Benjamini-Hochberg as if their p values were 1. Where the
 -- number of blocks was fixed, what is not decided stays open.
 --
--- state: helps, hurts, equivalent, fails, no_effect, hopeless or open
+-- state: helps, hurts, equivalent, not_slower, fails, no_effect, hopeless or open
 -- surroundings: what surrounds a step; `state` in other questions
 -- recorded_blocks: blocks of which both trials are recorded, whether they count or not
 -- at_most: blocks that the sweep may ask for; null where their number was fixed
@@ -34,10 +34,14 @@ select -- noqa: disable=AM04,RF02,ST06
         when verdicts.wall_verdict = 'no_effect' and verdicts.recorded_blocks > 1 then 'no_effect'
         when verdicts.wall_verdict = 'no_effect' then 'open'
         when is_decided(verdicts.wall_verdict) then verdicts.wall_verdict
+        when
+            $one_sided and verdicts.recorded_blocks > 1 and not verdicts.between_looks
+            and not_slower(verdicts.blocks, verdicts.ratio_high, $min_effect)
+            then 'not_slower'
         when verdicts.between_looks then 'open'
         when verdicts.recorded_blocks >= verdicts.at_most or verdicts.blocks = 0 then 'hopeless'
         when
-            $gives_up and verdicts.blocks > 2
+            not $one_sided and verdicts.blocks > 2
             and coalesce(verdicts.blocks_alone, 1001) > verdicts.at_most - verdicts.recorded_blocks
             then 'hopeless'
         else 'open'

@@ -14,14 +14,9 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.words import cudnn_version, interval, ratio
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.gating.gate import (
-    CODES,
-    MEASURE,
-    SETTINGS_APART,
-    Gate,
-    gate_of,
-    with_sides,
-)
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
+from cudnn_sweep.orchestrator.gating.answer import Gate
+from cudnn_sweep.orchestrator.gating.gate import MEASURE, SETTINGS_APART, gate_of, with_sides
 from cudnn_sweep.orchestrator.gating.sides import Side, environments_of
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_cells, suite_asked
 from cudnn_sweep.orchestrator.launching.step_options import BisectOptions
@@ -37,73 +32,90 @@ from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.survey import Survey
 
 PACKAGES = """
+import json
 from importlib.metadata import distributions
-print(sorted({(each.name, each.version) for each in distributions()}))
+print(json.dumps({each.name: each.version for each in distributions()}))
 """
+NONE = "none"  # in place of the version of a package that is not installed
+BAD = ("slower", "broken")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tested:
+class Installation:
     """An environment, and its software."""
 
     side: Side
     software: Environment
-    installed: str
-    """A hash of the packages that it has, and of where it is."""
+    packages: Mapping[str, str]
+    """Version of each installed package, by name."""
 
     @property
     def versions(self) -> str:
         cudnn = self.software.cudnn
-        told = f", cuDNN {cudnn_version(cudnn)}" if cudnn else ""
-        return f"torch {self.software.torch}{told}"
+        of_cudnn = f", cuDNN {cudnn_version(cudnn)}" if cudnn else ""
+        return f"torch {self.software.torch}{of_cudnn}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bisection:
     """What came of a bisection."""
 
-    environments: Sequence[Tested]
+    environments: Sequence[Installation]
     """From the oldest to the newest."""
     answers: Mapping[int, Gate]
-    """By number, of those that were measured against the oldest; the last one decides."""
+    """Comparisons with the oldest, by the other environment's number."""
+    good: int
+    """Number of the last environment that is not slower."""
     first: int | None
-    """Number of the first slow environment."""
+    """Number of the first slow one; those between the two cannot be told."""
 
     @property
-    def last(self) -> Gate:
-        return list(self.answers.values())[-1]
+    def newest(self) -> Gate:
+        return self.answers[max(self.answers)]
 
     @property
-    def code(self) -> int:
-        return CODES["slower"] if self.first is not None else self.last.code
+    def code(self) -> ExitCode:
+        return (self.newest if self.first is None else self.answers[self.first]).code
 
     @property
     def headline(self) -> str:
         if self.first is None:
-            again = " The same command goes on." * (self.code == CODES["cannot tell yet"])
-            return f"{self.last.head}: {self.last.headline}{again}"
-        first, row = self.environments[self.first], self.answers[self.first].row
+            again = " The same command goes on." * (self.code == ExitCode.CANNOT_TELL)
+            return f"{self.newest.head}: {self.newest.headline}{again}"
+        first, answer = self.environments[self.first], self.answers[self.first]
         which = f"{first.side.label} ({first.versions}) is the first"
-        if row is None or row.ratio is None:
-            return f"{which} where it does not run: {self.answers[self.first].headline}"
+        if unknown := self.environments[self.good + 1 : self.first]:
+            names = ", ".join(each.side.label for each in unknown)
+            which += f", or one before it that cannot be told ({names}),"
+        row = answer.row
+        if answer.state == "broken" or row is None or row.ratio is None:
+            return f"{which} where it does not run: {answer.headline}"
         ends = interval(row.ratio_low, row.ratio_high)
         oldest = self.environments[0].side.label
         return f"{which} that is slower: a step takes {ratio(row.ratio)}{ends} of the time of {oldest}."
 
     @property
     def changed(self) -> dict[str, tuple[object, object]]:
-        """What the first slow environment has otherwise than the one before it."""
+        """What differs between the first slow environment and the last good one: software, and every package."""
         if self.first is None:
             return {}
-        before, since = (each.software for each in self.environments[self.first - 1 :][:2])
-        parts = {name: (getattr(before, name), getattr(since, name)) for name in SETTINGS_APART}
+        before, since = self.environments[self.good], self.environments[self.first]
+        parts: dict[str, tuple[object, object]] = {
+            name: (getattr(before.software, name), getattr(since.software, name))
+            for name in SETTINGS_APART
+        }
+        names = sorted({*before.packages, *since.packages} - parts.keys(), key=str.lower)
+        parts |= {
+            name: (before.packages.get(name, NONE), since.packages.get(name, NONE))
+            for name in names
+        }
         return {name: values for name, values in parts.items() if values[0] != values[1]}
 
     def text(self) -> str:
         wide = max(len(each.side.label) for each in self.environments)
-        told = {0: "Baseline."} | {at: each.headline for at, each in self.answers.items()}
+        answers = {0: "Baseline."} | {at: each.headline for at, each in self.answers.items()}
         lines = [
-            f"{each.side.label:<{wide}}  {each.versions}: {told.get(number, 'Not measured.')}"
+            f"{each.side.label:<{wide}}  {each.versions}: {answers.get(number, 'Not measured.')}"
             for number, each in enumerate(self.environments)
         ]
         changed = [f"{name}: {one} → {other}" for name, (one, other) in self.changed.items()]
@@ -123,7 +135,7 @@ def bisect(
     place: Place,
     out: Console,
     look: Callable[[Path, list[str]], Survey] = survey_of,
-) -> int:
+) -> ExitCode:
     """Measure, print the answer on `out`, and return the exit code."""
     open_results(options.location, console)  # to fail before anything is looked at
     sides = environments_of(options.pythons)
@@ -137,7 +149,7 @@ def bisect(
     if (cells := len(planned.chosen.cell_ids())) > 1:
         raise SpecError(f"found {cells} cells of {name}, allowed: one; --only cell_id=... names it")
     environments = [
-        Tested(side=side, software=each.environment, installed=_installed(side.code.python))
+        Installation(side=side, software=each.environment, packages=_packages(side.code.python))
         for side, each in zip(sides, found, strict=True)
     ]
     run = partial(run_sweep, place=place, console=console)
@@ -149,42 +161,42 @@ def bisect(
 
 def _bisected(
     options: BisectOptions,
-    environments: Sequence[Tested],
-    measure: Callable[[Tested, BisectOptions], Gate],
+    environments: Sequence[Installation],
+    measure: Callable[[Installation, BisectOptions], Gate],
     console: Console,
 ) -> Bisection:
-    """The newest first; where that is slower, always the middle one of those that are left. It counts as slower with
-    half of the newest's slowdown: that is soon decided, and no small change on the way is in its place.
+    """The newest first; if that is slow, the middle one of those that are left, again and again.
+
+    A version that cannot be told is passed over for its neighbours; if the newest is one, for the one before it. Slow is
+    what has half of the newest's slowdown: that is soon decided, and no small change on the way is named in its place.
     """
     answers: dict[int, Gate] = {}
-    good, at = 0, len(environments) - 1
-    slow: int | None = None
-    while at not in answers and at > good:
+    good, slow = 0, len(environments)
+    while left := [at for at in range(good + 1, slow) if at not in answers]:
+        middle = (good + slow) / 2 if slow < len(environments) else slow
+        at = min(left, key=lambda each: (abs(each - middle), each))
         answers[at] = answer = measure(environments[at], options)
         say(console, f"{answer.head}: {answer.headline}")
-        if answer.code == CODES["slower"]:
-            slow = at
-        elif slow is None or answer.code == CODES["cannot tell yet"]:
-            slow = None
-            break
-        else:
-            good = at
-        if len(answers) == 1 and answer.row is not None and answer.row.ratio is not None:
+        if answer.state == "slower" and answer.row is not None and slow == len(environments):
             half = math.sqrt(answer.row.ratio) - 1
             options = replace(options, threshold=max(options.threshold, half))
-        at = (good + slow) // 2
-    return Bisection(environments=environments, answers=answers, first=slow)
+        if answer.state in BAD:
+            slow = at
+        elif answer.state != "cannot tell yet":
+            good = at
+    first = slow if slow < len(environments) else None
+    return Bisection(environments=environments, answers=answers, good=good, first=first)
 
 
-def _installed(python: Path | None) -> str:
-    """Of a Python that cannot say, only where it is."""
+def _packages(python: Path | None) -> dict[str, str]:
+    """Version of each package installed there, by name; none of a Python that cannot say."""
     try:
         listed = subprocess.run(
             [str(python), "-P", "-c", PACKAGES], check=False, capture_output=True, text=True
         ).stdout
-    except OSError:
-        listed = ""
-    return content_hash((str(python), listed))
+        return dict(json.loads(listed))
+    except (OSError, ValueError):
+        return {}
 
 
 def _step_file(workload: str) -> str:
@@ -196,23 +208,27 @@ def _step_file(workload: str) -> str:
 def _pair(
     planned: Planned,
     run: Callable[[Planned], Ran],
-    one: Tested,
-    other: Tested,
+    one: Installation,
+    other: Installation,
     options: BisectOptions,
 ) -> Gate:
     """The sweep of a pair has its name of what is compared: asked again, it resumes, or has its answer."""
     suite = with_sides(options, planned.request.suite, one.side, other.side)
     plan = make_plan(planned.whole.suite, suite, [planned.chosen.trials[0].cell])
-    softwares = [(each.software.software_hash, each.installed) for each in (one, other)]
-    softwares += [("step", content_hash(_step_file(options.workload)))]
+    softwares = [
+        (each.software.software_hash, str(each.side.code.python), sorted(each.packages.items()))
+        for each in (one, other)
+    ]
+    named = (plan.plan_hash, softwares, _step_file(options.workload))
     request = replace(
         planned.request,
         suite=suite,
-        options=LaunchOptions(sweep_id=f"bisect-{content_hash((plan.plan_hash, softwares))}"),
+        options=LaunchOptions(sweep_id=f"bisect-{content_hash(named)}"),
         codes={each.side.label: each.side.code for each in (one, other)},
         budget_minutes=options.minutes,
         min_effect=options.threshold,
     )
     ran = run(replace(planned, request=request, whole=plan, chosen=plan))
     labels = one.side.label, other.side.label
-    return gate_of(options, ran.store, ran.session.sweep_id, *labels, one.software.gpu)
+    sweep_id, gpu, budget_s = ran.session.sweep_id, one.software.gpu, 60 * options.minutes
+    return gate_of(options, ran.store, sweep_id, *labels, gpu, budget_s)

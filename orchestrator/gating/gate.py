@@ -1,38 +1,31 @@
-"""`sweep gate`: does one change make a step slower? Two sides in turns on one GPU, with A/A pairs as control."""
+"""`sweep gate`: does one change make a step slower? Two sides in turns on one GPU, each also against itself."""
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Literal
-from xml.etree import ElementTree
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.advice import KernelChange, kernel_changes
+from cudnn_sweep.analysis.answering.advice import kernel_changes
 from cudnn_sweep.analysis.answering.answers import AnswerRow
 from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
-from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.asking.queries import Value, literal
 from cudnn_sweep.analysis.asking.settings import as_text
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.analysis.words import (
-    counted,
-    interval,
-    milliseconds,
-    percent,
-    printable,
-    ratio,
-    some,
-)
-from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.gating.sides import Side, sides_of, uncommitted
-from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step, suite_of
+from cudnn_sweep.analysis.words import printable
+from cudnn_sweep.orchestrator.errors import ModelError, OutputError, SpecError
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
+from cudnn_sweep.orchestrator.gating.answer import Gate, State, junit
+from cudnn_sweep.orchestrator.gating.power import power
+from cudnn_sweep.orchestrator.gating.sides import Side, Sides, scratch_for_gate, sides_of
+from cudnn_sweep.orchestrator.launching.one_step import LOOKING, check_step, plan_step, suite_of
 from cudnn_sweep.orchestrator.launching.step_options import GateOptions, TurnOptions
 from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
+from cudnn_sweep.orchestrator.showing.write_whole import is_stream, write_whole
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGpu
@@ -47,45 +40,77 @@ MEASURE = MeasureSpec(
     steady_budget_s=1.0,
     device_budget_s=0.3,
 )
-State = Literal["slower", "broken", "not slower", "faster", "cannot tell yet"]
-CODES: dict[State, int] = {
-    "not slower": 0,
-    "faster": 0,
-    "slower": 1,
-    "broken": 1,
-    "cannot tell yet": 2,
-}
 SETTINGS_APART = ["torch", "cudnn", "cuda", "driver", "python", "ray", "version"]
-NAMED = 3  # kernels
+BEGUN = "the gate has not ended"
 
-# Of A/A pairs: how often the same rule would have called an equal change slower (`false_alarms`), and the least
-# slowdown that it calls slower in four of five cases (`least_found`).
-CONTROL = """
+# Pairs of base with head, and of each side with itself. They have one scatter: kinds may differ in their means alone.
+PAIRS = """
 with pairs as (
-    select log_ratio(candidate_ms, baseline_ms) as log_ratio
+    select null as kind, log_ratio(candidate_ms, baseline_ms) as log_ratio, wall_elsewhere
+    from block_pairs('code', $base_text, $head_text, $sweep_id)
+    where pairing = 'paired'
+    union all
+    select
+        if(list_contains(string_split(other_settings, ', '), 'code=' || $base_text), 'base', 'head'),
+        log_ratio(candidate_ms, baseline_ms),
+        null
     from block_pairs('twin', '0', '1', $sweep_id)
     where pairing = 'paired'
 ),
 
-scatter as (
+kinds as (
     select
-        count(log_ratio) as blocks,
-        exp(avg(log_ratio)) as ratio,
-        nullif(stddev_samp(log_ratio), 0) / sqrt($blocks) as se,
-        t_half(count(log_ratio) - 1, 1) as half
+        kind,
+        count(log_ratio) as pairs,
+        avg(log_ratio) as mean,
+        var_pop(log_ratio) * count(log_ratio) as squares,
+        max(wall_elsewhere) as elsewhere
     from pairs
+    group by kind
+    having count(log_ratio) > 0
+),
+
+pooled as (
+    select
+        sqrt(max(elsewhere)) as prior,
+        sum(pairs - 1)::bigint + count(elsewhere) as df,
+        sqrt((sum(squares) + coalesce(max(elsewhere), 0)) / nullif(df, 0)) as scatter
+    from kinds
+)
+
+select
+    kind,
+    pairs,
+    exp(mean) as ratio,
+    exp(mean - t_95(df) * scatter / sqrt(pairs)) as ratio_low,
+    exp(mean + t_95(df) * scatter / sqrt(pairs)) as ratio_high,
+    prior,
+    scatter
+from kinds, pooled
+where df > 0
+order by kind nulls first
+"""
+# What the rule takes at each look, if the minutes suffice for `$most` blocks.
+LOOKS = f"""
+with looks as (
+    select unnest(list_append(list_filter({list(UNTIL.looks)}, lambda look: look < $most), $most))
+        as blocks
+),
+
+numbered as (
+    select blocks, row_number() over (order by blocks) as number from looks
 )
 
 select
     blocks,
-    ratio,
-    exp(ln(ratio) - half * se * sqrt($blocks / blocks)) as ratio_low,
-    exp(ln(ratio) + half * se * sqrt($blocks / blocks)) as ratio_high,
-    t_above(half + ln(1 + $threshold) / se, blocks - 1) as false_alarms,
-    exp(ln(1 + $threshold) + (half + 0.8416) * se) - 1 as least_found
-from scatter
-where blocks > 1
+    t_exceeded(
+        0.05 * (if(blocks = $most, 1, spent(number, {len(UNTIL.looks)})) - spent(number - 1, {len(UNTIL.looks)})),
+        blocks - $lacks
+    ) as quantile
+from numbered
+where blocks > $lacks
 """
+PACE = "select epoch(max(ended_at) - min(started_at)) / count(distinct block) as s from records"
 SIDES = """
 select
     code,
@@ -97,120 +122,66 @@ group by code
 """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Gate:
-    """What came of a gate."""
-
-    workload: str
-    base: str
-    head: str
-    gpu: str
-    sweep_id: str
-    threshold: float
-    state: State
-    row: Verdict | None = None
-    control: AnswerRow | None = None
-    """The gate's own error, as CONTROL has it."""
-    kernels: Sequence[KernelChange] = ()
-    """Of which base and head make different numbers of launches in a step."""
-    different: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """What else differs: by name, of base and head."""
-    messages: dict[str, str] = field(default_factory=dict)
-    """Why trials of a side failed, by its label."""
-
-    @property
-    def code(self) -> int:
-        return CODES[self.state]
-
-    @property
-    def headline(self) -> str:
-        row = self.row
-        if self.state == "broken":
-            return f"Broken: {self.workload} does not run at {self.head}."
-        if row is None or row.ratio is None:
-            return f"Cannot tell yet: {self.workload} has too few blocks with both sides."
-        change = f"{ratio(row.ratio)} of the time{interval(row.ratio_low, row.ratio_high)}"
-        words = {
-            "slower": f"Slower, by more than {percent(self.threshold)}",
-            "faster": f"Faster, by more than {percent(self.threshold)}",
-            "not slower": f"Not slower than {percent(self.threshold)}",
-        }
-        return f"{words.get(self.state, 'Cannot tell yet')}: a step takes {change}."
-
-    def facts(self) -> Iterator[tuple[str, str]]:
-        row, control = self.row, self.control
-        for name, (base, head) in self.different.items():
-            yield "Also differs", f"{name}: {base} at base, {head} at head"
-        for side, message in self.messages.items():
-            yield "Why", f"{side}: {message}"
-        if row is not None and row.baseline_ms is not None:
-            times = (
-                f"{milliseconds(row.baseline_ms)} at base, {milliseconds(row.candidate_ms)} at head"
-            )
-            yield "A step", f"{times}, in {counted(row.blocks, 'block')} on {self.gpu}"
-            if row.device_ratio is not None:
-                ends = interval(row.device_ratio_low, row.device_ratio_high)
-                yield "GPU time", f"{ratio(row.device_ratio)} of base's{ends}"
-        if control is not None:
-            ends = interval(control.ratio_low, control.ratio_high)
-            yield (
-                "A/A",
-                f"base against itself {ratio(control.ratio)}{ends}, {counted(control.blocks, 'pair')}",
-            )
-            if control.false_alarms is not None and control.least_found is not None:
-                alarms = f"calls {percent(control.false_alarms, 1)} of changes slower that change nothing"
-                least = percent(control.least_found, 1) if control.least_found < 1 else "over 100%"
-                yield "This gate", f"{alarms}; finds a slowdown of {least} in four of five"
-        if self.kernels:
-            changed = [
-                f"{each.kernel} ({each.baseline} → {each.candidate})" for each in self.kernels
-            ]
-            yield "Kernels", some(changed, NAMED)
-
-    def text(self) -> str:
-        return "\n".join([self.headline, "", *(f"{name:<13}{text}" for name, text in self.facts())])
-
-    def markdown(self) -> str:
-        rows = [f"| {name} | {escaped(text)} |" for name, text in self.facts()]
-        return "\n".join([f"**{escaped(self.headline)}**", "", "| | |", "|---|---|", *rows, ""])
-
-    def junit(self) -> str:
-        failed = self.code == CODES["slower"]
-        suite = ElementTree.Element("testsuite", name="sweep gate", tests="1", errors="0")
-        suite.set("failures", str(int(failed)))
-        suite.set("skipped", str(int(self.code == CODES["cannot tell yet"])))
-        case = ElementTree.SubElement(suite, "testcase", classname="sweep.gate", name=self.workload)
-        if self.code:
-            kind = "failure" if failed else "skipped"
-            ElementTree.SubElement(case, kind, message=self.headline).text = self.text()
-        return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
-
-    def json(self) -> str:
-        answer = {"headline": self.headline, **asdict(self)}
-        return json.dumps(answer, indent=2, default=vars)
-
-
-def gate(options: GateOptions, console: Console, place: Place, out: Console) -> int:
+def gate(options: GateOptions, console: Console, place: Place, out: Console) -> ExitCode:
     """Measure, print the answer on `out`, and return the exit code."""
-    open_results(options.location, console)  # to fail before anything is looked at
-    with (
-        TemporaryDirectory(prefix="sweep-gate-") as folder,
-        sides_of(options.base, options.head, Path(folder)) as (base, head),
-    ):
-        answer = _measured(options, base, head, console, place)
-    for file, text in ((options.comment, answer.markdown()), (options.junit, answer.junit())):
-        if file is not None:
-            Path(file).write_text(text, encoding="utf-8")
-    say(out, answer.json() if options.json else f"\n{answer.text()}")
+    open_results(options.location, console)  # to fail before anything is measured
+    with _reported(options), scratch_for_gate() as scratch:
+        sides = sides_of(options.base, options.head, scratch, exact=options.exact)
+        answer = _measured(options, sides, console, place)
+        if changed := sides.changed():
+            answer = replace(answer, changed=changed, state="cannot tell yet")
+        say(out, answer.json() if options.json else f"\n{answer.text()}")
+        try:
+            _write(options, answer.markdown(), answer.junit())
+        except OutputError as error:
+            warn(console, f"sweep: {error}")
+            return answer.code or error.exit_code
     return answer.code
 
 
-def _measured(options: GateOptions, base: Side, head: Side, console: Console, place: Place) -> Gate:
-    if uncommitted(options.head):
-        warn(console, "Uncommitted changes are not measured: name the folder (.) as HEAD for that.")
+@contextmanager
+def _reported(options: GateOptions) -> Iterator[None]:
+    """Write into the files, too, that there is no answer, and why. Raises OutputError before anything is measured."""
+
+    def no_answer(reason: str, *, streams: bool = True) -> None:
+        failed = junit(options.workload, "error", reason, reason)
+        _write(options, f"**No answer**: {escaped(reason)}\n", failed, streams=streams)
+
+    no_answer(BEGUN, streams=False)  # whatever ends the gate, no older answer stays
+    try:
+        yield
+    except Exception as error:
+        no_answer(str(error))
+        raise
+
+
+def _write(options: GateOptions, comment: str, suite: str, *, streams: bool = True) -> None:
+    for file, text in ((options.comment, comment), (options.junit, suite)):
+        if file is not None and (streams or not is_stream(Path(file))):
+            write_whole(Path(file), text)
+
+
+def _measured(options: GateOptions, sides: Sides, console: Console, place: Place) -> Gate:
+    base, head = sides.base, sides.head
+    for note in sides.notes:
+        warn(console, note)
     say(console, LOOKING.format(workload=options.workload))
     suite = with_sides(options, suite_of(options, UNTIL, MEASURE), base, head)
-    machine = _look(options, suite, (head, base), place)
+    machine, faults = _look(options, suite, (head, base), place)
+    gpu = machine.environment.gpu if machine else ""
+    if machine is None or head.label in faults:
+        return Gate(
+            workload=options.workload,
+            base=base.label,
+            head=head.label,
+            gpu=gpu,
+            sweep_id="",
+            threshold=options.threshold,
+            state="broken" if machine else "cannot tell yet",
+            messages=faults,
+            notes=sides.notes,
+            passes_undecided=options.cannot_tell == "ok",
+        )
     planned = plan_step(
         options,
         suite,
@@ -221,31 +192,52 @@ def _measured(options: GateOptions, base: Side, head: Side, console: Console, pl
         min_effect=options.threshold,
     )
     ran = run_sweep(planned, place, console)
-    sweep_id = ran.session.sweep_id
-    return gate_of(options, ran.store, sweep_id, base.label, head.label, machine.environment.gpu)
+    labels, budget_s = (base.label, head.label), 60 * (planned.request.budget_minutes or 0)
+    answer = gate_of(options, ran.store, ran.session.sweep_id, *labels, gpu, budget_s)
+    return replace(answer, notes=sides.notes, passes_undecided=options.cannot_tell == "ok")
 
 
 def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -> SuiteSpec:
-    """Both sides in each block, and base once more."""
+    """Both sides in each block, and one of them once more."""
     configs = [CudnnConfig(benchmark=options.benchmark, code=side.label) for side in (base, head)]
     changed = {"configs": configs, "replicates": UNTIL, "twin_every": 1}
     return suite.model_copy(update={**changed, "without_gpu": WithoutGpu()})
 
 
-def _look(options: GateOptions, suite: SuiteSpec, sides: Sequence[Side], place: Place) -> Survey:
-    """What is known of the step from the side that has it. Raises SpecError where neither has."""
+def _look(
+    options: GateOptions, suite: SuiteSpec, sides: Sequence[Side], place: Place
+) -> tuple[Survey | None, dict[str, str]]:
+    """What the first side that has the step knows of it, and why those before it do not have it.
+
+    Raises SpecError if no side has it and it was typed wrongly.
+    """
+    faults: dict[str, str] = {}
+    typed: SpecError | None = None
     for side in sides:
-        with side.entered():
-            machine = place.look(suite)
-        if machine.workloads[options.workload].fault is None:
-            return machine
-    raise SpecError(machine.workloads[options.workload].fault or "")
+        try:
+            with side.entered():
+                machine = place.look(suite)
+            check_step(options, machine)
+            return machine, faults
+        except ModelError as error:
+            faults[side.label] = printable(str(error))
+        except SpecError as error:
+            typed, faults[side.label] = error, printable(str(error))
+    if typed is not None and len(set(faults.values())) == 1:
+        raise typed
+    return None, faults
 
 
 def gate_of(
-    options: TurnOptions, store: Store, sweep_id: str, base: str, head: str, gpu: str
+    options: TurnOptions,
+    store: Store,
+    sweep_id: str,
+    base: str,
+    head: str,
+    gpu: str,
+    budget_s: float | None = None,
 ) -> Gate:
-    """What the store says of a gate's sweep."""
+    """What the store says of a gate's sweep. `budget_s`: what its blocks may take in all."""
     sides = {"base": base, "head": head}
     contrast = {"field": "code", "baseline": as_text(base), "candidate": as_text(head)}
     rows = verdicts(store, sweep_id, **contrast, min_effect=options.threshold)
@@ -257,22 +249,21 @@ def gate_of(
             for each in database.query(SIDES.format(columns=columns), sides).to_pylist()
         }
         kernels = kernel_changes(database, sweep_id, f"code = {literal(head)}", kind=None)
-        asked: dict[str, Value] = {
-            "sweep_id": sweep_id,
-            "threshold": options.threshold,
-            "blocks": row.blocks if row else 1,
-        }
-        controls = database.query(CONTROL, asked).to_pylist()
+        pairs = _pairs(database, sweep_id, base, head)
+        false_alarms, least_found = _power(database, options, pairs, row, budget_s)
     one, other = (found.get(side, {}) for side in (base, head))
     return Gate(
         workload=options.workload,
-        **sides,
+        base=base,
+        head=head,
         gpu=gpu,
         sweep_id=sweep_id,
         threshold=options.threshold,
-        state=_state(row, one.get("message"), other.get("message")),
+        state=state_of(row, options.threshold, one.get("message"), other.get("message")),
         row=row,
-        control=next((AnswerRow(**each) for each in controls), None),
+        alone=[each for each in pairs if each.kind is not None],
+        false_alarms=false_alarms,
+        least_found=least_found,
         kernels=kernels,
         different={
             name: (str(one[name]), str(other[name]))
@@ -284,16 +275,48 @@ def gate_of(
             for side, each in ((base, one), (head, other))
             if each.get("message")
         },
+        results=options.where(),
     )
 
 
-def _state(row: Verdict | None, base_message: str | None, head_message: str | None) -> State:
-    if (row is None or not row.blocks or row.wall_verdict == "fails") and head_message:
-        return "cannot tell yet" if base_message and (row is None or not row.blocks) else "broken"
-    verdict = None if row is None else row.wall_verdict
-    words: dict[str | None, State] = {
-        "hurts": "slower",
-        "helps": "faster",
-        "equivalent": "not slower",
+def _pairs(database: Database, sweep_id: str, base: str, head: str) -> list[AnswerRow]:
+    values: dict[str, Value] = {
+        "sweep_id": sweep_id,
+        "base_text": as_text(base),
+        "head_text": as_text(head),
     }
-    return words.get(verdict, "cannot tell yet")
+    return [AnswerRow(**row) for row in database.query(PAIRS, values).to_pylist()]
+
+
+def _power(
+    database: Database,
+    options: TurnOptions,
+    pairs: Sequence[AnswerRow],
+    row: Verdict | None,
+    budget_s: float | None,
+) -> tuple[float, float] | tuple[None, None]:
+    """`power` of the rule, with as many blocks as the minutes allow; None without pairs."""
+    if row is None or not pairs or pairs[0].kind is not None:
+        return None, None
+    (pace,) = database.query(PACE).to_pylist()
+    allowed = int(budget_s / pace["s"]) if budget_s and pace["s"] else 0
+    most = min(max(row.blocks, allowed), UNTIL.at_most)
+    prior, scatter = pairs[0].prior, pairs[0].scatter
+    values: dict[str, Value] = {"most": most, "lacks": int(prior is None)}
+    looks = database.query(LOOKS, values).to_pylist()
+    quantiles = {look["blocks"]: look["quantile"] for look in looks}
+    return power(scatter, prior, options.threshold, quantiles)
+
+
+def state_of(
+    row: Verdict | None, threshold: float, base_message: str | None, head_message: str | None
+) -> State:
+    if row is None or not row.blocks or row.wall_verdict == "fails":
+        is_broken = head_message and not (base_message and (row is None or not row.blocks))
+        return "broken" if is_broken else "cannot tell yet"
+    if row.wall_verdict == "hurts":
+        return "slower"
+    is_below = row.ratio_high is not None and row.ratio_high < 1 + threshold
+    if row.wall_verdict in ("helps", "equivalent") or (is_below and row.blocks > 1):
+        return "faster" if row.ratio_high < 1 else "not slower"
+    return "cannot tell yet"

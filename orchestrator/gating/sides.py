@@ -1,18 +1,39 @@
 """The two sides of `sweep gate`: a commit of the user's repository, a folder, a wheel or a Python."""
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import mkdtemp
 
+from filelock import FileLock, Timeout
+
+from cudnn_sweep.analysis.words import counted, printable
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.gating.repository import (
+    Tree,
+    check_out,
+    commit_of,
+    git,
+    remove_worktrees_of_gates,
+)
+from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder, private_folder
 from cudnn_sweep.orchestrator.planning.session import Code
 from cudnn_sweep.orchestrator.process.protocol import MODULES
 
 ALLOWED = "a commit of this repository, a folder, a wheel (.whl), or the Python of an environment"
+AS_PATH = ("./", "../", "/", "~")  # how a path begins that is nothing else
+PYTHON = "a Python is a path to bin/python, such as venv/bin/python"
+NO_ANCESTOR = (
+    "{base} and {head} have no common ancestor here: a shallow clone needs its history (fetch-depth: 0 on GitHub, "
+    "GIT_DEPTH: 0 on GitLab, git fetch --unshallow), or --exact compares the two as typed"
+)
+OLDER = "BASE {base} contains HEAD {head}, so there is no change to measure; --exact compares the two as typed"
+UNCOMMITTED = "Uncommitted changes are not measured: name the folder (.) as HEAD for that."
 PYTHONS = "two or more environments with cudnn-sweep, such as a/bin/python,b/bin/python"
 SOURCES = ("", "src")  # below a repository's root, where its modules may be
 
@@ -20,7 +41,7 @@ SOURCES = ("", "src")  # below a repository's root, where its modules may be
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Side:
     label: str
-    """As results name it: `base:0a1b2c3d4e5f`."""
+    """As results name it: `base:main:0a1b2c3d4e5f`."""
     code: Code
 
     @contextmanager
@@ -36,42 +57,139 @@ class Side:
             os.environ.pop(MODULES, None)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sides:
+    base: Side
+    head: Side
+    trees: Mapping[str, Tree]
+    """Of those that are commits, by name (base, head)."""
+    notes: list[str] = field(default_factory=list)
+    """What is measured, if it is not just what was typed."""
+
+    def changed(self) -> list[str]:
+        """Files that differ from their commits by now, such as `base: bench/step.py`."""
+        return [f"{name}: {file}" for name, tree in self.trees.items() for file in tree.changed()]
+
+
 @contextmanager
-def sides_of(base: str, head: str, scratch: Path) -> Iterator[tuple[Side, Side]]:
-    """`scratch`: a new folder, for worktrees and unpacked wheels. Raises SpecError for what is no side."""
-    trees: list[Path] = []
+def scratch_for_gate() -> Iterator[Path]:
+    """A folder for this gate. What killed gates left is removed now."""
+    gates = private_folder(our_temporary_folder() / "gates")
+    with FileLock(gates / "lock"):
+        for left in (each for each in gates.iterdir() if each.is_dir()):
+            with suppress(Timeout), FileLock(left / "held", timeout=0):
+                shutil.rmtree(left, ignore_errors=True)
+        scratch = Path(mkdtemp(dir=gates))
+        held = FileLock(scratch / "held")
+        held.acquire()
     try:
-        yield (
-            _side("base", base, scratch / "base", trees),
-            _side("head", head, scratch / "head", trees),
-        )
+        yield scratch
     finally:
-        for tree in trees:
-            _git("worktree", "remove", "--force", str(tree))
+        shutil.rmtree(scratch, ignore_errors=True)
+        held.release()
 
 
-def _side(name: str, text: str, scratch: Path, trees: list[Path]) -> Side:
-    """`trees`: where worktrees are added that are to be removed."""
+def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
+    """`scratch`: a folder for trees and unpacked wheels. Of two commits the base is their merge base, unless `exact`.
+
+    Raises SpecError for what is no side.
+    """
+    texts, notes = {"base": base, "head": head}, []
+    commits = {name: _commit(name, text) for name, text in texts.items()}
+    if commits["base"] and commits["head"] and not exact:
+        notes += _take_merge_base(commits, texts)
+    if any(commits.values()):
+        remove_worktrees_of_gates()
+    if commits["head"] and git("status", "--porcelain", "--untracked-files=no"):
+        notes.append(UNCOMMITTED)
+    trees: dict[str, Tree] = {}
+    sides = {}
+    for name, text in texts.items():
+        if commit := commits[name]:
+            trees[name] = _tree(name, text, commit, scratch)
+            sides[name] = Side(label=_label(name, text, commit), code=_in_tree(trees[name].folder))
+        else:
+            sides[name] = _at_path(name, text, scratch / name)
+    notes += [f"{note} (at {name})" for name, tree in trees.items() for note in tree.notes()]
+    return Sides(**sides, trees=trees, notes=notes)
+
+
+def _commit(name: str, text: str) -> str | None:
+    """The commit that BASE or HEAD means; None if it means a path."""
+    if not text.strip():
+        raise SpecError(f"{name.upper()}: found nothing, allowed: {ALLOWED}")
+    if text.startswith(AS_PATH) or text in (".", ".."):
+        return None
+    commit = commit_of(text)
+    if commit and (Path(text).is_dir() or _is_wheel(Path(text)) or _is_program(Path(text))):
+        each = f"./{text} is the path, {commit} the commit"
+        raise SpecError(f"{name.upper()}: {text} is a commit and a path: {each}")
+    return commit
+
+
+def _take_merge_base(commits: dict[str, str | None], texts: Mapping[str, str]) -> list[str]:
+    """Put the merge base in place of BASE's commit. Returns a note if it is another one."""
+    base, head = commits["base"] or "", commits["head"] or ""
+    try:
+        commits["base"] = found = git("merge-base", base, head)
+    except SpecError:
+        raise SpecError(NO_ANCESTOR.format(**texts)) from None
+    if found == head != base:
+        raise SpecError(OLDER.format(**texts))
+    if found == base:
+        return []
+    before = counted(int(git("rev-list", "--count", f"{found}..{base}")), "commit")
+    of_two = f"the merge base of {texts['base']} and {texts['head']}"
+    return [printable(f"BASE is {found[:12]}, {of_two}, {before} before {texts['base']}.")]
+
+
+def _tree(name: str, text: str, commit: str, scratch: Path) -> Tree:
+    try:
+        return check_out(commit, scratch)
+    except SpecError as error:
+        what = printable(f"{text} ({commit[:12]})")
+        raise SpecError(f"{name.upper()}: git cannot check out {what}: {error}") from None
+
+
+def _label(name: str, text: str, commit: str) -> str:
+    """The branch, or what was typed, and the commit."""
+    if text in ("HEAD", "@"):
+        with suppress(SpecError):
+            text = git("symbolic-ref", "--quiet", "--short", "HEAD")
+    typed = "" if commit.startswith(text.lower()) else f"{printable(text)}:"
+    return f"{name}:{typed}{commit[:12]}"
+
+
+def _in_tree(tree: Path) -> Code:
+    """The place in a commit's tree of the folder in which we are."""
+    below = Path(git("rev-parse", "--show-prefix") or ".")
+    code = _in_folder(tree, below)
+    if not (tree / below).is_dir():  # at that commit the folder was not there
+        code = replace(code, folder=tree)
+    return code
+
+
+def _at_path(name: str, text: str, scratch: Path) -> Side:
     path = Path(text).expanduser()
     if path.is_dir():
         return Side(label=f"{name}:{text}", code=_in_folder(path.resolve(), Path(".")))
-    if path.suffix == ".whl" and path.is_file():
+    if _is_wheel(path):
         _install(path, scratch)
         here = Code(folder=Path.cwd(), variables=_looked_for_in([scratch]))
         return Side(label=f"{name}:{path.stem}", code=here)
     if _is_program(path):
         return _environment(f"{name}:{text}", path)
-    commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
-    if commit is None:
-        raise SpecError(f"{name.upper()}: found {text!r}, allowed: {ALLOWED}")
-    if _git("worktree", "add", "--detach", str(scratch), commit) is None:
-        raise SpecError(f"{name.upper()}: git cannot check out {text} ({commit[:12]}) in {scratch}")
-    trees.append(scratch)
-    below = Path(_git("rev-parse", "--show-prefix") or ".")
-    code = _in_folder(scratch, below)
-    if not (scratch / below).is_dir():  # at that commit the folder was not there
-        code = replace(code, folder=scratch)
-    return Side(label=f"{name}:{commit[:12]}", code=code)
+    reason = f"; {PYTHON}" if path.is_file() else _why_no_commit()
+    raise SpecError(f"{name.upper()}: found {text!r}, allowed: {ALLOWED}{reason}")
+
+
+def _why_no_commit() -> str:
+    """Git's reason, if there is no repository that it reads."""
+    try:
+        git("rev-parse", "--git-dir")
+    except SpecError as error:
+        return f"; git: {error}"
+    return ""
 
 
 def environments_of(pythons: str) -> list[Side]:
@@ -81,7 +199,7 @@ def environments_of(pythons: str) -> list[Side]:
     programs = [path / "bin/python" if path.is_dir() else path for path in paths]
     for text, program in zip(texts, programs, strict=True):
         if not _is_program(program):
-            raise SpecError(f"--pythons: found {text!r}, allowed: {PYTHONS}")
+            raise SpecError(f"--pythons: found {text!r}, allowed: {PYTHONS}; {PYTHON}")
     if len(texts) < 2:
         raise SpecError(f"--pythons: found one, {texts[0]!r}, allowed: {PYTHONS}")
     return [_environment(text, program) for text, program in zip(texts, programs, strict=True)]
@@ -92,7 +210,13 @@ def _environment(label: str, path: Path) -> Side:
 
 
 def _is_program(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
+    """Whether it is a Python; nothing is run because of its name alone."""
+    is_named_so = path.parent.name == "bin" and path.name.startswith("python")
+    return is_named_so and path.is_file() and os.access(path, os.X_OK)
+
+
+def _is_wheel(path: Path) -> bool:
+    return path.suffix == ".whl" and path.is_file()
 
 
 def _in_folder(root: Path, below: Path) -> Code:
@@ -112,17 +236,3 @@ def _install(wheel: Path, folder: Path) -> None:
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise SpecError(f"{wheel} cannot be installed: {done.stderr.strip()[-300:]}")
-
-
-def _git(*words: str) -> str | None:
-    """What git prints; None where it refuses, or is not there."""
-    try:
-        done = subprocess.run(["git", *words], check=False, capture_output=True, text=True)
-    except OSError:
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def uncommitted(text: str) -> bool:
-    """Whether the working tree has changes that this side, a commit, leaves out."""
-    return not Path(text).exists() and bool(_git("status", "--porcelain", "--untracked-files=no"))

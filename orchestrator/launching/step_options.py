@@ -257,6 +257,12 @@ class BisectOptions(CellsOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class GateOptions(TurnOptions, _Sides):
+    exact: Annotated[
+        bool, "Compare BASE itself; the usual base of two commits is their merge base."
+    ] = False
+    cannot_tell: Annotated[
+        Literal["ok", "fail"], "Exit code of an undecided gate: 0 for ok, 3 for fail."
+    ] = "fail"
     comment: Annotated[
         str | None, typer.Option(metavar="FILE.md", help="Also write the answer as Markdown.")
     ] = None

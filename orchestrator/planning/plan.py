@@ -208,18 +208,23 @@ class _BlockOrder:
 
     def __init__(self, of_cell: Sequence[CudnnConfig], order: random.Random) -> None:
         configs = list(dict.fromkeys(of_cell))
-        self._paired = configs[0]
+        sides = [config for config in configs if config.code is not None]
+        self._paired = sides or configs[:1]
         self._start = order.sample(configs, len(configs))
         self._twin_leads = order.random() < 0.5
         self._order = order
 
     def of(self, replicate: int, *, has_twin: bool) -> list[tuple[CudnnConfig, int]]:
-        """Each config, and which of an A/A pair it is: the second comes first in every other one."""
+        """Each config, and which of an A/A pair it is: the second comes first in every other one.
+
+        The sides of a gate have an A/A pair in turn.
+        """
         placed = [(config, 0) for config in balanced(self._start, replicate)]
         if has_twin:
-            there = placed.index((self._paired, 0))
+            paired = self._paired[replicate % len(self._paired)]
+            there = placed.index((paired, 0))
             first, last = (0, there) if self._twin_leads else (there + 1, len(placed))
-            placed.insert(self._order.randint(first, last), (self._paired, 1))
+            placed.insert(self._order.randint(first, last), (paired, 1))
             self._twin_leads = not self._twin_leads
         return placed
 

@@ -96,7 +96,7 @@ def standings(store: Store, session: Session) -> dict[str, Standing]:
     if session.job is not None:
         return _by_cell(_advised(store, sweep_id, contrasts, session.job))
     values: dict[str, Value] = {"min_effect": session.min_effect}
-    values["gives_up"] = not session.codes  # a gate asks about one cell: it takes the time it has
+    values["one_sided"] = bool(session.codes)  # of a gate
     configs = session.plan.configs()
     return _by_cell(_tested(store, sweep_id, contrasts, configs, session.of_cells, **values))
 

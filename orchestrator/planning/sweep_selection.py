@@ -20,7 +20,7 @@ def choose_sweep(store: Store, planned: Planned) -> Session:
     if options.resume or options.sweep_id:
         return _named(store, planned)
     if options.new:
-        return _session(store, planned, "a new sweep, as requested")
+        return _session(store, planned, "a new sweep")
     earlier = [state for state in store.sweeps() if state.plan_hash == chosen.plan_hash]
     unfinished = (
         state for state in earlier if options.retry_failed or _lacks(store, state, chosen)

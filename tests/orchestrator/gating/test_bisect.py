@@ -13,10 +13,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.gating.bisect import bisect
+from cudnn_sweep.orchestrator.gating.answer import Gate, State
+from cudnn_sweep.orchestrator.gating.bisect import Bisection, Installation, _bisected, bisect
+from cudnn_sweep.orchestrator.gating.sides import Side
 from cudnn_sweep.orchestrator.launching.step_options import BisectOptions
+from cudnn_sweep.orchestrator.planning.session import Code
 from cudnn_sweep.orchestrator.process.client import survey_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
@@ -24,7 +28,7 @@ from cudnn_sweep.workloads.survey import Survey, workload_facts
 from tests.fake_machine import FakeEffect, FakeMachine
 from tests.orchestrator.gating.conftest import STEP, made_up
 
-OK, FOUND, UNCERTAIN = 0, 1, 2
+OK, FOUND, UNCERTAIN, BROKEN = 0, 1, 3, 4
 PYTHONS = "a,b,c,d"
 
 
@@ -83,7 +87,7 @@ def test_where_the_newest_is_not_slower_nothing_else_is_measured() -> None:
     machine = _machine()
     code, answer, _ = _bisect(machine, _looking(machine))
     assert code == OK
-    assert answer["headline"].startswith("d: Not slower than 1%: a step takes")
+    assert answer["headline"].startswith("d: Not slower by more than 1%: a step takes")
     assert len(open_store("results").sweep_ids()) == 1
 
 
@@ -111,11 +115,82 @@ def _trials() -> set[str]:
     return {trial for sweep_id in store.sweep_ids() for trial in store.stored_trials(sweep_id)}
 
 
-def test_a_time_that_scatters_too_much_is_told_with_what_is_known() -> None:
-    machine = _machine(scatter=0.05, d=1.01)
-    code, answer, _ = _bisect(machine, _looking(machine))
+STATES: dict[str, State] = {
+    ".": "not slower",
+    "s": "slower",
+    "x": "broken",
+    "?": "cannot tell yet",
+}
+
+
+@pytest.mark.parametrize(
+    ("states", "measured", "first", "good", "code"),
+    [
+        ("...", "d", None, 3, OK),
+        ("..s", "dbc", 3, 2, FOUND),
+        ("sss", "db", 1, 0, FOUND),
+        ("..x", "dbc", 3, 2, BROKEN),
+        ("?ss", "dbc", 2, 0, FOUND),
+        (".?s", "dbc", 3, 1, FOUND),
+        ("s.?", "dc", None, 2, UNCERTAIN),
+        ("ss?", "dcb", 1, 0, FOUND),
+        ("???", "dcb", None, 0, UNCERTAIN),
+    ],
+)
+def test_search_passes_over_what_it_cannot_tell(
+    states: str, measured: str, first: int | None, good: int, code: int
+) -> None:
+    seen: list[tuple[str, float]] = []
+
+    def measure(tested: Installation, options: BisectOptions) -> Gate:
+        label = tested.side.label
+        seen.append((label, options.threshold))
+        row = Verdict(ratio=1.44, ratio_low=1.4, ratio_high=1.5)
+        state = STATES[states[" bcd".index(label) - 1]]
+        named = {"workload": "x", "gpu": "x", "sweep_id": "x", "threshold": 0.01}
+        return Gate(**named, base="a", head=label, state=state, row=row)
+
+    software = made_up().environment()
+    environments = [
+        Installation(side=Side(label=label, code=Code(folder=None)), software=software, packages={})
+        for label in "abcd"
+    ]
+    options = BisectOptions(workload="x", pythons="x")
+    found = _bisected(options, environments, measure, Console(file=io.StringIO()))
+    assert "".join(label for label, _ in seen) == measured
+    assert (found.first, found.good, found.code) == (first, good, code)
+    if states[-1] == "s":
+        assert [threshold for _, threshold in seen[1:]] == pytest.approx([0.2] * len(seen[1:]))
+    if states == "?ss":
+        told = (
+            "c (torch 2.11.0, cuDNN 9.19.0) is the first, or one before it that cannot be told (b),"
+        )
+        assert found.headline.startswith(told)
+
+
+def test_every_package_that_differs_is_named_with_both_versions() -> None:
+    software = made_up().environment()
+    listed: list[dict[str, str]] = [
+        {"numpy": "2.0", "mine": "1.0", "gone": "3"},
+        {"numpy": "2.0", "mine": "1.1", "New": "4"},
+    ]
+    environments = [
+        Installation(
+            side=Side(label=label, code=Code(folder=None)), software=software, packages=packages
+        )
+        for label, packages in zip("ab", listed, strict=True)
+    ]
+    named = {"workload": "x", "gpu": "x", "sweep_id": "x", "threshold": 0.01}
+    slow = Gate(**named, base="a", head="b", state="slower", row=None)
+    found = Bisection(environments=environments, answers={1: slow}, good=0, first=1)
+    assert "Changed there: gone: 3 → none, mine: 1.0 → 1.1, New: none → 4" in found.text()
+
+
+def test_time_that_scatters_too_much_cannot_be_told_and_the_command_goes_on() -> None:
+    machine = _machine(scatter=0.05, b=1.01)
+    code, answer, _ = _bisect(machine, _looking(machine), pythons="a,b")
     assert code == UNCERTAIN
-    assert answer["headline"].startswith("d: Cannot tell yet: a step takes")
+    assert answer["headline"].startswith("b: Cannot tell yet: a step takes")
     assert answer["headline"].endswith("The same command goes on.")
 
 
@@ -147,6 +222,7 @@ def test_real_environments_end_at_the_one_with_the_slow_package(here: Path) -> N
     row = answer["answers"]["1"]["row"]
     assert row["ratio"] == pytest.approx(2.5, rel=0.2)
     assert row["in_turns"]
+    assert answer["changed"] == {"mine": ["e", "f"]}, "the package that differs, and nothing else"
 
 
 def _environment(folder: Path, seconds: float) -> None:
@@ -157,3 +233,6 @@ def _environment(folder: Path, seconds: float) -> None:
     (packages / "mine").mkdir()
     (packages / "mine/__init__.py").touch()
     (packages / "mine/work.py").write_text(f"SECONDS = {seconds}\n")
+    about = packages / "mine-1.dist-info/METADATA"
+    about.parent.mkdir()
+    about.write_text(f"Metadata-Version: 2.1\nName: mine\nVersion: {folder.name}\n")

@@ -2,6 +2,8 @@
 
 import io
 import json
+import math
+import shlex
 import subprocess
 from datetime import UTC, datetime
 from itertools import count
@@ -13,20 +15,26 @@ from zipfile import ZipFile
 
 import pytest
 from rich.console import Console
+from scipy import stats
 
+from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.gating.gate import gate
-from cudnn_sweep.orchestrator.gating.sides import sides_of
+from cudnn_sweep.orchestrator.errors import ModelError, OutputError, SpecError
+from cudnn_sweep.orchestrator.gating.gate import LOOKS, gate
+from cudnn_sweep.orchestrator.gating.power import power
+from cudnn_sweep.orchestrator.gating.sides import Sides, sides_of
 from cudnn_sweep.orchestrator.launching.step_options import GateOptions
 from cudnn_sweep.orchestrator.planning import sweep_selection
 from cudnn_sweep.orchestrator.process.protocol import MODULES
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-from tests.fake_machine import FakeEffect
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
+from cudnn_sweep.workloads.survey import Survey
+from tests.fake_machine import FakeEffect, FakeMachine
 from tests.orchestrator.gating.conftest import STEP, made_up
+from tests.orchestrator.typed import invoke
 
-OK, SLOWER, UNCERTAIN = 0, 1, 2
+OK, SLOWER, UNCERTAIN, BROKEN = 0, 1, 3, 4
 
 
 def _head(**changes: Any) -> FakeEffect:
@@ -61,13 +69,15 @@ def _gate(place: Place, *sides: str, **changes: Any) -> tuple[int, dict[str, Any
 @pytest.mark.parametrize(
     ("time", "code", "state", "words"),
     [
-        (1.03, SLOWER, "slower", "Slower, by more than 1%: a step takes 1.0"),
+        (1.03, SLOWER, "slower", "Slower by more than 1%: a step takes 1.0"),
         pytest.param(
-            1.0, OK, "not slower", "Not slower than 1%: a step takes", marks=pytest.mark.slow
+            1.0,
+            OK,
+            "not slower",
+            "Not slower by more than 1%: a step takes",
+            marks=pytest.mark.slow,
         ),
-        pytest.param(
-            0.85, OK, "faster", "Faster, by more than 1%: a step takes 0.8", marks=pytest.mark.slow
-        ),
+        pytest.param(0.99, OK, "faster", "Faster: a step takes 0.9", marks=pytest.mark.slow),
     ],
 )
 def test_a_change_is_told_with_its_size_and_what_the_gate_could_have_found(
@@ -77,11 +87,12 @@ def test_a_change_is_told_with_its_size_and_what_the_gate_could_have_found(
     ended, answer = _gate(made_up(_head(time=time)), **files)
     assert (ended, answer["state"]) == (code, state)
     assert answer["headline"].startswith(words)
-    row, control = answer["row"], answer["control"]
-    assert row["ratio"] == pytest.approx(time, rel=0.01)
-    assert control["ratio"] == pytest.approx(1, abs=0.01)
-    assert control["false_alarms"] < 0.025, "an equal change would have to look 1% slower as well"
-    assert control["least_found"] > 0.01
+    assert answer["row"]["ratio"] == pytest.approx(time, rel=0.01)
+    assert [each["kind"] for each in answer["alone"]] == ["base", "head"], "A/A pairs of both"
+    for each in answer["alone"]:
+        assert each["ratio_low"] - 0.005 < 1 < each["ratio_high"] + 0.005
+    assert answer["false_alarms"] < 0.01
+    assert 0.01 < answer["least_found"] < 0.02
     assert answer["headline"] in (here / "gate.md").read_text()
     suite = ElementTree.parse(here / "gate.xml").getroot()
     assert suite.get("failures") == str(int(code == SLOWER))
@@ -97,9 +108,106 @@ def test_a_change_at_the_threshold_cannot_be_told_yet_and_has_its_interval() -> 
 
 def test_code_that_does_not_run_is_an_answer() -> None:
     code, answer = _gate(made_up(_head(status="error")))
-    assert (code, answer["state"]) == (SLOWER, "broken")
+    assert (code, answer["state"]) == (BROKEN, "broken")
     assert answer["headline"] == "Broken: batch_norm does not run at head:b."
     assert "head:b" in answer["messages"]
+
+
+def test_base_that_does_not_run_blames_no_change() -> None:
+    base = FakeEffect(where={"code": "base:a"}, status="error")
+    code, answer = _gate(made_up(base))
+    assert (code, answer["state"]) == (UNCERTAIN, "cannot tell yet")
+    assert answer["headline"] == "Cannot tell: batch_norm does not run at base:a."
+    assert _gate(made_up(base), cannot_tell="ok")[0] == OK
+
+
+@pytest.mark.parametrize(
+    ("fault", "broken", "code"),
+    [
+        (ModelError("it hangs"), "b", BROKEN),
+        (SpecError("no step.py"), "b", BROKEN),
+        (ModelError("it hangs"), "a b", UNCERTAIN),
+    ],
+)
+def test_a_side_that_cannot_be_looked_at_ends_the_gate_before_it_measures(
+    fault: Exception, broken: str, code: int, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(machine: FakeMachine, suite: SuiteSpec) -> Survey:
+        if Path.cwd().name in broken:
+            raise fault
+        return usual(machine, suite)
+
+    usual = FakeMachine.look
+    monkeypatch.setattr(FakeMachine, "look", look)
+    ended, answer = _gate(made_up())
+    assert ended == code
+    assert answer["messages"]["head:b"] == str(fault)
+    assert not open_store("results").sweep_ids()
+
+
+def test_step_that_no_side_has_is_typed_wrongly_and_the_comment_says_so(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(machine: FakeMachine, suite: SuiteSpec) -> Survey:
+        raise SpecError("there is no step.py")
+
+    monkeypatch.setattr(FakeMachine, "look", look)
+    comment, junit = here / "gate.md", here / "gate.xml"
+    with pytest.raises(SpecError, match="there is no step.py"):
+        _gate(made_up(), comment=str(comment), junit=str(junit))
+    assert comment.read_text() == "**No answer**: there is no step.py\n"
+    case = ElementTree.parse(junit).getroot().find("testcase/error")
+    assert case is not None
+    assert case.get("message") == "there is no step.py"
+
+
+def test_file_that_cannot_be_written_is_named_before_anything_is_measured(here: Path) -> None:
+    with pytest.raises(OutputError, match="cannot write missing/gate.md: No such file"):
+        _gate(made_up(), comment="missing/gate.md")
+    with pytest.raises(OutputError, match="cannot write a: Is a directory"):
+        _gate(made_up(), junit="a")
+    assert not open_store("results").sweep_ids()
+
+
+def test_answer_is_printed_before_files_are_written(here: Path) -> None:
+    code, answer = _gate(made_up(_head(time=1.05)), comment="/dev/full")
+    assert (code, answer["state"]) == (SLOWER, "slower")
+
+
+def test_gate_that_is_killed_leaves_no_older_answer(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "gate.md").write_text("**Not slower**")
+
+    def killed(machine: FakeMachine, suite: SuiteSpec) -> Survey:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FakeMachine, "look", killed)
+    with pytest.raises(KeyboardInterrupt):
+        _gate(made_up(), comment="gate.md")
+    assert (here / "gate.md").read_text() == "**No answer**: the gate has not ended\n"
+    assert [each.name for each in here.glob(".*")] == []
+
+
+def test_files_that_changed_while_they_were_measured_excuse_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Sides, "changed", lambda sides: ["base: step.py"])
+    code, answer = _gate(made_up(), cannot_tell="ok")
+    assert code == UNCERTAIN
+    assert (
+        answer["headline"] == "Cannot tell: files changed while they were measured: base: step.py."
+    )
+
+
+def test_query_that_the_answer_names_shows_the_verdict(here: Path) -> None:
+    _gate(made_up(_head(time=1.05)), comment="gate.md")
+    (line,) = (line for line in (here / "gate.md").read_text().splitlines() if "More" in line)
+    typed = shlex.split(line.split("|")[2])
+    assert typed[:3] == ["sweep", "query", "helps_or_hurts"]
+    ended = invoke([*typed[1:], "--json"])
+    (row,) = json.loads(ended.stdout)
+    assert row["contrast"] == "code: base:a → head:b"
 
 
 @pytest.mark.slow
@@ -107,6 +215,32 @@ def test_changes_of_nothing_are_seldom_called_slower() -> None:
     ended = [_gate(made_up(scatter=0.005, seed=seed))[0] for seed in range(4)]
     assert ended.count(SLOWER) == 0
     assert ended.count(OK) >= 3
+
+
+@pytest.mark.parametrize(("scatter", "prior", "most"), [(0.0035, 0.003, 5), (0.01, None, 3)])
+def test_what_a_gate_finds_is_worked_out_by_its_own_rule(
+    scatter: float, prior: float | None, most: int
+) -> None:
+    """Beside SciPy: the error of all looks is at most the sum of theirs, and at least that of the last."""
+    with open_database(open_store("results")) as database:
+        values = {"most": most, "lacks": int(prior is None)}
+        looks = database.query(LOOKS, values).to_pylist()
+    quantiles = {each["blocks"]: each["quantile"] for each in looks}
+    shares = {2: 0.4, 3: 0.2, 5: 0.4} if most == 5 else {2: 0.4, 3: 0.6}
+    dfs = {blocks: blocks - (prior is None) for blocks in shares}
+    expected = {blocks: stats.t.isf(0.05 * share, dfs[blocks]) for blocks, share in shares.items()}
+    assert quantiles == pytest.approx(expected, rel=1e-4)
+    alarms, least = power(scatter, prior, 0.01, quantiles)
+    error = scatter / math.sqrt(most)
+    last = math.expm1(math.log1p(0.01) + (quantiles[most] + 0.84) * error)
+    assert 0.01 < least < last * 1.05
+    if prior is None:
+        effect = -math.log1p(0.01) / scatter
+        each = [
+            stats.nct.sf(quantile, dfs[blocks], effect * math.sqrt(blocks))
+            for blocks, quantile in quantiles.items()
+        ]
+        assert max(each) - 0.003 < alarms < sum(each) + 0.003
 
 
 def test_what_is_no_side_is_named() -> None:
@@ -144,7 +278,7 @@ def test_each_side_runs_its_own_code_in_turns(here: Path) -> None:
         assert answer["row"]["ratio"] == pytest.approx(2, rel=0.3)
         assert answer["row"]["in_turns"]
         code, answer = _gate(ThisMachine(), *commits, **step)
-        assert (code, answer["state"]) == (SLOWER, "broken")
+        assert (code, answer["state"]) == (BROKEN, "broken")
         assert "NameError" in answer["messages"][f"head:{commits[1][:12]}"]
         store = open_store("results")
     assert len(store.sweep_ids()) == 2, "results are kept like those of any launch"
@@ -153,9 +287,9 @@ def test_each_side_runs_its_own_code_in_turns(here: Path) -> None:
 
 def test_two_wheels_of_one_name_are_unpacked_apart(here: Path) -> None:
     wheels = [str(_wheel(here / side / "mine-1.0-py3-none-any.whl", side)) for side in "ab"]
-    with sides_of(wheels[0], wheels[1], here / "scratch") as sides:
-        packages = [Path(side.code.variables[MODULES]) / "mine" for side in sides]
-        assert [(package / "work.py").read_text() for package in packages] == ["a", "b"]
+    sides = sides_of(wheels[0], wheels[1], here / "scratch", exact=False)
+    packages = [Path(side.code.variables[MODULES]) / "mine" for side in (sides.base, sides.head)]
+    assert [(package / "work.py").read_text() for package in packages] == ["a", "b"]
 
 
 def _wheel(path: Path, work: str) -> Path:

@@ -94,14 +94,14 @@ def made_rows(
     return pa.table(columns)
 
 
-def in_turns(rows: pa.Table, turns_ms: Array, *, launch_bound: bool) -> pa.Table:
+def in_turns(rows: pa.Table, turns_ms: Array, *, launch_bound: bool | None) -> pa.Table:
     """The same trials where they took turns: cells × blocks × (baseline, candidate) × rounds."""
     rounds = turns_ms.shape[-1]
     offsets = np.arange(len(rows) + 1, dtype=np.int32) * rounds
     numbers = np.resize(np.arange(rounds), turns_ms.size)
     columns = {
         "in_turns": pa.repeat(True, len(rows)),
-        "launch_bound": pa.repeat(launch_bound, len(rows)),
+        "launch_bound": pa.repeat(pa.scalar(launch_bound, pa.bool_()), len(rows)),
         "steady_wall_ms": pa.array(np.median(turns_ms, axis=-1).ravel()),
         "steady_wall_samples_ms": pa.ListArray.from_arrays(offsets, turns_ms.ravel()),
         "steady_wall_rounds": pa.ListArray.from_arrays(offsets, numbers),

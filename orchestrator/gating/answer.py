@@ -1,0 +1,172 @@
+"""What a gate answers, and how it is printed: as text, Markdown, JUnit and JSON."""
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Literal
+from xml.etree import ElementTree
+
+from cudnn_sweep.analysis.answering.advice import KernelChange
+from cudnn_sweep.analysis.answering.answers import AnswerRow
+from cudnn_sweep.analysis.answering.verdicts import Verdict
+from cudnn_sweep.analysis.asking.formats import escaped
+from cudnn_sweep.analysis.asking.settings import as_text
+from cudnn_sweep.analysis.words import counted, milliseconds, percent, printable, ratio, some
+from cudnn_sweep.analysis.words import interval as ends_of
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
+from cudnn_sweep.orchestrator.planning.spelling import program
+
+State = Literal["slower", "broken", "not slower", "faster", "cannot tell yet"]
+CODES: dict[State, ExitCode] = {
+    "not slower": ExitCode.FINE,
+    "faster": ExitCode.FINE,
+    "slower": ExitCode.WORSE,
+    "broken": ExitCode.DOES_NOT_RUN,
+    "cannot tell yet": ExitCode.CANNOT_TELL,
+}
+NAMED = 3  # kernels, files
+WIDE = 2.0  # an interval that reaches this ratio, or its inverse, says only that blocks are too few
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """What came of a gate."""
+
+    workload: str
+    base: str
+    head: str
+    gpu: str
+    sweep_id: str
+    threshold: float
+    state: State
+    row: Verdict | None = None
+    alone: Sequence[AnswerRow] = ()
+    """A/A pairs, a row a side: kind (base, head), pairs, ratio, ratio_low, ratio_high."""
+    false_alarms: float | None = None
+    """Share of equal changes that this gate would call slower."""
+    least_found: float | None = None
+    """Slowdown that this gate would find in four of five cases, as a share."""
+    kernels: Sequence[KernelChange] = ()
+    """Kernels that base and head launch a different number of times in a step."""
+    different: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Parts of the environment that differ: of base and head, by name."""
+    messages: dict[str, str] = field(default_factory=dict)
+    """Why trials of a side failed, by its label."""
+    notes: Sequence[str] = ()
+    """What the sides are, if it is not what was typed."""
+    changed: Sequence[str] = ()
+    """Files of a commit's tree that were changed while it was measured."""
+    passes_undecided: bool = False
+    """Whether `cannot tell yet` is no failure (--cannot-tell ok)."""
+    results: Sequence[str] = ()
+    """Options of a query that reads this gate's results."""
+
+    @property
+    def code(self) -> ExitCode:
+        """A gate whose files were changed never passes: else a change could excuse itself."""
+        is_excused = self.state == "cannot tell yet" and self.passes_undecided and not self.changed
+        return ExitCode.FINE if is_excused else CODES[self.state]
+
+    @property
+    def headline(self) -> str:
+        row = self.row
+        if self.changed:
+            return (
+                f"Cannot tell: files changed while they were measured: {some(self.changed, NAMED)}."
+            )
+        if self.state == "broken":
+            return f"Broken: {self.workload} does not run at {self.head}."
+        if row is None or row.ratio is None:
+            if self.base in self.messages:
+                return f"Cannot tell: {self.workload} does not run at {self.base}."
+            return f"Cannot tell yet: {self.workload} has too few blocks with both sides."
+        change = f"{ratio(row.ratio)} of the time{_ends(row.ratio_low, row.ratio_high)}"
+        words = {
+            "slower": f"Slower by more than {percent(self.threshold)}",
+            "not slower": f"Not slower by more than {percent(self.threshold)}",
+            "faster": "Faster",
+        }
+        return f"{words.get(self.state, 'Cannot tell yet')}: a step takes {change}."
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        row = self.row
+        for note in self.notes:
+            yield "Sides", note
+        for name, (base, head) in self.different.items():
+            yield "Also differs", f"{name}: {base} at base, {head} at head"
+        for side, message in self.messages.items():
+            yield "Why", f"{side}: {message}"
+        if row is not None and row.baseline_ms is not None:
+            times = (
+                f"{milliseconds(row.baseline_ms)} at base, {milliseconds(row.candidate_ms)} at head"
+            )
+            yield "A step", f"{times}, in {counted(row.blocks, 'block')} on {self.gpu}"
+            if row.device_ratio is not None:
+                ends = _ends(row.device_ratio_low, row.device_ratio_high)
+                yield "GPU time", f"{ratio(row.device_ratio)} of base's{ends}"
+        if self.alone:
+            yield "A/A", "; ".join(map(_alone_text, self.alone))
+        if self.false_alarms is not None and self.least_found is not None:
+            alarms = f"would call {_share(self.false_alarms)} of equal changes slower"
+            least = _share(self.least_found) if self.least_found < 1 else "over 100%"
+            yield "This gate", f"{alarms}; finds a slowdown of {least} in four of five"
+        if self.kernels:
+            changed = [
+                f"{each.kernel} ({each.baseline} → {each.candidate})" for each in self.kernels
+            ]
+            yield "Kernels", some(changed, NAMED)
+        if row is not None:
+            yield "More", self.query()
+
+    def query(self) -> str:
+        """What to type to see every column."""
+        sides = ["--field", "code", "--baseline", as_text(self.base)]
+        sides += ["--candidate", as_text(self.head)]
+        words = [*sides, "--min-effect", f"{self.threshold:g}", "--sweep-id", self.sweep_id]
+        return shlex.join([program(), "query", "helps_or_hurts", *words, *self.results])
+
+    def text(self) -> str:
+        return "\n".join([self.headline, "", *(f"{name:<13}{text}" for name, text in self.facts())])
+
+    def markdown(self) -> str:
+        rows = [f"| {name} | {escaped(text)} |" for name, text in self.facts()]
+        return "\n".join([f"**{escaped(self.headline)}**", "", "| | |", "|---|---|", *rows, ""])
+
+    def junit(self) -> str:
+        kinds: dict[ExitCode, str] = {ExitCode.FINE: "skipped", ExitCode.WORSE: "failure"}
+        is_fine = self.state in ("not slower", "faster")
+        kind = "" if is_fine else kinds.get(self.code, "error")
+        return junit(self.workload, kind, self.headline, self.text())
+
+    def json(self) -> str:
+        answer = {"headline": self.headline, "exit_code": self.code, **asdict(self)}
+        return json.dumps(answer, indent=2, default=vars)
+
+
+def junit(name: str, kind: str, message: str, text: str) -> str:
+    """Return a test suite of one case. `kind`: failure, error or skipped; empty if it passed."""
+    counts = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+    suite = ElementTree.Element("testsuite", name="sweep gate", tests="1")
+    for attribute, each in counts.items():
+        suite.set(attribute, str(int(kind == each)))
+    case = ElementTree.SubElement(suite, "testcase", classname="sweep.gate", name=printable(name))
+    if kind:
+        ElementTree.SubElement(case, kind, message=printable(message)).text = printable(text)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+
+
+def _alone_text(row: AnswerRow) -> str:
+    ends = _ends(row.ratio_low, row.ratio_high)
+    return f"{row.kind} against itself {ratio(row.ratio)}{ends}, {counted(row.pairs, 'pair')}"
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    if low is not None and high is not None and (low < 1 / WIDE or high > WIDE):
+        return " (too few blocks for an interval)"
+    return ends_of(low, high)
+
+
+def _share(value: float) -> str:
+    """Two digits, in percent."""
+    return "under 0.1%" if value < 0.001 else f"{100 * value:.2g}%"

@@ -1,0 +1,148 @@
+"""The user's git repository, read and never written to: a commit's tree is checked out with an index of our own."""
+
+import os
+import signal
+import subprocess
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from cudnn_sweep.analysis.words import printable, some
+from cudnn_sweep.orchestrator.errors import SpecError
+
+# What would write beside our index, run the user's hooks, or leave files out.
+CHECKOUT = (
+    *("core.hooksPath=/dev/null", "core.sparseCheckout=false", "core.splitIndex=false"),
+    *("core.fsmonitor=false", "core.untrackedCache=false", "submodule.recurse=false"),
+)
+CODE = ("*.py", "*.pth", "*.so")  # a new one stands in for a module
+SUBMODULE = "160000 "  # how `git ls-files --stage` begins its line
+POINTER = b"version https://git-lfs"
+END_S = 5.0  # for git to remove its temporary files
+SHOWN = 500  # characters of git's reason
+NAMED = 3  # files
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tree:
+    """The files of a commit, in a folder outside of the repository."""
+
+    folder: Path
+    index: Path
+    repository: str
+    """Its .git folder."""
+
+    def git(self, *words: str) -> str:
+        """Return what git prints of this tree. Raises SpecError with git's reason."""
+        settings = (part for each in CHECKOUT for part in ("-c", each))
+        where = (f"--git-dir={self.repository}", f"--work-tree={self.folder}")
+        return git(*settings, *where, *words, folder=self.folder, index=self.index)
+
+    def notes(self) -> list[str]:
+        """What the folder lacks: submodules, and files of Git LFS that stayed pointers."""
+        staged = self.git("ls-files", "--stage", "-z").split("\0")
+        modules = [line.partition("\t")[2] for line in staged if line.startswith(SUBMODULE)]
+        large = self.git("ls-files", "-z", "--", ":(attr:filter=lfs)").split("\0")
+        pointers = [name for name in large if name and _is_pointer(self.folder / name)]
+        found = {"Submodules are not checked out": modules, "Pointers of Git LFS": pointers}
+        return [
+            f"{what}: {printable(some(names, NAMED))}" for what, names in found.items() if names
+        ]
+
+    def changed(self) -> list[str]:
+        """Files that differ from the commit, and new modules."""
+        found = self.git("diff-files", "--name-only", "-z").split("\0")
+        found += self.git("ls-files", "--others", "-z", "--", *CODE).split("\0")
+        return [printable(name) for name in found if name]
+
+
+def check_out(commit: str, scratch: Path) -> Tree:
+    """Return the commit's tree in a new folder below `scratch`. Raises SpecError with git's reason."""
+    folder = Path(tempfile.mkdtemp(dir=scratch))  # no tree knows the other's name
+    repository = git("rev-parse", "--absolute-git-dir")
+    tree = Tree(folder=folder / "tree", index=folder / "index", repository=repository)
+    tree.folder.mkdir()
+    tree.git("read-tree", "-u", "--reset", commit)
+    return tree
+
+
+def commit_of(text: str) -> str | None:
+    """Return the whole hash of the commit that is called so."""
+    with suppress(SpecError):
+        return git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
+    return None
+
+
+def remove_worktrees_of_gates() -> None:
+    """Remove the worktrees that gates of earlier versions added and did not remove, locked ones too."""
+    ours = Path(tempfile.gettempdir())
+    with suppress(SpecError):
+        for line in git("worktree", "list", "--porcelain").splitlines():
+            path = Path(line.removeprefix("worktree "))
+            if path.match("sweep-gate-*/*") and path.parent.parent == ours:
+                git("worktree", "remove", "--force", "--force", str(path))
+
+
+def git(*words: str, folder: Path | None = None, index: Path | None = None) -> str:
+    """Return what git prints. It is waited for whatever happens. Raises SpecError with its reason.
+
+    It does not get the variables that git exports to hooks: with GIT_INDEX_FILE it would write the index of the
+    commit that is being made.
+    """
+    done = _run(["git", *words], folder, index)
+    if done.returncode:
+        reason = " ".join(done.stderr.split())
+        raise SpecError(printable(reason)[:SHOWN] or f"git {words[0]}: exit code {done.returncode}")
+    return done.stdout.removesuffix("\n")
+
+
+@cache
+def _of_hooks() -> frozenset[str]:
+    return frozenset(_run(["git", "rev-parse", "--local-env-vars"]).stdout.split())
+
+
+def _run(
+    command: list[str], folder: Path | None = None, index: Path | None = None
+) -> "subprocess.CompletedProcess[str]":
+    variables = dict(os.environ)
+    if command[1:] != ["rev-parse", "--local-env-vars"]:
+        variables = {name: each for name, each in variables.items() if name not in _of_hooks()}
+    variables |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    variables |= {"GIT_INDEX_FILE": str(index)} if index else {}
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="surrogateescape",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise SpecError(f"git cannot be run: {error.strerror}") from error
+    try:
+        output, reason = process.communicate()
+    except BaseException:
+        _end(process)
+        raise
+    return subprocess.CompletedProcess(command, process.returncode, output, reason)
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    """End git and its filters."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(END_S)
+
+
+def _is_pointer(file: Path) -> bool:
+    with suppress(OSError), file.open("rb") as stream:
+        return stream.read(len(POINTER)) == POINTER
+    return False
