@@ -27,6 +27,7 @@ REPOSITORY = "lab/model"
 MARK = "<!-- sweep gate -->"
 ANSWERED = "repos/lab/model/issues/7/comments"
 PULLS = "repos/lab/model/pulls?state=open"
+SYSTEM = "/usr/bin:/bin"
 NOT_YET = {
     "--cannot-tell",
     "--exact",
@@ -146,7 +147,8 @@ class Host:
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
+def host(tmp_path: Path, need: Callable[[bool, str], None]) -> Host:
+    need(shutil.which("jq", path=SYSTEM) is not None, "jq, which filters as gh does")
     stand_ins = tmp_path / "stand-ins"
     stand_ins.mkdir()
     for name, script in STAND_INS.items():
@@ -155,7 +157,7 @@ def host(tmp_path: Path) -> Host:
     for file in stand_ins.iterdir():
         file.chmod(0o755)
     environment = {
-        "PATH": f"{stand_ins}:/usr/bin:/bin",
+        "PATH": f"{stand_ins}:{SYSTEM}",
         "HOME": str(tmp_path),
         "STAND_INS": str(stand_ins),
         "GIT_CONFIG_GLOBAL": os.devnull,
@@ -342,11 +344,6 @@ def on_buildkite(host: Host) -> Played:
 Service = Callable[[Host], Played]
 SERVICES = [on_github, on_gitlab, on_buildkite]
 services = pytest.mark.parametrize("service", SERVICES, ids=lambda each: each.__name__)
-
-
-@pytest.fixture(autouse=True)
-def jq(need: Callable[[bool, str], None]) -> None:
-    need(shutil.which("jq", path="/usr/bin:/bin") is not None, "jq, with which gh filters")
 
 
 # What a user needs --------------------------------------------------------------------------------
