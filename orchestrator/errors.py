@@ -7,6 +7,7 @@ OrchestratorError
 │   └── ModelError     the user's model does not run
 ├── SweepBusyError     another launch is running this sweep, or measures on this device
 ├── ServerError        a fork server would not start or died
+│   └── PythonError    that of another environment's Python does not come up
 ├── UnfinishedError    what the launch needs to go on is gone
 ├── WebhookError       news could not be delivered
 ├── ReproError         torch alone cannot reproduce a case or a trial
@@ -58,6 +59,12 @@ class ServerError(OrchestratorError):
     """Carries the server's own last output."""
 
     exit_code = ExitCode.UNFINISHED
+
+
+class PythonError(ServerError):
+    """Names the Python, and why it cannot be used."""
+
+    exit_code = ExitCode.USAGE
 
 
 class UnfinishedError(OrchestratorError):

@@ -1,7 +1,8 @@
 """The errors of this folder.
 
 WorkloadError
-└── CellsError        one of a suite's cells is wrong: its number is known
+├── CellsError        one of a suite's cells is wrong: its number is known
+└── UserCodeError     a user's module raises at its import, or a user's model does not run
 """
 
 from difflib import get_close_matches
@@ -19,6 +20,10 @@ class CellsError(WorkloadError):
     def __init__(self, number: int, text: str) -> None:
         super().__init__(text)
         self.number = number
+
+
+class UserCodeError(WorkloadError):
+    """Names the code, and what it raised."""
 
 
 def unknown(kind: str, found: str, allowed: list[str]) -> WorkloadError:

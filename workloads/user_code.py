@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-from cudnn_sweep.workloads.errors import WorkloadError, unknown
+from cudnn_sweep.workloads.errors import UserCodeError, WorkloadError, unknown
 from cudnn_sweep.workloads.hashes import content_hash
 
 INSTALLED = {"site-packages", "dist-packages"}
@@ -40,7 +40,8 @@ def import_named(reference: str) -> object:
     try:
         module = _import_file(Path(place)) if place.endswith(".py") else import_module(place)
     except Exception as error:
-        raise WorkloadError(f"{place} cannot be imported: {_reason(place, error)}") from error
+        kind = WorkloadError if isinstance(error, ModuleNotFoundError) else UserCodeError
+        raise kind(f"{place} cannot be imported: {_reason(place, error)}") from error
     finally:
         if os.getpid() != importer:
             os._exit(0)  # a copy that the module forked: it would measure beside us

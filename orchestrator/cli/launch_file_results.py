@@ -1,5 +1,6 @@
 """Which results a command reads: those that the command line names, else the launch file's."""
 
+import fnmatch
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from cudnn_sweep.analysis.asking.database import Database
     from cudnn_sweep.analysis.storing.stored import Stored
 
+NEWEST = 5  # sweeps that are named
 ResultsOption = Annotated[
     list[str] | None,
     "Folder or URL (s3://, gs://); overrides ./cluster.yaml (./results). Repeat to read several "
@@ -49,14 +51,39 @@ def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "St
 
 @contextmanager
 def asking(store: "Stored", sweep_id: str | None = None) -> "Iterator[Database]":
-    """Damaged files are named at the end, whatever came of it: those too that a question came upon."""
+    """Damaged files are named at the end, whatever came of it: those too that a question came upon.
+
+    Raises QueryError if no sweep is called so, or all that is stored is damaged.
+    """
     from cudnn_sweep.analysis.asking.database import open_database
 
+    check_sweep(store, sweep_id)
     with open_database(store, sweep_id) as database:
         try:
             yield database
         finally:
             warn_of(database.torn_files)
+        check_readable(store, database.torn_files, is_empty=database.is_empty)
+
+
+def check_sweep(store: "Stored", sweep_id: str | None) -> None:
+    """Raises QueryError if sweeps are stored, and none is called so or matches the pattern."""
+    from cudnn_sweep.analysis.errors import QueryError
+    from cudnn_sweep.analysis.storing.stored import shown
+
+    there = store.sweep_ids()
+    if sweep_id is not None and there and not fnmatch.filter(there, sweep_id):
+        newest = ", ".join(there[: -NEWEST - 1 : -1])
+        raise QueryError(f"no sweep {sweep_id} is stored in {shown(store)}; the newest: {newest}")
+
+
+def check_readable(store: "Stored", torn_files: Sequence[str], *, is_empty: bool) -> None:
+    """Raises QueryError if all that is stored is damaged."""
+    from cudnn_sweep.analysis.errors import QueryError
+    from cudnn_sweep.analysis.storing.stored import shown
+
+    if is_empty and torn_files:
+        raise QueryError(f"every file that is stored in {shown(store)} is damaged")
 
 
 def warn_of(torn_files: Iterable[str]) -> None:

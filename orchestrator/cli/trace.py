@@ -109,14 +109,15 @@ def _suite_file(options: TraceOptions) -> Path:
 
 def _run(request: "TraceRequest") -> "Trace":
     """In a process that is thrown away: it imports the user's code and may touch the GPU."""
-    from cudnn_sweep.orchestrator.errors import ServerError
+    from cudnn_sweep.orchestrator.errors import ModelError, SpecError
     from cudnn_sweep.orchestrator.process.client import ForkServer
     from cudnn_sweep.orchestrator.process.protocol import Request, TraceJob
 
     with ForkServer(survey_only=True) as server:
         outcome = server.run(Request(job=TraceJob(trace=request), timeout_s=TIMEOUT_S))
     if outcome.reply is None or outcome.reply.trace is None:
-        raise ServerError(outcome.message or outcome.status)
+        is_mistake = outcome.reply is not None and outcome.reply.is_mistake
+        raise (SpecError if is_mistake else ModelError)(outcome.message or outcome.status)
     return outcome.reply.trace
 
 

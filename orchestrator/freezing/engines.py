@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.errors import NeedsGpuError, SpecError
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.freeze import OpenProbe
 from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed, forked_probe
 from cudnn_sweep.orchestrator.launching.one_step import (
@@ -18,7 +19,6 @@ from cudnn_sweep.orchestrator.launching.step_options import EnginesOptions
 from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import (
-    UNFINISHED,
     Place,
     Ran,
     open_results,
@@ -42,7 +42,7 @@ def engines(
     name, suite = suite_asked(options, MEASURE)
     machine = place.look(suite)
     if machine.environment.device != "cuda":
-        raise SpecError("sweep engines needs a GPU: on a CPU cuDNN chooses no engine")
+        raise NeedsGpuError("sweep engines needs a GPU: on a CPU cuDNN chooses no engine")
     looked = plan_cells(options, name, suite, machine)
     bans = _bans(looked, console, opened)
     if not bans:
@@ -58,7 +58,7 @@ def engines(
     whole = make_plan(looked.whole.suite, suite, [cells[cell_id] for cell_id in bans], configs)
     request = replace(looked.request, budget_minutes=blocks_minutes(options, options.minutes))
     ran = run_sweep(replace(looked, request=request, whole=whole, chosen=whole), place, console)
-    if ran.exit_code == UNFINISHED:
+    if ran.exit_code == ExitCode.UNFINISHED:
         say(console, "Not every cell is decided: the same command resumes.")
     return ran
 

@@ -75,7 +75,7 @@ def run_night(
     console: Console,
     place: Place | None = None,
 ) -> int:
-    """Returns the exit code: 0 fine or still learning, 1 a regression is confirmed, 3 it could not tell.
+    """Return the exit code.
 
     `place`: measure there, whatever the launch file names. Raises the errors of the folders for a mistake in the
     launch file or an option.
@@ -92,7 +92,7 @@ def run_night(
             code = _night(night, environment, console)
     except RUN_ERRORS as error:
         say(console, f"could not tell: {error}")
-        return EXIT_CODES["could_not_tell"]
+        return max(getattr(error, "exit_code", 0), EXIT_CODES["could_not_tell"])
     if night.fault is not None:
         raise night.fault
     return code

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from cudnn_sweep.orchestrator.errors import ServerError
+from cudnn_sweep.orchestrator.errors import ModelError, PythonError, ServerError
 from cudnn_sweep.orchestrator.process.protocol import (
     BEGIN,
     END,
@@ -75,6 +75,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         ours = {name: value for name, value in os.environ.items() if name not in without}
         visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)} if gpu_uuids else {}
         name = f"the fork server of {python}" if python else "the fork server"
+        kind = PythonError if python else ServerError
         try:
             self._process = subprocess.Popen(
                 # -P: a random.py in the user's folder must not stand in for Python's own
@@ -85,7 +86,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
                 cwd=folder,
             )
         except OSError as error:
-            raise ServerError(f"{name} cannot be started: {error.strerror}") from error
+            raise kind(f"{name} cannot be started: {error.strerror}") from error
         assert self._process.stdin is not None and self._process.stdout is not None
         self._name, self._requests, self._replies = name, self._process.stdin, self._process.stdout
         self._unread = b""
@@ -94,7 +95,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         self._heard: defaultdict[int, deque[Said | Outcome]] = defaultdict(deque)
         if fault := self._greeted():
             self.close()
-            raise ServerError(f"{name} {fault}")
+            raise kind(f"{name} {fault}")
 
     def _greeted(self) -> str | None:
         """What is wrong with how it begins."""
@@ -201,13 +202,18 @@ class ForkServer(AbstractContextManager["ForkServer"]):
 
 
 def survey(server: ForkServer, workloads: list[str]) -> Survey:
-    """Raises ServerError where no answer came, with the reason."""
-    outcome = server.run(Request(job=SurveyJob(workloads=workloads), timeout_s=SURVEY_TIMEOUT_S))
-    if outcome.reply is None or outcome.reply.survey is None:
-        own = own_code(workloads)
-        about = f"importing {own}: " if own else ""
-        raise ServerError(f"{about}{outcome.message or outcome.status}")
-    return outcome.reply.survey
+    """Raises ModelError if the user's code kept it from answering, else ServerError, with the reason."""
+    own = own_code(workloads)
+    try:
+        job = SurveyJob(workloads=workloads)
+        outcome = server.run(Request(job=job, timeout_s=SURVEY_TIMEOUT_S))
+        if outcome.reply is not None and outcome.reply.survey is not None:
+            return outcome.reply.survey
+        raise ServerError(outcome.message or outcome.status)
+    except ServerError as error:
+        if own:
+            raise ModelError(f"importing {own}: {error}") from error
+        raise
 
 
 def survey_of(python: Path, workloads: list[str]) -> Survey:

@@ -28,6 +28,7 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
 from cudnn_sweep.orchestrator.doctor.checks import Check, check_storage
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.gpus.choice import model_asked, models_missing, share_of
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.recording.recorder import Progress
@@ -60,8 +61,6 @@ from cudnn_sweep.workloads.cells.suite import GpuChoice, SuiteSpec, workload_nam
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
-
-USAGE = 2  # exit code
 
 EVERY_S = 1.0
 
@@ -135,7 +134,7 @@ class TheseNodes:
 
 
 def run(request: JobRequest, console: Console) -> Ended:
-    """Run a launch. Its exit code: 0 every trial is recorded, 1 not so."""
+    """Run a launch."""
     asked, place = request.sweep, place_of(request, console)
     asked_here = replace(asked, results=results_of(request), launched_at=monotonic())
     ran = run_sweep(plan_sweep(asked_here, place), place, console)
@@ -145,14 +144,15 @@ def run(request: JobRequest, console: Console) -> Ended:
 
 def drive(run: Callable[[JobRequest, Console], Ended]) -> int:
     """Run what this folder's request asks for, on the cluster that this machine is a node of, and tell its end.
-    Returns its exit code, 2 if nothing was started.
+    Return its exit code.
     """
     request = read_request(Path.cwd())
     try:
         _join(request)
         ended = run(request, Console(width=PLAIN_WIDTH, markup=False))
     except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
-        ended = Ended(exit_code=USAGE, reason=str(error))
+        code = getattr(error, "exit_code", ExitCode.USAGE)
+        ended = Ended(exit_code=code, reason=str(error))
     emit(ended)
     return ended.exit_code
 

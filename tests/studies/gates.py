@@ -2,13 +2,13 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 import typer
 
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.asking.queries import Value, load_query
 from cudnn_sweep.orchestrator.gating.gate import UNTIL, state_of
 from tests.studies.parts.command import SEED, Seed, run
@@ -107,7 +107,7 @@ def play(
             is_open = np.array([row["state"] == "open" for row in states])
             if look == blocks:
                 verdicts = _answers(database, "helps_or_hurts")
-    found = [state_of(SimpleNamespace(**row), THRESHOLD, None, None) for row in verdicts]
+    found = [state_of(Verdict(**row), THRESHOLD, None, None) for row in verdicts]
     words = {"faster": "passes", "not slower": "passes", "slower": "slower"}
     return Counter(words.get(each, "undecided") for each in found), float(asked.mean())
 

@@ -48,6 +48,8 @@ class WorkloadFacts:
     """Defaults of a regime's parameters, None of one that has to be given; None: it is no regime."""
     fault: str | None = None
     """Why no cell can use it; None: one can."""
+    is_broken: bool = False
+    """Whether it is there, and raises at its import."""
 
 
 def without_missing(

@@ -123,6 +123,19 @@ STATES: dict[str, State] = {
 }
 
 
+def _answer(head: str, state: State, row: Verdict | None) -> Gate:
+    return Gate(
+        workload="x",
+        base="a",
+        head=head,
+        gpu="x",
+        sweep_id="x",
+        threshold=0.01,
+        state=state,
+        row=row,
+    )
+
+
 @pytest.mark.parametrize(
     ("states", "measured", "first", "good", "code"),
     [
@@ -147,8 +160,7 @@ def test_search_passes_over_what_it_cannot_tell(
         seen.append((label, options.threshold))
         row = Verdict(ratio=1.44, ratio_low=1.4, ratio_high=1.5)
         state = STATES[states[" bcd".index(label) - 1]]
-        named = {"workload": "x", "gpu": "x", "sweep_id": "x", "threshold": 0.01}
-        return Gate(**named, base="a", head=label, state=state, row=row)
+        return _answer(label, state, row)
 
     software = made_up().environment()
     environments = [
@@ -180,9 +192,8 @@ def test_every_package_that_differs_is_named_with_both_versions() -> None:
         )
         for label, packages in zip("ab", listed, strict=True)
     ]
-    named = {"workload": "x", "gpu": "x", "sweep_id": "x", "threshold": 0.01}
-    slow = Gate(**named, base="a", head="b", state="slower", row=None)
-    found = Bisection(environments=environments, answers={1: slow}, good=0, first=1)
+    slow = {1: _answer("b", "slower", None)}
+    found = Bisection(environments=environments, answers=slow, good=0, first=1)
     assert "Changed there: gone: 3 → none, mine: 1.0 → 1.1, New: none → 4" in found.text()
 
 

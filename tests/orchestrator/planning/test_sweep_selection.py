@@ -71,7 +71,7 @@ def choose(
     ("stored", "new", "reason"),
     [
         (0, False, "no earlier sweep of this plan"),
-        (3, True, "as requested"),
+        (3, True, "a new sweep"),
         (7, False, "earlier is complete"),
     ],
 )

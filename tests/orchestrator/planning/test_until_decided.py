@@ -14,6 +14,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.answering.verdicts import contrast_states, verdicts
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.launching import destinations
 from cudnn_sweep.orchestrator.launching.destinations import launch
 from cudnn_sweep.orchestrator.nightly.request import read_night
@@ -85,7 +86,7 @@ def test_a_cell_gets_its_blocks_until_it_is_decided_or_out_of_reach(
     machine: FakeMachine, options: LaunchOptions
 ) -> None:
     whole = replace(options, sweep_id="one")
-    assert run(replace(whole, minutes=0.4), machine) == 1, "cut short"
+    assert run(replace(whole, minutes=0.4), machine) == ExitCode.UNFINISHED, "cut short"
     store = open_store(options.results or "")
     cut = blocks_of(store, "one")
     assert run(whole, machine) == 0
@@ -119,7 +120,7 @@ def test_a_time_limit_that_is_too_short_for_all_cells_decides_some_of_them(
         named = replace(options, sweep_id=name, minutes=0.3)
         plan = planned(named, quiet)
         plan = replace(plan, request=replace(plan.request, launched_at=launched_at))
-        assert run_sweep(plan, quiet, said).exit_code == 1
+        assert run_sweep(plan, quiet, said).exit_code == ExitCode.UNFINISHED
         store = open_store(options.results or "")
         begun[name] = sorted(blocks_of(store, name).values())
     assert begun["launch"][-1] == LOOKS[0] and begun["night"][-1] < LOOKS[0], begun
