@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -11,12 +12,15 @@ from pathlib import Path
 
 from cudnn_sweep.analysis.words import printable, some
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.process.linux import die_with_parent
 
-# What would write beside our index, run the user's hooks, or leave files out.
-CHECKOUT = (
+# What would write beside our index, run the user's hooks, leave files out, or overlook changes.
+SETTINGS = (
     *("core.hooksPath=/dev/null", "core.sparseCheckout=false", "core.splitIndex=false"),
-    *("core.fsmonitor=false", "core.untrackedCache=false", "submodule.recurse=false"),
+    *("core.fsmonitor=false", "core.untrackedCache=false", "core.ignoreStat=false"),
+    "submodule.recurse=false",
 )
+VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 CODE = ("*.py", "*.pth", "*.so")  # a new one stands in for a module
 SUBMODULE = "160000 "  # how `git ls-files --stage` begins its line
 POINTER = b"version https://git-lfs"
@@ -36,9 +40,8 @@ class Tree:
 
     def git(self, *words: str) -> str:
         """Return what git prints of this tree. Raises SpecError with git's reason."""
-        settings = (part for each in CHECKOUT for part in ("-c", each))
         where = (f"--git-dir={self.repository}", f"--work-tree={self.folder}")
-        return git(*settings, *where, *words, folder=self.folder, index=self.index)
+        return git(*where, *words, folder=self.folder, index=self.index)
 
     def notes(self) -> list[str]:
         """What the folder lacks: submodules, and files of Git LFS that stayed pointers."""
@@ -71,18 +74,21 @@ def check_out(commit: str, scratch: Path) -> Tree:
 def commit_of(text: str) -> str | None:
     """Return the whole hash of the commit that is called so."""
     with suppress(SpecError):
-        return git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
+        words = ("--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
+        found = git("rev-parse", *words)
+        return found if found.isalnum() else None  # ^main is all but its commits
     return None
 
 
 def remove_worktrees_of_gates() -> None:
     """Remove the worktrees that gates of earlier versions added and did not remove, locked ones too."""
-    ours = Path(tempfile.gettempdir())
-    with suppress(SpecError):
-        for line in git("worktree", "list", "--porcelain").splitlines():
-            path = Path(line.removeprefix("worktree "))
-            if path.match("sweep-gate-*/*") and path.parent.parent == ours:
+    ours = Path(tempfile.gettempdir()).resolve()
+    for line in git("worktree", "list", "--porcelain").splitlines():
+        path = Path(line.removeprefix("worktree "))
+        if path.match("sweep-gate-*/*") and path.parents[1].resolve() == ours:
+            with suppress(SpecError, OSError):
                 git("worktree", "remove", "--force", "--force", str(path))
+                path.parent.rmdir()
 
 
 def git(*words: str, folder: Path | None = None, index: Path | None = None) -> str:
@@ -91,26 +97,29 @@ def git(*words: str, folder: Path | None = None, index: Path | None = None) -> s
     It does not get the variables that git exports to hooks: with GIT_INDEX_FILE it would write the index of the
     commit that is being made.
     """
-    done = _run(["git", *words], folder, index)
-    if done.returncode:
-        reason = " ".join(done.stderr.split())
-        raise SpecError(printable(reason)[:SHOWN] or f"git {words[0]}: exit code {done.returncode}")
-    return done.stdout.removesuffix("\n")
+    variables = {name: each for name, each in os.environ.items() if name not in _of_hooks()}
+    variables |= VARIABLES | ({"GIT_INDEX_FILE": str(index)} if index else {})
+    settings = (part for each in SETTINGS for part in ("-c", each))
+    code, output, reason = _run(["git", *settings, *words], variables, folder)
+    if code:
+        shown = printable(" ".join(reason.split()))[:SHOWN]
+        raise SpecError(shown or f"git {words[0]}: exit code {code}")
+    return output.removesuffix("\n")
 
 
 @cache
 def _of_hooks() -> frozenset[str]:
-    return frozenset(_run(["git", "rev-parse", "--local-env-vars"]).stdout.split())
+    """Settings are not among them: a container may have its safe.directory there."""
+    _, output, _ = _run(["git", "rev-parse", "--local-env-vars"], os.environ)
+    names = {name for name in output.split() if not name.startswith("GIT_CONFIG_")}
+    return frozenset(names) | {
+        f"GIT_{kind}_PATHSPECS" for kind in ("LITERAL", "GLOB", "NOGLOB", "ICASE")
+    }
 
 
 def _run(
-    command: list[str], folder: Path | None = None, index: Path | None = None
-) -> "subprocess.CompletedProcess[str]":
-    variables = dict(os.environ)
-    if command[1:] != ["rev-parse", "--local-env-vars"]:
-        variables = {name: each for name, each in variables.items() if name not in _of_hooks()}
-    variables |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    variables |= {"GIT_INDEX_FILE": str(index)} if index else {}
+    command: list[str], variables: Mapping[str, str], folder: Path | None = None
+) -> tuple[int, str, str]:
     try:
         process = subprocess.Popen(
             command,
@@ -119,9 +128,8 @@ def _run(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
-            errors="surrogateescape",
             start_new_session=True,
+            preexec_fn=die_with_parent,  # noqa: PLW1509
         )
     except OSError as error:
         raise SpecError(f"git cannot be run: {error.strerror}") from error
@@ -130,10 +138,10 @@ def _run(
     except BaseException:
         _end(process)
         raise
-    return subprocess.CompletedProcess(command, process.returncode, output, reason)
+    return process.returncode, os.fsdecode(output), os.fsdecode(reason)
 
 
-def _end(process: "subprocess.Popen[str]") -> None:
+def _end(process: "subprocess.Popen[bytes]") -> None:
     """End git and its filters."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):

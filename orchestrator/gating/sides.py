@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 
 from filelock import FileLock, Timeout
 
-from cudnn_sweep.analysis.words import counted, printable
+from cudnn_sweep.analysis.words import counted, one_line, printable
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gating.repository import (
     Tree,
@@ -28,10 +28,8 @@ from cudnn_sweep.orchestrator.process.protocol import MODULES
 ALLOWED = "a commit of this repository, a folder, a wheel (.whl), or the Python of an environment"
 AS_PATH = ("./", "../", "/", "~")  # how a path begins that is nothing else
 PYTHON = "a Python is a path to bin/python, such as venv/bin/python"
-NO_ANCESTOR = (
-    "{base} and {head} have no common ancestor here: a shallow clone needs its history (fetch-depth: 0 on GitHub, "
-    "GIT_DEPTH: 0 on GitLab, git fetch --unshallow), or --exact compares the two as typed"
-)
+SHALLOW = "a shallow clone needs its history (fetch-depth: 0 on GitHub, GIT_DEPTH: 0 on GitLab, git fetch --unshallow)"
+NO_ANCESTOR = f"{{base}} and {{head}} have no common ancestor here: {SHALLOW}, or --exact compares the two as typed"
 OLDER = "BASE {base} contains HEAD {head}, so there is no change to measure; --exact compares the two as typed"
 UNCOMMITTED = "Uncommitted changes are not measured: name the folder (.) as HEAD for that."
 PYTHONS = "two or more environments with cudnn-sweep, such as a/bin/python,b/bin/python"
@@ -100,8 +98,9 @@ def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
         notes += _take_merge_base(commits, texts)
     if any(commits.values()):
         remove_worktrees_of_gates()
-    if commits["head"] and git("status", "--porcelain", "--untracked-files=no"):
-        notes.append(UNCOMMITTED)
+    with suppress(SpecError):  # a bare repository has no files
+        if commits["head"] and git("status", "--porcelain", "--untracked-files=no"):
+            notes.append(UNCOMMITTED)
     trees: dict[str, Tree] = {}
     sides = {}
     for name, text in texts.items():
@@ -156,8 +155,13 @@ def _label(name: str, text: str, commit: str) -> str:
     if text in ("HEAD", "@"):
         with suppress(SpecError):
             text = git("symbolic-ref", "--quiet", "--short", "HEAD")
-    typed = "" if commit.startswith(text.lower()) else f"{printable(text)}:"
+    typed = "" if commit.startswith(text.lower()) else f"{_in_results(text)}:"
     return f"{name}:{typed}{commit[:12]}"
+
+
+def _in_results(text: str) -> str:
+    """As one of several settings, which commas separate."""
+    return one_line(text).replace(", ", ",")
 
 
 def _in_tree(tree: Path) -> Code:
@@ -170,26 +174,26 @@ def _in_tree(tree: Path) -> Code:
 
 
 def _at_path(name: str, text: str, scratch: Path) -> Side:
-    path = Path(text).expanduser()
+    path, label = Path(text).expanduser(), f"{name}:{_in_results(text)}"
     if path.is_dir():
-        return Side(label=f"{name}:{text}", code=_in_folder(path.resolve(), Path(".")))
+        return Side(label=label, code=_in_folder(path.resolve(), Path(".")))
     if _is_wheel(path):
         _install(path, scratch)
         here = Code(folder=Path.cwd(), variables=_looked_for_in([scratch]))
-        return Side(label=f"{name}:{path.stem}", code=here)
+        return Side(label=f"{name}:{_in_results(path.stem)}", code=here)
     if _is_program(path):
-        return _environment(f"{name}:{text}", path)
+        return _environment(label, path)
     reason = f"; {PYTHON}" if path.is_file() else _why_no_commit()
     raise SpecError(f"{name.upper()}: found {text!r}, allowed: {ALLOWED}{reason}")
 
 
 def _why_no_commit() -> str:
-    """Git's reason, if there is no repository that it reads."""
+    """Git's reason, if there is no repository that it reads; a repository may be without its history."""
     try:
-        git("rev-parse", "--git-dir")
+        is_shallow = git("rev-parse", "--is-shallow-repository") == "true"
     except SpecError as error:
         return f"; git: {error}"
-    return ""
+    return f"; {SHALLOW}" if is_shallow else ""
 
 
 def environments_of(pythons: str) -> list[Side]:
