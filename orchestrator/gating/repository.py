@@ -14,11 +14,10 @@ from cudnn_sweep.analysis.words import printable, some
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
 
-# What would write beside our index, run the user's hooks, leave files out, or overlook changes.
+# What would write beside our index, run the user's hooks or overlook changes.
 SETTINGS = (
-    *("core.hooksPath=/dev/null", "core.sparseCheckout=false", "core.splitIndex=false"),
-    *("core.fsmonitor=false", "core.untrackedCache=false", "core.ignoreStat=false"),
-    "submodule.recurse=false",
+    *("core.hooksPath=/dev/null", "core.splitIndex=false", "core.fsmonitor=false"),
+    *("core.untrackedCache=false", "core.ignoreStat=false", "submodule.recurse=false"),
 )
 VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 CODE = ("*.py", "*.pth", "*.so")  # a new one stands in for a module
@@ -40,8 +39,9 @@ class Tree:
 
     def git(self, *words: str) -> str:
         """Return what git prints of this tree. Raises SpecError with git's reason."""
+        whole = ("-c", "core.sparseCheckout=false")
         where = (f"--git-dir={self.repository}", f"--work-tree={self.folder}")
-        return git(*where, *words, folder=self.folder, index=self.index)
+        return git(*whole, *where, *words, folder=self.folder, index=self.index)
 
     def notes(self) -> list[str]:
         """What the folder lacks: submodules, and files of Git LFS that stayed pointers."""
@@ -133,11 +133,12 @@ def _run(
         )
     except OSError as error:
         raise SpecError(f"git cannot be run: {error.strerror}") from error
-    try:
-        output, reason = process.communicate()
-    except BaseException:
-        _end(process)
-        raise
+    with process:
+        try:
+            output, reason = process.communicate()
+        except BaseException:
+            _end(process)
+            raise
     return process.returncode, os.fsdecode(output), os.fsdecode(reason)
 
 
