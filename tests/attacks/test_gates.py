@@ -1,0 +1,325 @@
+"""Gates under attack: the repository stays as it was, the exit code is right, and nothing is left."""
+
+import os
+import random
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests import processes
+from tests.attacks.test_launches import Attempts, Launch, kill, left_behind, prepare
+from tests.repositories import ALONE, commit, git, made, state
+
+pytestmark = [pytest.mark.measuring, pytest.mark.slow, pytest.mark.timeout(600)]
+
+# The product, but less patient with a step that hangs where it is imported.
+GATE = """
+from cudnn_sweep.orchestrator.process import client
+client.SURVEY_TIMEOUT_S = 30.0
+from cudnn_sweep.orchestrator.cli import app
+app(prog_name="sweep")
+"""
+STEP = """
+import os, signal, sys, time
+import torch
+def step(images: torch.Tensor) -> None:
+    time.sleep(0.002)
+"""
+FILES = 20_000
+LONG_S = 240.0  # a gate of 18 s where others keep the cores busy
+UNDISTURBED = {0, 3}  # equal sides; on a CPU few blocks may not suffice
+SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
+IMPORTED = {
+    "os._exit": "os._exit(0)",
+    "sys.exit": "sys.exit()",
+    "parent": "os.kill(os.getppid(), signal.SIGKILL)",
+    "hang": "time.sleep(1000)",
+    "nothing": "del torch",
+}
+NAMES = [
+    "ünï-☃",
+    "a;touch${IFS}pwned;b",
+    "$(touch${IFS}pwned)",
+    'it\'s"quoted"',
+    "`touch${IFS}pwned`",
+    "a|b&c>d",
+    "@",
+]
+MISTYPED = ["-x", "--help-me", "", "HEAD:step.py", "^HEAD", "no\nwhere", "-c core.pager=x"]
+
+
+@dataclass(kw_only=True)
+class Field:
+    """Where gates are attacked."""
+
+    folder: Path
+    repository: Path
+    dice: random.Random
+    number: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+
+    @contextmanager
+    def begun(
+        self, *words: str, out: Path | None = None, command: list[str] | None = None, at: str = "."
+    ) -> Iterator[Launch]:
+        """A gate, or a git command whose hook calls one. What is left of it at the end is killed."""
+        self.number += 1
+        folder = prepare(self.folder / f"{self.number}")
+        output = folder / "output"
+        own = {"TMPDIR": str((folder / "tmp").resolve()), "CUDA_VISIBLE_DEVICES": ""}
+        with output.open("wb") as file, (out or output).open("ab") as stream:
+            process = subprocess.Popen(
+                command or self.words(folder, *words),
+                cwd=self.repository / at,
+                env=os.environ | ALONE | own,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=file,
+                start_new_session=True,
+            )
+        launch = Launch(folder=folder, process=process, output=output)
+        try:
+            yield launch
+        except BaseException:
+            print(launch.said())
+            raise
+        finally:
+            for pid in launch.pids():
+                kill(pid)
+            process.wait()
+
+    def words(self, folder: Path | str, *words: str) -> list[str]:
+        options = ["--minutes", "0.3", "--input", "1x1", "--results", f"{folder}/results"]
+        return [sys.executable, "-c", GATE, "gate", *options, *words]
+
+    def end(self, launch: Launch, kind: str, allowed: set[int], before: object) -> int:
+        """Wait for it, and look at what it left."""
+        code = launch.process.wait(LONG_S)
+        self.ends[f"{kind}: {code}"] += 1
+        print(f"{kind}: {code}", flush=True)
+        assert code in allowed, f"{kind}: {code} is none of {allowed}"
+        assert "Traceback" not in launch.said(), kind
+        assert state(self.repository) == before, f"the repository changed: {kind}"
+        assert not left_behind(launch), kind
+        if "KILL" in kind or "killed" in kind:
+            self.next_gate(launch)
+        assert not scratches(launch), kind
+        return code
+
+    def next_gate(self, launch: Launch) -> None:
+        """It removes what a killed one left, and ends at once by what was typed."""
+        again = subprocess.run(
+            self.words(launch.folder, "", "HEAD", "step.py:step"),
+            cwd=self.repository,
+            env=os.environ | {"TMPDIR": str((launch.folder / "tmp").resolve())},
+            capture_output=True,
+            check=False,
+        )
+        assert again.returncode == 2, again.stderr
+
+
+def scratches(launch: Launch) -> list[str]:
+    """Folders of gates, and worktrees of earlier versions."""
+    temporary = launch.folder / "tmp"
+    return [
+        str(each)
+        for pattern in ("cudnn-sweep-*/gates/*/", "sweep-gate-*")
+        for each in temporary.glob(pattern)
+        if each.is_dir()
+    ]
+
+
+@pytest.fixture
+def ground(tmp_path: Path, seed: int) -> Iterator[Field]:
+    """A repository with many files, a branch of each odd name and of each HEAD that does not run."""
+    folder = made(tmp_path / "repository")
+    stream = [b"blob\nmark :1\ndata 4096\n%b\n" % (b"x" * 4096)]
+    stream += [b"commit refs/heads/main\ncommitter a <a@b> 0 +0000\ndata 0\n"]
+    stream += [b"M 100644 :1 many/%d/%d\n" % (n % 100, n) for n in range(FILES)]
+    fast = subprocess.run(
+        ["git", "fast-import", "--quiet"], cwd=folder, input=b"".join(stream), check=True
+    )
+    assert fast.returncode == 0
+    git(folder, "reset", "--quiet", "--hard")
+    commit(folder, {"step.py": STEP})
+    for name, line in IMPORTED.items():
+        git(folder, "switch", "--quiet", "--create", f"fails-{name}", "main")
+        commit(folder, {"step.py": f"{STEP}\n{line}\n"})
+    git(folder, "switch", "--quiet", "--create", "change", "main")
+    commit(folder, {"other.py": "# a change\n"})
+    for name in NAMES:
+        git(folder, "update-ref", f"refs/heads/{name}", "change")
+    git(folder, "gc", "--quiet")
+    git(folder, "status")
+    yield Field(folder=tmp_path, repository=folder, dice=random.Random(seed))
+    for link in tmp_path.rglob("tmp"):
+        if link.is_symlink():
+            shutil.rmtree(link.resolve(), ignore_errors=True)
+
+
+SIDES = ("main", "HEAD", "step.py:step")
+
+
+def in_checkout(launch: Launch) -> bool:
+    """Whether git writes some files by now."""
+    return any(launch.folder.glob("tmp/cudnn-sweep-*/gates/*/*/tree/many/7*"))
+
+
+def is_measuring(launch: Launch) -> bool:
+    return launch.recorded() >= 1
+
+
+def wait_until(launch: Launch, comes: Callable[[Launch], bool]) -> None:
+    while launch.process.poll() is None and not comes(launch):
+        time.sleep(0.01)
+
+
+def hit(ground: Field, moment: str) -> None:
+    """A signal to the shell's process, or to everything of it."""
+    dice, before = ground.dice, state(ground.repository)
+    number = dice.choice(list(SIGNALS))
+    target = dice.choice(("everything", "shell's process"))
+    with ground.begun(*SIDES) as launch:
+        if moment == "checkout":
+            wait_until(launch, in_checkout)
+            time.sleep(dice.uniform(0, 0.5))
+        else:
+            time.sleep(dice.uniform(0.3, 40.0))
+        pids = {launch.process.pid}
+        if target == "everything":
+            pids |= launch.pids() - set(launch.role("janitor"))
+        for pid in sorted(pids):
+            kill(pid, number)
+        # of all that are killed the first may be a git, whose gate then ends by itself
+        kind = f"{number.name} to {target}, {moment}"
+        ground.end(launch, kind, {SIGNALS[number], *UNDISTURBED}, before)
+
+
+def lost(ground: Field, role: str) -> None:
+    before = state(ground.repository)
+    with ground.begun(*SIDES) as launch:
+        wait_until(launch, is_measuring)
+        found = processes.children(launch.process.pid) if role == "worker" else launch.role(role)
+        for pid in found:
+            kill(pid)
+        ground.end(launch, f"{role} killed", {6}, before)
+
+
+def broken(ground: Field, how: str) -> None:
+    before = state(ground.repository)
+    with ground.begun("main", f"fails-{how}", "step.py:step") as launch:
+        ground.end(launch, f"HEAD {how} at import", {4}, before)
+
+
+def broken_base(ground: Field, how: str) -> None:
+    before = state(ground.repository)
+    sides = ("--exact", f"fails-{how}", "main", "step.py:step")
+    with ground.begun(*sides) as launch:
+        ground.end(launch, f"BASE {how} at import", {3}, before)
+
+
+def full(ground: Field, what: str) -> None:
+    before = state(ground.repository)
+    words = ("--comment", "/dev/full", *SIDES) if what == "comment" else SIDES
+    out = Path("/dev/full") if what == "output" else None
+    with ground.begun(*words, out=out) as launch:
+        allowed = {6} if what == "output" else UNDISTURBED
+        ground.end(launch, f"{what} on a full disk", allowed, before)
+        assert "ratio" in launch.said() or "of the time" in launch.said() or out, launch.said()
+
+
+def odd(ground: Field, _: str) -> None:
+    before = state(ground.repository)
+    name = ground.dice.choice(NAMES)
+    head = f"refs/heads/{name}" if name == "@" else name
+    with ground.begun("main", head, "step.py:step") as launch:
+        ground.end(launch, "odd branch", UNDISTURBED, before)
+    assert not list(ground.repository.glob("pwned"))
+
+
+def mistyped(ground: Field, _: str) -> None:
+    before = state(ground.repository)
+    side = ground.dice.choice(MISTYPED)
+    words = [side, "HEAD"] if ground.dice.random() < 0.5 else ["HEAD", side]
+    with ground.begun("--", *words, "step.py:step") as launch:
+        ground.end(launch, "mistyped", {2}, before)
+
+
+def hooked(ground: Field, name: str) -> None:
+    """From a hook of a clone's own; the commit has its files, and the index no others."""
+    number, shared = ground.number, ground.repository
+    clone = ground.folder / f"clone-{number}"
+    git(ground.folder, "clone", "--quiet", "--shared", str(shared), str(clone))
+    at = clone
+    if name == "post-commit":
+        at = ground.folder / f"linked-{number}"
+        git(clone, "worktree", "add", "--quiet", "-b", "linked", str(at))
+    # a push and a linked worktree's commit gate what was committed
+    words = ground.words("$TMPDIR/..", "HEAD~1", "HEAD", "step.py:step")
+    line = " ".join('"' + each + '"' if "$" in each else shlex.quote(each) for each in words)
+    hook = clone / ".git/hooks" / name
+    hook.write_text(f'#!/bin/sh\n{line}\necho "gate: $?" >&2\n')
+    hook.chmod(0o755)
+    (at / "step.py").write_text(f"{STEP}\n# once more\n")
+    (at / "new.py").write_text("")
+    git(at, "add", "new.py")
+    commands = {
+        "pre-commit": ["git", "commit", "--quiet", "--all", "--message", "more"],
+        "post-commit": ["git", "commit", "--quiet", "--all", "--message", "more"],
+        "pre-push": ["git", "push", "--quiet", str(ground.folder / f"to-{number}"), "HEAD"],
+    }
+    if name == "pre-push":
+        git(ground.folder, "init", "--quiet", "--bare", f"to-{number}")
+        git(at, "commit", "--quiet", "--all", "--message", "more")
+    ground.repository = at
+    try:
+        with ground.begun(command=commands[name]) as launch:
+            code = launch.process.wait(LONG_S)
+            found = re.findall(r"^gate: (\d+)$", launch.said(), re.MULTILINE)
+            ground.ends[f"{name} hook: git {code}, gate {found}"] += 1
+            assert code == 0
+            assert [int(each) in UNDISTURBED for each in found] == [True], found
+            assert "Traceback" not in launch.said()
+            assert not left_behind(launch)
+            assert not scratches(launch)
+        assert git(at, "show", "--name-only", "--format=", "HEAD") == "new.py\nstep.py"
+        assert git(at, "status", "--porcelain") == ""
+        assert len(git(at, "worktree", "list").splitlines()) == 1 + (at != clone)
+    finally:
+        ground.repository = shared
+
+
+KINDS: list[tuple[Callable[[Field, str], None], str]] = [
+    (hit, "checkout"),
+    (hooked, "pre-commit"),
+    (hit, "any moment"),
+    *((broken, how) for how in IMPORTED),
+    (hit, "checkout"),
+    *((lost, role) for role in ("recorder", "worker")),
+    (hit, "any moment"),
+    *((full, what) for what in ("comment", "output")),
+    (hit, "checkout"),
+    *((hooked, hook) for hook in ("post-commit", "pre-push")),
+    (odd, ""),
+    (mistyped, ""),
+    (broken_base, "nothing"),
+]
+
+
+def test_attacked_gates_leave_the_repository_as_it_was(ground: Field, attempts: Attempts) -> None:
+    wanted = attempts(2, 60)
+    for number in range(wanted):
+        attack, what = KINDS[number % len(KINDS)]
+        attack(ground, what)
+        print(f"{number + 1} of {wanted}: {dict(ground.ends)}", flush=True)
