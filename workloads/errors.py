@@ -1,7 +1,8 @@
 """The errors of this folder.
 
 WorkloadError
-└── CellsError        one of a suite's cells is wrong: its number is known
+├── CellsError        one of a suite's cells is wrong: its number is known
+└── UserCodeError     the user's code fails
 """
 
 from difflib import get_close_matches
@@ -19,6 +20,10 @@ class CellsError(WorkloadError):
     def __init__(self, number: int, text: str) -> None:
         super().__init__(text)
         self.number = number
+
+
+class UserCodeError(WorkloadError):
+    """Says what the user's module or model raised."""
 
 
 def unknown(kind: str, found: str, allowed: list[str]) -> WorkloadError:

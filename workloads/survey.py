@@ -3,7 +3,7 @@
 from dataclasses import MISSING, dataclass, fields
 
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts
-from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.errors import UserCodeError, WorkloadError
 from cudnn_sweep.workloads.find_regime import own_regime_type
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 from cudnn_sweep.workloads.parameters import parameter_types
@@ -45,7 +45,7 @@ def _facts_or_fault(name: str) -> WorkloadFacts:
     try:
         return _facts(name)
     except WorkloadError as error:
-        return WorkloadFacts(fault=str(error))
+        return WorkloadFacts(fault=str(error), fails=isinstance(error, UserCodeError))
 
 
 def _facts(name: str) -> WorkloadFacts:

@@ -7,7 +7,8 @@ import typer
 from cudnn_sweep.orchestrator.cli import failing
 from cudnn_sweep.orchestrator.cli.launch_file_results import open_results
 from cudnn_sweep.orchestrator.cli.query import answer
-from cudnn_sweep.orchestrator.cli.standing_by import UNFINISHED, stand_by
+from cudnn_sweep.orchestrator.cli.standing_by import stand_by
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.launching.step_options import (
     AdviseOptions,
     BisectOptions,
@@ -24,13 +25,13 @@ def advise(options: AdviseOptions) -> None:
     It measures until the answer is decided or the minutes are over. Its trials are stored like those of any
     launch. Without a GPU it answers from a stored measurement of this step, or times a step on the CPU.
 
-    Exit codes: 0 there is a decision; 5 the minutes did not suffice, or there is no GPU and none was stored; 4
-    the model does not run; 2 a mistake in what was typed; 1 interrupted by something else.
+    Exit codes: 0 there is a decision; 3 the minutes did not suffice; 4 the model does not run; 5 there is no GPU,
+    and no measurement of one is stored; 2, 6, 130, 143 as docs/exit-codes.md says.
     """
     if options.steps is not None and options.hours is not None:
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
     if not options.from_store:
-        stand_by(lost=UNFINISHED)
+        stand_by()
     from cudnn_sweep.orchestrator.launching.advising import advise as measure_and_tell
 
     _run_here(measure_and_tell, options, is_apart=options.format != "text")
@@ -43,10 +44,11 @@ def freeze(options: FreezeOptions) -> None:
     them, and compares off, on and frozen in turns. What is frozen starts like off, does not search, and holds no
     memory for a search. The file is for this GPU model, cuDNN and PyTorch.
 
-    Exit codes: 0 there is an answer, also that nothing is to gain; 3 with --check: other plans are taken than the
-    file was made for, or it is slower than off; 4 the model does not run; 2 a mistake in what was typed, or no GPU.
+    Exit codes: 0 there is an answer, also that nothing is to gain; 1 with --check: other plans are taken than the
+    file was made for, or it is slower than off; 3 the minutes did not suffice; 4 the model does not run; 5 there is
+    no GPU; 2, 6, 130, 143 as docs/exit-codes.md says.
     """
-    stand_by(lost=UNFINISHED)
+    stand_by()
     from cudnn_sweep.orchestrator.freezing.freeze import freeze as find_and_tell
 
     _run_here(find_and_tell, options, is_apart=options.format != "text")
@@ -60,20 +62,20 @@ def engines(options: EnginesOptions) -> None:
     error against float64, and whether bits still repeat. `sweep query bans` asks that again. The same command
     resumes a sweep that was cut.
 
-    Exit codes are those of `sweep launch`; 2 is also that there is no GPU.
+    Exit codes are those of `sweep launch`.
     """
-    stand_by(lost=UNFINISHED)
+    stand_by()
     from cudnn_sweep.analysis.asking.queries import load_query
     from cudnn_sweep.orchestrator.freezing.engines import engines as ban_and_measure
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.showing.say import console_here
 
     ran = ban_and_measure(options, console_here(stderr=True), ThisMachine())
-    if ran is not None:
+    if ran is not None and ran.stored:
         asked = ["--sweep-id", ran.session.sweep_id, "--min-effect", str(options.threshold)]
         stored = open_results([ran.store.location])
         answer(stored, load_query("bans"), asked, "json" if options.json else "table")
-    failing.leave(0 if ran is None else ran.exit_code)
+    failing.leave(ExitCode.FINE if ran is None else ran.exit_code)
 
 
 def gate(options: GateOptions) -> None:
@@ -83,10 +85,10 @@ def gate(options: GateOptions) -> None:
     Each process runs one side, both in turns on one GPU (or CPU), with pairs of base and base as control. The
     answer says what else differs, and how large a slowdown this gate would have found.
 
-    Exit codes: 0 not slower than the threshold, or faster; 1 slower, or HEAD does not run; 2 cannot tell yet, or a
-    mistake in what was typed.
+    Exit codes: 0 not slower than the threshold, or faster; 1 slower; 3 cannot tell yet; 4 HEAD does not run;
+    2, 6, 130, 143 as docs/exit-codes.md says.
     """
-    stand_by(lost=UNFINISHED)
+    stand_by()
     from cudnn_sweep.orchestrator.gating.gate import gate as measure_and_tell
 
     _run_here(measure_and_tell, options, is_apart=True)
@@ -100,9 +102,10 @@ def bisect(options: BisectOptions) -> None:
     answer names it, and what changed there. The same command resumes: pairs that are decided in the results are not
     measured again.
 
-    Exit codes: 0 the newest is not slower; 1 one is named; 2 cannot tell yet, or a mistake in what was typed.
+    Exit codes: 0 the newest is not slower; 1 one is named; 3 cannot tell yet; 4 the first bad one does not run;
+    2, 6, 130, 143 as docs/exit-codes.md says.
     """
-    stand_by(lost=UNFINISHED)
+    stand_by()
     from cudnn_sweep.orchestrator.gating.bisect import bisect as measure_and_tell
 
     _run_here(measure_and_tell, options, is_apart=True)

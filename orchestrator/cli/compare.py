@@ -16,13 +16,13 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     open_results,
 )
 from cudnn_sweep.orchestrator.cli.query import Format, deliver
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.planning.spelling import program
 
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.comparing.comparison import Comparison
 
 OF_AN_ENVIRONMENT = {"torch", "cuda", "cudnn", "python", "version"}
-NOTHING, FAILED_ON = 3, 6  # exit codes
 CASE_ID = re.compile(r"[A-Z]\w*")  # a trial's is of small letters
 FOR_PEOPLE = ("table", "markdown")  # the others' output holds the rows and nothing else
 
@@ -46,7 +46,7 @@ def compare(
     ] = None,
     fail_on: Annotated[
         Literal["hurts", "helps", "equivalent", "inconclusive"] | None,
-        "Exit code 6 if the wall or device time of a cell has this verdict, 3 if no cell compares.",
+        "Exit code 1 if the wall or device time of a cell has this verdict, 3 if no cell compares.",
     ] = None,
 ) -> None:
     """Compare two sides of the results.
@@ -70,9 +70,9 @@ def compare(
     deliver(found.rows, format, None, marked)
     typer.echo("\n" + "\n".join(_end(found)), err=to_stderr)
     if fail_on and not found.rows.num_rows:
-        raise typer.Exit(NOTHING)
+        raise typer.Exit(ExitCode.CANNOT_TELL)
     if fail_on in found.counts() | found.counts("device_verdict"):
-        raise typer.Exit(FAILED_ON)
+        raise typer.Exit(ExitCode.WORSE)
 
 
 def _head(found: "Comparison") -> list[str]:

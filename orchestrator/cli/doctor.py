@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ STATE_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 STATE_WIDTH, NAME_WIDTH = 7, 17
 REFRESHES_PER_S = 1  # what moves on the terminal must not disturb the self-test
 SELF_TEST_S = 20.0  # about ten pairs on two CPU cores
-PROBLEM = 1  # exit code
 
 
 def doctor(
@@ -41,8 +41,8 @@ def doctor(
 ) -> None:
     """Check whether this machine is fit to measure on: software, GPUs, disks, Ray, and a self-test.
 
-    The self-test measures two identical configs and says which differences this machine can detect. Exit
-    code 0: no problem, perhaps warnings. 1: a problem.
+    The self-test measures two identical configs and says which differences this machine can detect. Exit codes:
+    0 no problem, perhaps warnings; 1 a problem.
     """
     from cudnn_sweep.analysis.words import counted
     from cudnn_sweep.orchestrator.cli.failing import leave
@@ -66,7 +66,7 @@ def doctor(
         states = [check.state for check in checks]
         told = (counted(states.count(state), state) for state in ("problem", "warning"))
         say(console, f"\n{', '.join(told)} in {len(checks)} checks")
-    leave(PROBLEM if worst(checks) == "problem" else 0)
+    leave(ExitCode.WORSE if worst(checks) == "problem" else ExitCode.FINE)
 
 
 def _drawn(check: "Check", width: int) -> "Text":

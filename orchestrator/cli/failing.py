@@ -3,8 +3,9 @@
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 from threading import Timer
@@ -12,35 +13,26 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.cli import early_signals
 from cudnn_sweep.orchestrator.cli.commands import Group
-from cudnn_sweep.orchestrator.cli.standing_by import (
-    INTERRUPTED,
-    KEPT,
-    TERMINATED,
-    UNFINISHED,
-    is_watched,
-    say_code,
-)
-from cudnn_sweep.orchestrator.errors import (
-    OrchestratorError,
-    OutputError,
-    UnfinishedError,
-)
-from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.orchestrator.cli.standing_by import KEPT, is_watched, say_code
+from cudnn_sweep.orchestrator.errors import MISTAKES, OutputError, exit_code_of
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-USAGE = 2
 AGAIN_S = 0.1  # by then the finalizer has ended in which Python dropped an interrupt
-MISTAKES = (AnalysisError, ClusterError, OrchestratorError, WorkloadError)
+CLICK_EXCEPTION: Any = typer.BadParameter.__mro__[2]  # it has no public name
+SHOWN_BY_TYPER = (typer.Exit, CLICK_EXCEPTION)
 
 
 class Commands(Group):
     """All of `sweep`: whatever the command, it ends as `mistakes_exit` says."""
+
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        with mistakes_exit():  # --help is printed here
+            return super().make_context(*args, **settings)
 
     def invoke(self, ctx: Any) -> Any:  # the class of it has no public name
         with mistakes_exit():
@@ -50,14 +42,14 @@ class Commands(Group):
 @contextmanager
 def mistakes_exit() -> Iterator[None]:
     """SIGTERM, which schedulers send, ends a command as Ctrl-C does."""
-    code = INTERRUPTED
+    code = ExitCode.INTERRUPTED
     for stream in (sys.stdout, sys.stderr):  # a name of a file may be no UTF-8
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
     def terminate(number: int, frame: object) -> NoReturn:
         nonlocal code  # Tune answers any KeyboardInterrupt with one of its own
-        code = TERMINATED
+        code = ExitCode.TERMINATED
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` sends it twice
         raise KeyboardInterrupt
 
@@ -65,24 +57,21 @@ def mistakes_exit() -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) is early_signals.end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with _no_interrupt_dropped():
+        with _no_interrupt_dropped(), _output_flushed():
             yield
-    except UnfinishedError as error:
-        typer.echo(f"sweep: {error}", err=True)
-        if _came_of_an_interrupt(error):  # which took along what the launch needs to end well
-            leave(code)
-        _end(UNFINISHED)
-    except MISTAKES as error:
-        typer.echo(f"sweep: {error}", err=True)
-        _end(USAGE)
-    except OSError as error:
-        if error.filename is None:
-            raise  # not about a file: nobody foresaw it
-        typer.echo(f"sweep: {error.filename}: {error.strerror}", err=True)
-        _end(USAGE)
-    except KeyboardInterrupt:
-        typer.echo(f"sweep: interrupted; {KEPT}", err=True)
+    except SHOWN_BY_TYPER:
+        raise
+    except (KeyboardInterrupt, typer.Abort):
+        _tell(f"interrupted; {KEPT}")
         leave(code)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # Python ends with 1, which means worse
+        text, ends_with = _ending(error)
+        _tell(text)
+        if _came_of(
+            error, KeyboardInterrupt
+        ):  # which took along what the command needs to end well
+            leave(code)
+        _end(ends_with)
 
 
 @contextmanager
@@ -94,8 +83,51 @@ def writing(file: Path) -> Iterator[None]:
         raise OutputError(f"cannot write {file}: {error.strerror}") from error
 
 
-def _came_of_an_interrupt(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, KeyboardInterrupt):
+@contextmanager
+def _output_flushed() -> Iterator[None]:
+    """What standard output does not take is an error here, and not only when Python ends."""
+    try:
+        yield
+    finally:
+        print(end="", flush=True)
+
+
+def _ending(error: BaseException) -> tuple[str, int]:
+    """What is printed of an error, and the exit code."""
+    if isinstance(error, MISTAKES):
+        return str(error), exit_code_of(error)
+    if _came_of(error, BrokenPipeError):  # whoever reads has read enough
+        _output_fails()
+        return "", ExitCode.UNFINISHED
+    if isinstance(error, SystemExit):
+        return "", error.code if isinstance(error.code, int) else ExitCode.UNFINISHED
+    if not isinstance(error, OSError):
+        return traceback.format_exc(), ExitCode.UNFINISHED
+    if error.filename is not None:
+        return f"{error.filename}: {error.strerror}", exit_code_of(error)
+    where = "standard output: " * _output_fails()
+    return f"{where}{error.strerror or error}", ExitCode.UNFINISHED
+
+
+def _output_fails() -> bool:
+    """Whether standard output takes nothing more. Then Python need not try again when it ends."""
+    try:
+        print(flush=True)  # what failed may be in no buffer any more
+    except OSError:
+        with suppress(OSError):  # inside another program it is no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError):
+        if text:
+            typer.echo(text if "\n" in text else f"sweep: {text}", err=True)
+
+
+def _came_of(error: BaseException | None, kind: type[BaseException]) -> bool:
+    while error is not None and not isinstance(error, kind):
         error = error.__context__
     return error is not None
 
@@ -128,10 +160,11 @@ def leave(code: int) -> NoReturn:
     """End at once, after Ray Tune ran here. All is closed by then; a tidy end of the interpreter would
     have DuckDB's bindings report, in 40 lines, the reference cycles that Tune leaves behind.
     """
+    print(end="", flush=True)
     database = sys.modules.get("cudnn_sweep.analysis.asking.database")
     if database is not None:
         database.close_idle()  # it has a temporary folder
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with suppress(OSError):
+        sys.stderr.flush()
     say_code(code)
     os._exit(code)

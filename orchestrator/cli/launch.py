@@ -11,7 +11,7 @@ import typer
 
 from cudnn_sweep.orchestrator.cli import failing
 from cudnn_sweep.orchestrator.cli.commands import Command, Group, spelled
-from cudnn_sweep.orchestrator.cli.standing_by import UNFINISHED, stand_by
+from cudnn_sweep.orchestrator.cli.standing_by import stand_by
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ File = Annotated[Path, typer.Argument(help="The launch file that was launched.")
 def launch(options: LaunchOptions) -> None:
     """Run the sweep that FILE describes, or resume it if it is unfinished.
 
-    Exit code 0: all trials (of the shard) are recorded, including failed ones. 1: the sweep is not finished. 2: nothing
-    was started; the reason is printed. 4: a cell has no successful trial under any config. 130: Ctrl-C. 143: SIGTERM.
+    Exit codes: 0 all trials (of the shard) are recorded, including failed ones; 4 a cell has no successful trial under any
+    config; 5 the suite needs a GPU; 6 the sweep is not finished: launch it again; 2, 130, 143 as docs/exit-codes.md says.
     """
     if options.json and options.dry_run:
         raise typer.BadParameter("--json cannot be combined with --dry-run")
     if not options.dry_run:
-        stand_by(lost=UNFINISHED)
+        stand_by()
     from cudnn_sweep.orchestrator.launching.destinations import launch as run_launch
     from cudnn_sweep.orchestrator.planning.spec import (
         asked_file,

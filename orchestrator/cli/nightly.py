@@ -1,28 +1,26 @@
 """`sweep nightly`: a launch file's night."""
 
 import os
-import traceback
 from dataclasses import replace
 
 import typer
 
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 
-COULD_NOT_TELL = 3  # exit code
-
 
 def nightly(options: NightOptions) -> None:
     """Run one night of FILE's nightly suite and compare it with the nights before.
 
-    Exit code 0: nothing got worse, or there are too few nights yet. 1: a regression is confirmed. 2: usage error. 3: could not
-    tell; the reason is printed. 130: Ctrl-C. 143: SIGTERM. To resume an interrupted night, start it again.
+    Exit codes: 0 nothing got worse, or there are too few nights yet; 1 a regression is confirmed; 3 could not tell;
+    5 the suite needs a GPU; 6 cut, or the device is busy: start the night again to resume it; 2, 130, 143 as
+    docs/exit-codes.md says.
     """
-    from cudnn_sweep.orchestrator.cli.failing import MISTAKES, leave
+    from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.cli.standing_by import stand_by
 
     is_run = options.pin is None and not options.unpin and options.accept is None
     if is_run and not options.dry_run:
-        stand_by(lost=COULD_NOT_TELL)
+        stand_by()
     from cudnn_sweep.orchestrator.nightly.night import run_night
     from cudnn_sweep.orchestrator.nightly.request import accept_change, pin_baseline
     from cudnn_sweep.orchestrator.planning.spec import read_date
@@ -36,12 +34,4 @@ def nightly(options: NightOptions) -> None:
         typer.echo(accept_change(options, options.accept, options.accept_from, options.reason))
         return
     options = replace(options, format="json") if options.json else options
-    try:
-        code = run_night(options, os.environ, console_here(stderr=options.format == "json"))
-    except MISTAKES:
-        raise
-    except Exception as error:  # noqa: BLE001  # exit code 1 is a regression and nothing else
-        traceback.print_exc()
-        typer.echo(f"sweep: could not tell: {type(error).__name__}: {error}", err=True)
-        code = COULD_NOT_TELL
-    leave(code)
+    leave(run_night(options, os.environ, console_here(stderr=options.format == "json")))

@@ -1,10 +1,9 @@
 """`sweep query`: a named question, a .sql file or SQL text, over the stored results."""
 
-import fnmatch
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -17,6 +16,7 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
     ResultsOption,
     asking,
+    check_sweep,
     open_results,
     warn_of,
 )
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from cudnn_sweep.analysis.answering.marked import MarkedColumn
     from cudnn_sweep.analysis.asking.database import Database
-    from cudnn_sweep.analysis.asking.queries import NamedQuery, Value
+    from cudnn_sweep.analysis.asking.queries import NamedQuery
     from cudnn_sweep.analysis.storing.stored import Stored
 
 # A question's own parameters are further options: `sweep query helps_or_hurts --min-effect 0.05`.
@@ -231,10 +231,12 @@ def answer(
     from cudnn_sweep.analysis.answering.marked import marked_columns
 
     values = asked.parse_values(_given(options))
+    sweep_id = values.get("sweep_id")
+    check_sweep(store, None if sweep_id is None else str(sweep_id))
     with asking(store) as database:
         found = database.query(asked.sql, values)
         if not found.num_rows:
-            typer.echo(f"note: no rows: {_why_none(store, database, asked, values)}", err=True)
+            typer.echo(f"note: no rows: {_why_none(store, database, asked)}", err=True)
             if format == "table" and output is None:
                 return
         is_short = format == "table" and asked.terminal and not all_columns
@@ -245,17 +247,11 @@ def answer(
         typer.echo(f"note: {more}", err=True)
 
 
-def _why_none(
-    store: "Stored", database: "Database", asked: "NamedQuery", values: "Mapping[str, Value]"
-) -> str:
+def _why_none(store: "Stored", database: "Database", asked: "NamedQuery") -> str:
     from cudnn_sweep.analysis.storing.stored import shown
 
     if database.is_empty:
         return f"no results are stored in {shown(store)}"
-    sweep_id = values.get("sweep_id")
-    if sweep_id is not None and not fnmatch.filter(store.sweep_ids(), str(sweep_id)):
-        newest = ", ".join(store.sweep_ids()[:-6:-1])
-        return f"no sweep {sweep_id} is stored in {shown(store)}; the newest: {newest}"
     return asked.none or "nothing that is stored answers this"
 
 

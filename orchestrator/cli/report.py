@@ -10,6 +10,8 @@ from cudnn_sweep.orchestrator.cli.failing import writing
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
     ResultsOption,
+    check_some_whole,
+    check_sweep,
     open_results,
     results_asked,
     warn_of,
@@ -65,10 +67,12 @@ def _report(
     from cudnn_sweep.analysis.report.payload import payload
 
     store = open_results(results)
+    check_sweep(store, sweep_id)
     stored = stored_contrasts(store, sweep_id)
     contrasts = [each for each in stored if not each.is_twins] or stored
     content = gather(store, results, sweep_id, contrasts, min_effect)
     warn_of(content.torn_files)
+    check_some_whole(content.torn_files, is_empty=not content.cells)
     made = payload(content)
     return getattr(delivery, f"as_{kind}")(made), made.nothing or made.contrasts[0].headline
 
@@ -79,6 +83,9 @@ def _page(
     from cudnn_sweep.analysis.report.pages import formats
     from cudnn_sweep.analysis.report.pages.page import find_page, show
 
-    shown = show(find_page(name), open_results(results), results, sweep_id)
+    page, store = find_page(name), open_results(results)
+    check_sweep(store, sweep_id)
+    shown = show(page, store, results, sweep_id)
     warn_of(shown.torn_files)
+    check_some_whole(shown.torn_files, is_empty=store.snapshot().is_empty)
     return getattr(formats, f"as_{kind}")(shown), shown.headline()

@@ -13,16 +13,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
-UNFINISHED, INTERRUPTED, TERMINATED = 1, 130, 143
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
+
 FROM_RAY = 1  # what it ends a process with
 END_S = 25.0  # to close after a signal; Slurm gives 30 s
 WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
 CODES: dict[int, int] = {
-    signal.SIGINT: INTERRUPTED,
-    signal.SIGTERM: TERMINATED,
-    signal.SIGHUP: TERMINATED,
+    signal.SIGINT: ExitCode.INTERRUPTED,
+    signal.SIGTERM: ExitCode.TERMINATED,
+    signal.SIGHUP: ExitCode.TERMINATED,
 }
 KEPT = "recorded trials are kept; launch again to resume"
 NO_ANSWER_S = 60.0  # a network disk whose server starts again is often back by then
@@ -42,11 +42,9 @@ PROC = Path("/proc")
 _say: int | None = None  # where the working process says its exit code
 
 
-def stand_by(lost: int) -> None:
-    """Return in a new process that does the work; this one waits for it, and ends as it ends.
-
-    `lost`: the exit code where it ends without a word of its own. Nothing is done inside another program,
-    as a test.
+def stand_by() -> None:
+    """Return in a new process that does the work; this one waits for it, and ends as it ends. If that ends without a
+    word of its own, nothing is finished. Nothing is done inside another program, as a test.
     """
     from cudnn_sweep.orchestrator.process.linux import die_with_parent
 
@@ -59,15 +57,14 @@ def stand_by(lost: int) -> None:
     if worker == 0:
         die_with_parent()
         if os.getppid() != parent:
-            os._exit(lost)
+            os._exit(ExitCode.UNFINISHED)
         os.close(said)
         _say = say
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
-        _say_what_python_ends_with(lost)
         return
     os.close(say)
-    os._exit(_Watch(worker=worker, said=said, lost=lost, below=StuckBelow(worker)).code())
+    os._exit(_Watch(worker=worker, said=said, below=StuckBelow(worker)).code())
 
 
 def is_watched() -> bool:
@@ -79,17 +76,6 @@ def say_code(code: int) -> None:
     """Whoever waits knows by this that the exit code is ours, and not Ray's."""
     if _say is not None:
         os.write(_say, bytes([code]))
-
-
-def _say_what_python_ends_with(lost: int) -> None:
-    """A traceback ends Python with Ray's code."""
-    usual = sys.excepthook
-
-    def hook(*raised: Any) -> None:
-        usual(*raised)
-        say_code(lost)
-
-    sys.excepthook = hook
 
 
 class StuckBelow:
@@ -154,7 +140,6 @@ def _read(file: str) -> str:
 class _Watch:
     worker: int
     said: int
-    lost: int
     below: StuckBelow
     told: set[int] = field(default_factory=set)
     """Processes that were killed because they did not run."""
@@ -178,7 +163,7 @@ class _Watch:
             if code == FROM_RAY
             else f"ended, {code}"
         )
-        return self._tell(f"{how}; {KEPT}", self.lost)
+        return self._tell(f"{how}; {KEPT}", ExitCode.UNFINISHED)
 
     def _ended(self) -> int | None:
         found, status = os.waitpid(self.worker, os.WNOHANG)
@@ -208,12 +193,12 @@ class _Watch:
             else:
                 self._tell(f"{name} cannot be ended, {way}: the launch ends; {KEPT}")
                 if pid == self.worker:
-                    os._exit(self.lost)
+                    os._exit(ExitCode.UNFINISHED)
                 pid = self.worker
             self.told.add(pid)
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def _tell(self, text: str, code: int = 0) -> int:
+    def _tell(self, text: str, code: int = ExitCode.FINE) -> int:
         os.write(2, f"sweep: {text}\n".encode())
         return code

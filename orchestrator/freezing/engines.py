@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.errors import ModelError, NeedsGpuError
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.freeze import OpenProbe
 from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed, forked_probe
 from cudnn_sweep.orchestrator.launching.one_step import (
@@ -17,13 +18,7 @@ from cudnn_sweep.orchestrator.launching.one_step import (
 from cudnn_sweep.orchestrator.launching.step_options import EnginesOptions
 from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.request import Planned
-from cudnn_sweep.orchestrator.running.run_sweep import (
-    UNFINISHED,
-    Place,
-    Ran,
-    open_results,
-    run_sweep,
-)
+from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.errata import OPERATIONS, TAG, Rule
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
@@ -36,13 +31,13 @@ UNTIL = UntilDecided(until="decided", at_most=20)
 def engines(
     options: EnginesOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Ran | None:
-    """Measure; None where no cell takes an engine. Raises SpecError where there is no GPU."""
+    """Measure; None where no cell takes an engine. Raises NeedsGpuError where there is no GPU."""
     open_results(options.location, console)  # to fail before anything is looked at
     say(console, LOOKING.format(workload=options.workload))
     name, suite = suite_asked(options, MEASURE)
     machine = place.look(suite)
     if machine.environment.device != "cuda":
-        raise SpecError("sweep engines needs a GPU: on a CPU cuDNN chooses no engine")
+        raise NeedsGpuError("sweep engines needs a GPU: on a CPU cuDNN chooses no engine")
     looked = plan_cells(options, name, suite, machine)
     bans = _bans(looked, console, opened)
     if not bans:
@@ -58,7 +53,7 @@ def engines(
     whole = make_plan(looked.whole.suite, suite, [cells[cell_id] for cell_id in bans], configs)
     request = replace(looked.request, budget_minutes=blocks_minutes(options, options.minutes))
     ran = run_sweep(replace(looked, request=request, whole=whole, chosen=whole), place, console)
-    if ran.exit_code == UNFINISHED:
+    if ran.exit_code == ExitCode.UNFINISHED:
         say(console, "Not every cell is decided: the same command resumes.")
     return ran
 
@@ -80,7 +75,7 @@ def _bans(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, lis
             if bans := bans_of(choice.engine for choice in log.logged_choices or []):
                 by_cell[trial.cell.cell_id] = bans
     if failed and not by_cell:
-        raise SpecError(f"no cell that could be looked at takes an engine; {failed}")
+        raise ModelError(f"no cell that could be looked at takes an engine; {failed}")
     every = sorted({ban for bans in by_cell.values() for ban in bans})
     say(console, f"Engines that are taken: {', '.join(every) or 'none'}.")
     return by_cell

@@ -16,9 +16,10 @@ from typing import Any
 from rich.console import Console
 
 from cudnn_sweep.analysis.words import counted, milliseconds
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.errors import NeedsGpuError, SpecError
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.find import Frozen, find_rules
-from cudnn_sweep.orchestrator.freezing.probe import Probe, ProcessFailed, forked_probe
+from cudnn_sweep.orchestrator.freezing.probe import Probe, forked_probe
 from cudnn_sweep.orchestrator.launching.advising import (
     SUITE,
     answered_of,
@@ -30,20 +31,13 @@ from cudnn_sweep.orchestrator.launching.advising import (
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step
 from cudnn_sweep.orchestrator.launching.step_options import FreezeOptions
 from cudnn_sweep.orchestrator.planning.request import Planned
-from cudnn_sweep.orchestrator.running.run_sweep import (
-    CELL_FAILED,
-    DONE,
-    Place,
-    open_results,
-    run_sweep,
-)
+from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.advice_text import Kept
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import as_json
 from cudnn_sweep.workloads.hardware.environment import Environment
 
-CHANGED = 3  # exit code of --check
 SLOWER = 1.01  # than off, a step
 CHECK_TURNS = 3  # processes each way
 OF_ENVIRONMENT = ("gpu", "torch", "cuda", "cudnn", "driver")
@@ -58,13 +52,12 @@ def freeze(
     out: Console,
     opened: OpenProbe = forked_probe,
 ) -> int:
-    """Print the answer on `out`, and return the exit code; `console` shows what goes on meanwhile."""
-    try:
-        run = _freeze if options.check is None else _check
-        return run(options, console, place, out, opened)
-    except ProcessFailed as error:
-        say(console, str(error))
-        return CELL_FAILED
+    """Print the answer on `out`, and return the exit code; `console` shows what goes on meanwhile.
+
+    Raises ModelError if a step does not run.
+    """
+    run = _freeze if options.check is None else _check
+    return run(options, console, place, out, opened)
 
 
 def _freeze(
@@ -101,16 +94,16 @@ def _freeze(
     options.file.write_text(as_json(frozen.rules, indent=1, frozen=provenance))
     say(console, f"\nWritten: {file}")
     tell(options, replace(answered, kept=kept, command=options.advise_command()), out)
-    return DONE
+    return ExitCode.FINE
 
 
 def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:
-    """Raises SpecError where there is no GPU."""
+    """Raises NeedsGpuError where there is no GPU."""
     say(console, LOOKING.format(workload=options.workload))
     suite = suite_to_compare(options, errata)
     machine = place.look(suite)
     if machine.environment.device != "cuda":
-        raise SpecError("sweep freeze needs a GPU: what a search chooses is seen only there")
+        raise NeedsGpuError("sweep freeze needs a GPU: what a search chooses is seen only there")
     return plan_step(options, suite, machine, suite_name=SUITE, minutes=_minutes(options))
 
 
@@ -125,7 +118,7 @@ def _nothing(options: FreezeOptions, out: Console, why: str) -> int:
         say(out, json.dumps({"frozen": None, "why": text}, indent=2))
     else:
         say(out, f"\n{text}")
-    return DONE
+    return ExitCode.FINE
 
 
 def _provenance(
@@ -187,13 +180,13 @@ def _check(
     }
     if options.format == "json":
         say(out, json.dumps(answer, indent=2))
-        return DONE if holds else CHANGED
+        return ExitCode.FINE if holds else ExitCode.WORSE
     count = f"{same} of {counted(len(taken), 'operation')} take the plan of {file}"
     step = f"a step takes {milliseconds(frozen_ms)} with it, {milliseconds(off_ms)} with off"
     verdict = "The kept choice holds" if holds else "The kept choice does not hold here"
     again = [] if holds else [f"Make it anew: {options.command()}"]
     say(out, "\n".join([f"\n{verdict}: {count}; {step}.", *changed, *others, *again]))
-    return DONE if holds else CHANGED
+    return ExitCode.FINE if holds else ExitCode.WORSE
 
 
 def _frozen_in(file: str) -> Mapping[str, Any]:

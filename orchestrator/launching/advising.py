@@ -21,6 +21,7 @@ from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.settings import as_text
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.launching.one_step import (
     LOOKING,
     is_step,
@@ -28,7 +29,7 @@ from cudnn_sweep.orchestrator.launching.one_step import (
     suite_of,
 )
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
-from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, Place, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
 from cudnn_sweep.orchestrator.showing.advice_text import Answered, Kept, advice_lines
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.config import CudnnConfig
@@ -37,7 +38,6 @@ from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGpu
 
 SUITE = "advise"
-UNDECIDED_CODE = 5  # 1 to 4 are those of a launch and a night
 AT_MOST = 20  # blocks
 DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
 TIMED = ["steady_wall_ms", "message"]
@@ -70,7 +70,13 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     else:
         say(console, TIMED_ON_CPU)
     ran = run_sweep(planned, place, console)
-    return tell(options, answered_of(options, ran.store, ran.session.sweep_id), out)
+    code = tell(options, answered_of(options, ran.store, ran.session.sweep_id), out)
+    if code != ExitCode.CANNOT_TELL:
+        return code
+    if ran.progress.stopped:
+        return ExitCode.UNFINISHED
+    on_gpu = machine.environment.device == "cuda"
+    return code if on_gpu or options.on_any_device else ExitCode.NEEDS_GPU
 
 
 def suite_to_compare(
@@ -120,7 +126,7 @@ def _newest(store: Store, options: AdviseOptions, *, on_gpu: bool = False) -> st
     return next((each.sweep_id for each in steps if not on_gpu or each.device != "cpu"), None)
 
 
-def tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
+def tell(options: AdviseOptions, answered: Answered, out: Console) -> ExitCode:
     if options.format == "json":
         say(out, json.dumps(_rounded(as_json(answered)), indent=2))
     else:
@@ -197,13 +203,14 @@ def _rounded(value: object) -> object:
     return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def code_of(answered: Answered) -> int:
-    """0: there is a decision. 5: time was too short for one, or no GPU. 4: the model does not run."""
+def code_of(answered: Answered) -> ExitCode:
+    """Whether there is a decision, time was too short for one, or the model does not run."""
     if answered.fails:
-        return CELL_FAILED
+        return ExitCode.DOES_NOT_RUN
     if answered.said == UNDECIDED:
-        return UNDECIDED_CODE
+        return ExitCode.CANNOT_TELL
     advice = answered.advice
     if advice is not None and advice.advice in (DOES_NOT_FIT, FAILS) and not advice.blocks:
-        return DONE if advice.baseline_failed < advice.candidate_failed else CELL_FAILED
-    return DONE
+        runs = advice.baseline_failed < advice.candidate_failed
+        return ExitCode.FINE if runs else ExitCode.DOES_NOT_RUN
+    return ExitCode.FINE

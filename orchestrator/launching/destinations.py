@@ -14,12 +14,13 @@ from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict
 from cudnn_sweep.analysis.asking.formats import json_value
 from cudnn_sweep.cluster.launch_file import INSIDE, LaunchFile, no_launch_file, read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import Planned, SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, SweepSpec
 from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster, Inside, Keep, RunningCluster
 from cudnn_sweep.orchestrator.remote.job import NightJob
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, Place, Ran, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import say
@@ -62,10 +63,7 @@ def cluster_of(file: File) -> RunningCluster:
 
 
 def launch(options: LaunchOptions, console: Console) -> int:
-    """Returns the exit code: 0 every trial is recorded, 1 not so, 4 a cell has no trial that ended well.
-
-    Raises one of the folders' errors where nothing can start.
-    """
+    """Return the exit code. Raises one of the folders' errors where nothing can start."""
     file = launch_file(options.file)
     request = replace(request_of(file, options), launched_at=monotonic())
     destination = destination_of(file)
@@ -103,7 +101,7 @@ class Here:
         gpus = planned.machine.gpus
         tell_without_gpu(planned, console)
         print_part(console, planned.chosen, request.options, max(1, len(gpus)), gpu=bool(gpus))
-        return DONE
+        return ExitCode.FINE
 
     def night(
         self, request: SweepRequest, night: NightJob, keep: Keep, console: Console

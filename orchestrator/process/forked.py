@@ -35,7 +35,7 @@ from cudnn_sweep.orchestrator.process.protocol import (
     TrialJob,
 )
 from cudnn_sweep.workloads.cells.measurement import Measurement
-from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.errors import UserCodeError, WorkloadError
 from cudnn_sweep.workloads.measuring.log_pass import run_log_pass
 from cudnn_sweep.workloads.measuring.model_trace import trace_model
 from cudnn_sweep.workloads.measuring.trial import run_trial
@@ -298,6 +298,7 @@ def _work(request: Request, told: int, reply_to: int, born: float) -> Reply:
             reply.survey = survey_machine(job.workloads)
     except WorkloadError as error:
         reply.status, reply.message = "error", _storable(str(error))
+        reply.is_mistake = not isinstance(error, UserCodeError)
     except (MemoryError, torch.OutOfMemoryError) as error:
         reply.status, reply.message = "out_of_memory", _describe(error)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a user's code raises

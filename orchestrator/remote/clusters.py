@@ -40,6 +40,7 @@ from cudnn_sweep.cluster.reach.launcher import (
     workers_at_first,
 )
 from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError, UnfinishedError
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, is_of
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
@@ -54,12 +55,11 @@ from cudnn_sweep.orchestrator.remote.job import (
     take_own_code,
     write_request,
 )
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, planned_on
+from cudnn_sweep.orchestrator.running.run_sweep import planned_on
 from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.suite import ALL_MODELS, each, workload_names
 
-DETACHED = 0  # exit code
 ANSWER_S = 15.0  # of a head that is up; ssh waits for a dead one for minutes
 ANY_MODEL = "of each model"
 END_S = 10.0  # for a driver that is to end
@@ -101,7 +101,7 @@ class Cluster:
             environment = replace(machine.environment, device="cuda", gpu=f"GPU {name}")
             planned = planned_on(replace(machine, environment=environment), request)
             print_part(console, planned.chosen, request.options, 1, gpu=True)
-        return DONE
+        return ExitCode.FINE
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
         """Run the night there, or follow it. `keep` gets its outcome, and those of earlier nights that nobody
@@ -233,7 +233,7 @@ class RunningCluster(Cluster):
             f"\nThe sweep continues. Follow it:  sweep cluster attach {file}\n"
             f"See its progress:  sweep status {file}\nStop it:  sweep cluster stop {file}",
         )
-        return DETACHED
+        return ExitCode.FINE
 
     @contextmanager
     def jobs(self) -> Iterator[Jobs]:

@@ -18,6 +18,7 @@ from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import ENDED, Jobs, SentJob
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.locks.sweep_lock import holder_of
 from cudnn_sweep.orchestrator.planning.standing import verdicts_of
 from cudnn_sweep.orchestrator.recording.recorder import Progress
@@ -107,7 +108,9 @@ class Follower:
         if self.ended is None:
             raise UnfinishedError(ended_as)
         if self.ended.reason is not None:
-            raise SpecError(self.ended.reason)
+            error = SpecError(self.ended.reason)
+            error.exit_code = ExitCode(self.ended.exit_code)
+            raise error
         return self.ended
 
 

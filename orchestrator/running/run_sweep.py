@@ -20,6 +20,7 @@ from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.analysis.words import two_digits
 from cudnn_sweep.orchestrator.doctor.checks import Check
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.plan import (
     Plan,
@@ -43,7 +44,6 @@ from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
 END_S = 3.0  # what is held is written, Ray ends, the summary is asked for
-DONE, UNFINISHED, CELL_FAILED = 0, 1, 4  # exit codes; a night's 3 is its own
 RunSession: TypeAlias = Callable[[Session, float | None], Progress]
 """Runs a session's trials; no block starts after so many seconds."""
 
@@ -73,7 +73,7 @@ class Place(Protocol):
 class Ran(Summary):
     """A sweep that a launch has run, and what became of it."""
 
-    exit_code: int
+    exit_code: ExitCode
 
 
 def plan_sweep(request: SweepRequest, place: Place) -> Planned:
@@ -133,11 +133,11 @@ def run_sweep(
                 with suppress(AnalysisError):  # results that cannot be read now change no exit code
                     if isinstance(error, UnfinishedError) and not again().trials:
                         code = end_of(session, store, progress)
-                        if code != UNFINISHED:
+                        if code != ExitCode.UNFINISHED:
                             warn(console, "Ray ended early, but every trial was recorded.")
                             return ran(progress=progress, exit_code=code)
                     if store.stored_trials(session.sweep_id):
-                        if_cut(ran(progress=progress, exit_code=UNFINISHED))
+                        if_cut(ran(progress=progress, exit_code=ExitCode.UNFINISHED))
                 raise
         tell_stopped(store, progress, console)
         with _results_needed():
@@ -252,12 +252,12 @@ def lacks_anything(session: Session, store: Store) -> bool:
     )
 
 
-def end_of(session: Session, store: Store, progress: Progress) -> int:
+def end_of(session: Session, store: Store, progress: Progress) -> ExitCode:
     stored = store.stored_trials(session.sweep_id).values()
     if session.lacks(stored, {*progress.hopeless, *stopped_cells(store, session)}):
-        return UNFINISHED
+        return ExitCode.UNFINISHED
     shutil.rmtree(session.scratch, ignore_errors=True)
-    return CELL_FAILED if session.cells_without_ok(stored) else DONE
+    return ExitCode.DOES_NOT_RUN if session.cells_without_ok(stored) else ExitCode.FINE
 
 
 def repeats_of(store: Store, whole: Plan, session: Session) -> Plan:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.doctor.checks import Check, others_on
-from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
+from cudnn_sweep.orchestrator.errors import NeedsGpuError, SweepBusyError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -50,7 +50,7 @@ class ThisMachine:
         """Ask a process of its own: planning imports no workload and touches no GPU."""
         machine = self._survey(suite)
         if suite.needs_cuda and machine.environment.device != "cuda":
-            raise SpecError(
+            raise NeedsGpuError(
                 f"the suite needs CUDA (needs_cuda: true); {machine.no_cuda or 'torch finds none here'}"
             )
         chosen = gpus_asked(suite.gpus, machine)

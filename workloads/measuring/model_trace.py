@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import torch
 
-from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.errors import UserCodeError, WorkloadError
 from cudnn_sweep.workloads.hardware.cpus import usable_cpus
 from cudnn_sweep.workloads.hardware.environment import processor
 from cudnn_sweep.workloads.layout import layout_of
@@ -104,7 +104,7 @@ def _run(
     except Exception as error:
         at = f"{request.model} at input {sizes_text(request.input)}"
         hint = what_to_try(error, request.input)
-        raise WorkloadError(f"{at} fails: {_told(error)}{hint}") from error
+        raise UserCodeError(f"{at} fails: {_told(error)}{hint}") from error
     return watch.seen
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from cudnn_sweep.orchestrator.cli import standing_by as stuck
 from cudnn_sweep.orchestrator.cli.standing_by import NO_ANSWER_S, SERVER, StuckBelow
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 
 ROOT, RECORDER, FORK_SERVER, TRIAL = 100, 101, 102, 103
 SLEEPS, STOPPED, IN_KERNEL = "S (sleeping)", "T (stopped)", "D (disk sleep)"
@@ -95,7 +96,7 @@ def test_what_cannot_be_ended_ends_the_launch(
     ended: list[int] = []
     monkeypatch.setattr(os, "kill", lambda pid, number: ended.append(pid))
     monkeypatch.setattr(os, "_exit", lambda code: ended.append(-code))
-    watch = stuck._Watch(worker=ROOT, said=-1, lost=1, below=StuckBelow(ROOT))
+    watch = stuck._Watch(worker=ROOT, said=-1, below=StuckBelow(ROOT))
     proc.is_in(RECORDER, IN_KERNEL)
     watch._look()
     assert ended == []
@@ -109,4 +110,4 @@ def test_what_cannot_be_ended_ends_the_launch(
     watch._look()
     proc.after(NO_ANSWER_S)
     watch._look()
-    assert -1 in ended, "the worker itself does not end"
+    assert -ExitCode.UNFINISHED in ended, "the worker itself does not end"

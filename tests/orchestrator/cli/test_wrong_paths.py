@@ -11,8 +11,7 @@ import typer
 from typer.models import ArgumentInfo
 
 from cudnn_sweep.orchestrator.cli import app, failing
-from cudnn_sweep.orchestrator.cli.doctor import PROBLEM
-from cudnn_sweep.orchestrator.cli.failing import USAGE
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from tests.orchestrator.typed import invoke
 
@@ -36,7 +35,6 @@ OPTIONS = {
 }
 SUFFIXES = {"question": ".sql", "model": ".py:net"}
 FOLDERS = ("results", "reports")
-COULD_NOT_TELL = 3
 
 
 class PathParameter(NamedTuple):
@@ -127,5 +125,5 @@ def test_a_path_that_is_none_is_a_mistake_in_one_line(
     done = invoke([*others, *given])
     assert isinstance(done.exception, SystemExit) or done.exception is None, done.exception
     assert "Usage:" not in done.output, "the path is all that is wrong"
-    assert done.exit_code in (PROBLEM, USAGE, COULD_NOT_TELL), done.output
+    assert done.exit_code in (ExitCode.WORSE, ExitCode.USAGE, ExitCode.CANNOT_TELL), done.output
     assert path.partition(":")[0] in done.output

@@ -13,13 +13,14 @@ from rich.console import Console
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import no_launch_file
 from cudnn_sweep.orchestrator.errors import UnfinishedError
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, SweepSpec
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running import this_machine
-from cudnn_sweep.orchestrator.running.run_sweep import DONE, RunSession, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import RunSession, plan_sweep, run_sweep
 from cudnn_sweep.workloads.survey import Survey
 from tests.fake_machine import FakeMachine, FakeScript
 
@@ -70,7 +71,7 @@ def test_a_ray_that_is_lost_after_the_last_record_leaves_a_complete_sweep(
 ) -> None:
     machine, told = _machine(Lost), Console(record=True, width=120)
     ran = run_sweep(plan_sweep(request_for(None), machine), machine, told)
-    assert ran.exit_code == DONE
+    assert ran.exit_code == ExitCode.FINE
     assert "Ray ended early, but every trial was recorded." in told.export_text()
 
 
