@@ -27,6 +27,7 @@ from cudnn_sweep.orchestrator.launching.advising import (
     kept_rules,
     suite_to_compare,
     tell,
+    unless_stopped,
 )
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step
 from cudnn_sweep.orchestrator.launching.step_options import FreezeOptions
@@ -86,7 +87,7 @@ def _freeze(
     answered = answered_of(options, ran.store, sweep_id)
     kept = kept_choice(options, ran.store, sweep_id, file, frozen.text)
     if kept is None:
-        return tell(options, answered, out)
+        return unless_stopped(ran, tell(options, answered, out))
     if kept.is_no_faster:
         return _nothing(options, out, "a step with what a search found is no faster than off")
     kept = replace(kept, cannot=frozen.cannot, operations=len(frozen.plans))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cudnn_sweep.orchestrator.cli import failing
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from tests.orchestrator.typed import python
 
 
@@ -57,7 +58,6 @@ def test_a_command_that_ends_at_once_leaves_no_folder_of_its_questions(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-LOST = 3
 RAY_ENDED = "sweep: Ray on this machine ended, and so did this launch"
 ENDS = {"raise ValueError('a bug of ours')": "ValueError: a bug of ours", "os._exit(1)": RAY_ENDED}
 
@@ -66,11 +66,13 @@ ENDS = {"raise ValueError('a bug of ours')": "ValueError: a bug of ours", "os._e
 def test_a_traceback_is_not_taken_for_the_end_of_ray(end: str) -> None:
     code = f"""
 import os
+from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
 from cudnn_sweep.orchestrator.cli.standing_by import stand_by
-stand_by(lost={LOST})
-{end}
+stand_by()
+with mistakes_exit():
+    {end}
 """
     done = python("-c", code)
-    assert done.returncode == LOST
+    assert done.returncode == ExitCode.UNFINISHED
     assert ENDS[end] in done.stderr
     assert (RAY_ENDED in done.stderr) == (ENDS[end] == RAY_ENDED)

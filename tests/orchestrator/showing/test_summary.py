@@ -14,8 +14,9 @@ from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of
 from cudnn_sweep.orchestrator.process.protocol import Status
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.recording.recorder import Hopeless, Progress, cause, configs_to_fail
-from cudnn_sweep.orchestrator.running.run_sweep import CELL_FAILED, DONE, UNFINISHED, end_of
+from cudnn_sweep.orchestrator.running.run_sweep import end_of
 from cudnn_sweep.orchestrator.showing.summary import (
     Summary,
     print_summary,
@@ -93,10 +94,10 @@ def test_a_cell_without_an_ok_trial_is_no_success(night: Night, record_of: Recor
     progress = Progress(hopeless=dict(hopeless.cells))
     recorded = len(store.stored_trials("night"))
     assert 4 <= recorded < len(night.plan.trials), "both configs twice, and no more"
-    assert end_of(session, store, Progress()) == UNFINISHED
-    assert end_of(session, store, progress) == CELL_FAILED
+    assert end_of(session, store, Progress()) == ExitCode.UNFINISHED
+    assert end_of(session, store, progress) == ExitCode.DOES_NOT_RUN
     night.write(night.plan.trials[-1])
-    assert end_of(session, store, progress) == DONE, "one trial of it is ok"
+    assert end_of(session, store, progress) == ExitCode.FINE, "one trial of it is ok"
 
 
 @pytest.mark.parametrize("status", ["out_of_memory", "crash", "killed", "timeout", "ok"])
