@@ -1,13 +1,13 @@
-"""What goes wrong here through no fault of ours; the command line shows these without a traceback, beside
-WorkloadError, ClusterError and AnalysisError of the other folders. Each has the exit code that a command ends with.
+"""What goes wrong here through no fault of ours, and the exit code of each: the command line shows these without a
+traceback, beside WorkloadError, ClusterError and AnalysisError of the other folders.
 
 OrchestratorError
 ├── SpecError          what was asked for cannot be planned or scheduled
-│   ├── NeedsGpuError  it can be on a GPU
-│   └── ModelError     the user's model does not run
-├── SweepBusyError     another launch is running this sweep, or measures on this device
-├── ServerError        a fork server would not start or died
-│   └── PythonError    that of another environment's Python does not come up
+│   ├── NeedsGpuError  it needs a GPU, and there is none
+│   └── ModelError     the user's code fails
+├── SweepBusyError     another launch is running this sweep
+├── ServerError        a fork server died
+│   └── PythonError    another environment's would not start
 ├── UnfinishedError    what the launch needs to go on is gone
 ├── WebhookError       news could not be delivered
 ├── ReproError         torch alone cannot reproduce a case or a trial
@@ -15,16 +15,13 @@ OrchestratorError
 """
 
 import errno
-from typing import Self
 
+from cudnn_sweep.analysis.errors import AnalysisError
+from cudnn_sweep.cluster.errors import ClusterError, LocalRayError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
+from cudnn_sweep.workloads.errors import UserCodeError, WorkloadError
 
-NOBODYS_FAULT = {
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EIO,
-    errno.EPIPE,
-}  # a full or a bad disk, a closed pipe
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class OrchestratorError(Exception):
@@ -38,19 +35,21 @@ class SpecError(OrchestratorError):
 
 
 class NeedsGpuError(SpecError):
-    """Says what needs a GPU, and why there is none."""
+    """Names what needs a GPU."""
 
     exit_code = ExitCode.NEEDS_GPU
 
 
 class ModelError(SpecError):
-    """Says what became of the user's code."""
+    """Says how the user's code fails."""
 
     exit_code = ExitCode.DOES_NOT_RUN
 
 
 class SweepBusyError(OrchestratorError):
     """Names the launch that holds the sweep or the device."""
+
+    exit_code = ExitCode.UNFINISHED
 
     exit_code = ExitCode.UNFINISHED
 
@@ -62,7 +61,7 @@ class ServerError(OrchestratorError):
 
 
 class PythonError(ServerError):
-    """Names the Python, and why it cannot be used."""
+    """Names the Python."""
 
     exit_code = ExitCode.USAGE
 
@@ -82,14 +81,18 @@ class ReproError(OrchestratorError):
 
 
 class OutputError(OrchestratorError):
-    """Names the file. A full disk is not the user's mistake."""
-
-    @classmethod
-    def of(cls, file: object, error: OSError) -> Self:
-        made = cls(f"cannot write {file}: {error.strerror}")
-        made.exit_code = code_of(error)
-        return made
+    """Names the file."""
 
 
-def code_of(error: OSError) -> ExitCode:
-    return ExitCode.UNFINISHED if error.errno in NOBODYS_FAULT else ExitCode.USAGE
+MISTAKES = (AnalysisError, ClusterError, OrchestratorError, WorkloadError)
+
+
+def exit_code_of(error: Exception) -> ExitCode:
+    """The exit code of a command that this ends."""
+    cause = error.__cause__ or error
+    if isinstance(cause, OSError) and cause.errno in DISK_FULL:
+        return ExitCode.UNFINISHED
+    if isinstance(error, OrchestratorError):
+        return error.exit_code
+    others = {LocalRayError: ExitCode.UNFINISHED, UserCodeError: ExitCode.DOES_NOT_RUN}
+    return others.get(type(error), ExitCode.USAGE)

@@ -2,7 +2,7 @@
 
 WorkloadError
 ├── CellsError        one of a suite's cells is wrong: its number is known
-└── UserCodeError     a user's module raises at its import, or a user's model does not run
+└── UserCodeError     the user's code fails
 """
 
 from difflib import get_close_matches
@@ -23,7 +23,7 @@ class CellsError(WorkloadError):
 
 
 class UserCodeError(WorkloadError):
-    """Names the code, and what it raised."""
+    """Says what the user's module or model raised."""
 
 
 def unknown(kind: str, found: str, allowed: list[str]) -> WorkloadError:

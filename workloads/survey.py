@@ -45,7 +45,7 @@ def _facts_or_fault(name: str) -> WorkloadFacts:
     try:
         return _facts(name)
     except WorkloadError as error:
-        return WorkloadFacts(fault=str(error), is_broken=isinstance(error, UserCodeError))
+        return WorkloadFacts(fault=str(error), fails=isinstance(error, UserCodeError))
 
 
 def _facts(name: str) -> WorkloadFacts:

@@ -31,7 +31,7 @@ OTHER_NAMES = {
 def import_named(reference: str) -> object:
     """The object that `package.module:name` or `folder/file.py:name` names.
 
-    Raises WorkloadError, which for a package that is not there says how to get it.
+    Raises WorkloadError, which for a package that is not there says how to get it; UserCodeError if its import fails.
     """
     place, _, name = reference.rpartition(":")
     if place.endswith(".py") and not Path(place).is_file():
@@ -40,7 +40,7 @@ def import_named(reference: str) -> object:
     try:
         module = _import_file(Path(place)) if place.endswith(".py") else import_module(place)
     except Exception as error:
-        kind = WorkloadError if isinstance(error, ModuleNotFoundError) else UserCodeError
+        kind = WorkloadError if _is_missing(place, error) else UserCodeError
         raise kind(f"{place} cannot be imported: {_reason(place, error)}") from error
     finally:
         if os.getpid() != importer:
@@ -61,6 +61,11 @@ def _no_file(file: Path) -> str:
     return f"there is no file {file} in {Path.cwd()}{guess}"
 
 
+def _is_missing(place: str, error: Exception) -> bool:
+    """Whether the module itself is not there, or a package that it is in."""
+    return isinstance(error, ModuleNotFoundError) and f"{place}.".startswith(f"{error.name}.")
+
+
 def _reason(place: str, error: Exception) -> str:
     """A module that is not there is named by `place`, or imported by what `place` names."""
     cause = f"{type(error).__name__}: {error}"
@@ -72,7 +77,7 @@ def _reason(place: str, error: Exception) -> str:
         return f"{package} is beside it: start in {folder}, or name that folder in PYTHONPATH"
     if not inner:
         return f"{package} is not installed; {_how_to_get(package)}"
-    if f"{place}.".startswith(f"{error.name}."):
+    if _is_missing(place, error):
         return f"{package} is installed and has no module {inner}"
     return cause
 

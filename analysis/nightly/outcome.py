@@ -149,10 +149,12 @@ class NightOutcome:
     """The host that the night was started on."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Models of the suite whose package cannot be imported, and why."""
+    kept_by: int | None = None
+    """The exit code of what kept the night from being measured, where that says more than `could_not_tell`."""
 
     @property
     def exit_code(self) -> int:
-        return EXIT_CODES[self.state]
+        return EXIT_CODES[self.state] if self.kept_by is None else self.kept_by
 
     @property
     def alerts(self) -> tuple[Finding, ...]:

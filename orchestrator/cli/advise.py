@@ -25,8 +25,8 @@ def advise(options: AdviseOptions) -> None:
     It measures until the answer is decided or the minutes are over. Its trials are stored like those of any
     launch. Without a GPU it answers from a stored measurement of this step, or times a step on the CPU.
 
-    Exit codes: 0 there is a decision; 3 the minutes did not suffice; 4 the model does not run; 5 there is no GPU, and
-    nothing stored. docs/exit-codes.md has the others.
+    Exit codes: 0 there is a decision; 3 the minutes did not suffice; 4 the model does not run; 5 there is no GPU,
+    and no measurement of one is stored; 2, 6, 130, 143 as docs/exit-codes.md says.
     """
     if options.steps is not None and options.hours is not None:
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
@@ -45,8 +45,8 @@ def freeze(options: FreezeOptions) -> None:
     memory for a search. The file is for this GPU model, cuDNN and PyTorch.
 
     Exit codes: 0 there is an answer, also that nothing is to gain; 1 with --check: other plans are taken than the
-    file was made for, or it is slower than off; 4 the model does not run; 5 there is no GPU. docs/exit-codes.md has
-    the others.
+    file was made for, or it is slower than off; 3 the minutes did not suffice; 4 the model does not run; 5 there is
+    no GPU; 2, 6, 130, 143 as docs/exit-codes.md says.
     """
     stand_by()
     from cudnn_sweep.orchestrator.freezing.freeze import freeze as find_and_tell
@@ -71,7 +71,7 @@ def engines(options: EnginesOptions) -> None:
     from cudnn_sweep.orchestrator.showing.say import console_here
 
     ran = ban_and_measure(options, console_here(stderr=True), ThisMachine())
-    if ran is not None:
+    if ran is not None and ran.stored:
         asked = ["--sweep-id", ran.session.sweep_id, "--min-effect", str(options.threshold)]
         stored = open_results([ran.store.location])
         answer(stored, load_query("bans"), asked, "json" if options.json else "table")
@@ -86,8 +86,8 @@ def gate(options: GateOptions) -> None:
     answer says what else differs, and how large a slowdown this gate would have found. Of two commits BASE is their
     merge base.
 
-    Exit codes: 0 not slower by more than the threshold, or faster; 1 slower; 3 cannot tell yet, or BASE does not run; 4
-    HEAD does not run. docs/exit-codes.md has the others.
+    Exit codes: 0 not slower than the threshold, or faster; 1 slower; 3 cannot tell yet; 4 HEAD does not run;
+    2, 6, 130, 143 as docs/exit-codes.md says.
     """
     stand_by()
     from cudnn_sweep.orchestrator.gating.gate import gate as measure_and_tell
@@ -103,8 +103,8 @@ def bisect(options: BisectOptions) -> None:
     answer names it, and what changed there. The same command resumes: pairs that are decided in the results are not
     measured again.
 
-    Exit codes: 0 the newest is not slower; 1 one is named; 3 cannot tell yet; 4 one that does not run is named.
-    docs/exit-codes.md has the others.
+    Exit codes: 0 the newest is not slower; 1 one is named; 3 cannot tell yet; 4 the first bad one does not run;
+    2, 6, 130, 143 as docs/exit-codes.md says.
     """
     stand_by()
     from cudnn_sweep.orchestrator.gating.bisect import bisect as measure_and_tell

@@ -4,8 +4,10 @@ import os
 import signal
 import sys
 
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
+
 PROGRAMS = ("sweep", "-m", "__main__.py")  # `-m`: while Python imports this package to run it
-CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+CODES = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
 
 
 def end(number: int, frame: object) -> None:

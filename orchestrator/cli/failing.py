@@ -13,49 +13,26 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.cli import early_signals
 from cudnn_sweep.orchestrator.cli.commands import Group
 from cudnn_sweep.orchestrator.cli.standing_by import KEPT, is_watched, say_code
-from cudnn_sweep.orchestrator.errors import (
-    NOBODYS_FAULT,
-    OrchestratorError,
-    OutputError,
-    UnfinishedError,
-    code_of,
-)
+from cudnn_sweep.orchestrator.errors import MISTAKES, OutputError, exit_code_of
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
-from cudnn_sweep.workloads.errors import WorkloadError
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
 AGAIN_S = 0.1  # by then the finalizer has ended in which Python dropped an interrupt
-MISTAKES = (AnalysisError, ClusterError, OrchestratorError, WorkloadError)
+CLICK_EXCEPTION: Any = typer.BadParameter.__mro__[2]  # it has no public name
+SHOWN_BY_TYPER = (typer.Exit, CLICK_EXCEPTION)
 
 
 class Commands(Group):
     """All of `sweep`: whatever the command, it ends as `mistakes_exit` says."""
 
-    def main(self, *words: Any, **settings: Any) -> Any:
-        """Exit code 1 says that something is worse: what nobody foresaw has another one."""
-        with mistakes_exit():
-            try:
-                return super().main(*words, **settings)
-            except SystemExit as ended:
-                if isinstance(ended.__context__, BrokenPipeError):  # as Click and Rich end there
-                    _end(ExitCode.UNFINISHED)
-                raise
-            except Exception:  # noqa: BLE001
-                traceback.print_exc()
-                _end(ExitCode.UNFINISHED)
-            finally:
-                sys.stdout.flush()  # a full disk may refuse the last bytes alone
-
-    def make_context(self, *words: Any, **settings: Any) -> Any:
-        with mistakes_exit():
-            return super().make_context(*words, **settings)
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        with mistakes_exit():  # --help is printed here
+            return super().make_context(*args, **settings)
 
     def invoke(self, ctx: Any) -> Any:  # the class of it has no public name
         with mistakes_exit():
@@ -80,30 +57,21 @@ def mistakes_exit() -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) is early_signals.end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with _no_interrupt_dropped():
+        with _no_interrupt_dropped(), _output_flushed():
             yield
-    except UnfinishedError as error:
-        typer.echo(f"sweep: {error}", err=True)
-        if _came_of_an_interrupt(error):  # which took along what the launch needs to end well
-            leave(code)
-        _end(error.exit_code)
-    except MISTAKES as error:
-        typer.echo(f"sweep: {error}", err=True)
-        _end(getattr(error, "exit_code", ExitCode.USAGE))
-    except BrokenPipeError:  # who reads has enough
-        _drop_output()
-        _end(ExitCode.UNFINISHED)
-    except OSError as error:
-        if error.filename is None and error.errno not in NOBODYS_FAULT:
-            raise  # not about a file: nobody foresaw it
-        _drop_output()
-        typer.echo(f"sweep: {error.filename or 'standard output'}: {error.strerror}", err=True)
-        _end(code_of(error))
-    except typer.Abort:
-        _end(ExitCode.INTERRUPTED)
-    except KeyboardInterrupt:
-        typer.echo(f"sweep: interrupted; {KEPT}", err=True)
+    except SHOWN_BY_TYPER:
+        raise
+    except (KeyboardInterrupt, typer.Abort):
+        _tell(f"interrupted; {KEPT}")
         leave(code)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # Python ends with 1, which means worse
+        text, ends_with = _ending(error)
+        _tell(text)
+        if _came_of(
+            error, KeyboardInterrupt
+        ):  # which took along what the command needs to end well
+            leave(code)
+        _end(ends_with)
 
 
 @contextmanager
@@ -115,8 +83,51 @@ def writing(file: Path) -> Iterator[None]:
         raise OutputError.of(file, error) from error
 
 
-def _came_of_an_interrupt(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, KeyboardInterrupt):
+@contextmanager
+def _output_flushed() -> Iterator[None]:
+    """What standard output does not take is an error here, and not only when Python ends."""
+    try:
+        yield
+    finally:
+        print(end="", flush=True)
+
+
+def _ending(error: BaseException) -> tuple[str, int]:
+    """What is printed of an error, and the exit code."""
+    if isinstance(error, MISTAKES):
+        return str(error), exit_code_of(error)
+    if _came_of(error, BrokenPipeError):  # whoever reads has read enough
+        _output_fails()
+        return "", ExitCode.UNFINISHED
+    if isinstance(error, SystemExit):
+        return "", error.code if isinstance(error.code, int) else ExitCode.UNFINISHED
+    if not isinstance(error, OSError):
+        return traceback.format_exc(), ExitCode.UNFINISHED
+    if error.filename is not None:
+        return f"{error.filename}: {error.strerror}", exit_code_of(error)
+    where = "standard output: " * _output_fails()
+    return f"{where}{error.strerror or error}", ExitCode.UNFINISHED
+
+
+def _output_fails() -> bool:
+    """Whether standard output takes nothing more. Then Python need not try again when it ends."""
+    try:
+        print(flush=True)  # what failed may be in no buffer any more
+    except OSError:
+        with suppress(OSError):  # inside another program it is no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError):
+        if text:
+            typer.echo(text if "\n" in text else f"sweep: {text}", err=True)
+
+
+def _came_of(error: BaseException | None, kind: type[BaseException]) -> bool:
+    while error is not None and not isinstance(error, kind):
         error = error.__context__
     return error is not None
 
@@ -155,13 +166,10 @@ def leave(code: int) -> NoReturn:
     """End at once, after Ray Tune ran here. All is closed by then; a tidy end of the interpreter would
     have DuckDB's bindings report, in 40 lines, the reference cycles that Tune leaves behind.
     """
+    print(end="", flush=True)
     database = sys.modules.get("cudnn_sweep.analysis.asking.database")
     if database is not None:
         database.close_idle()  # it has a temporary folder
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        code = code or code_of(error)
     with suppress(OSError):
         sys.stderr.flush()
     say_code(code)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cudnn_sweep.analysis.errors import QueryError
+
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.asking.database import Database
     from cudnn_sweep.analysis.storing.stored import Stored
@@ -49,11 +51,21 @@ def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "St
     return stored
 
 
+def check_sweep(store: "Stored", sweep_id: str | None) -> None:
+    """Raises QueryError for an id or a pattern that no stored sweep has; of an empty store it may be any."""
+    from cudnn_sweep.analysis.storing.stored import shown
+
+    stored = store.sweep_ids()
+    if sweep_id is not None and stored and not fnmatch.filter(stored, sweep_id):
+        newest = ", ".join(stored[:-6:-1])
+        raise QueryError(f"no sweep {sweep_id} is stored in {shown(store)}; the newest: {newest}")
+
+
 @contextmanager
 def asking(store: "Stored", sweep_id: str | None = None) -> "Iterator[Database]":
     """Damaged files are named at the end, whatever came of it: those too that a question came upon.
 
-    Raises QueryError if no sweep is called so, or all that is stored is damaged.
+    Raises QueryError for a sweep that is not there, or if every stored file is damaged.
     """
     from cudnn_sweep.analysis.asking.database import open_database
 
@@ -63,27 +75,13 @@ def asking(store: "Stored", sweep_id: str | None = None) -> "Iterator[Database]"
             yield database
         finally:
             warn_of(database.torn_files)
-        check_readable(store, database.torn_files, is_empty=database.is_empty)
+        check_some_whole(database.torn_files, is_empty=database.is_empty)
 
 
-def check_sweep(store: "Stored", sweep_id: str | None) -> None:
-    """Raises QueryError if sweeps are stored, and none is called so or matches the pattern."""
-    from cudnn_sweep.analysis.errors import QueryError
-    from cudnn_sweep.analysis.storing.stored import shown
-
-    there = store.sweep_ids()
-    if sweep_id is not None and there and not fnmatch.filter(there, sweep_id):
-        newest = ", ".join(there[: -NEWEST - 1 : -1])
-        raise QueryError(f"no sweep {sweep_id} is stored in {shown(store)}; the newest: {newest}")
-
-
-def check_readable(store: "Stored", torn_files: Sequence[str], *, is_empty: bool) -> None:
+def check_some_whole(torn_files: Sequence[str], *, is_empty: bool) -> None:
     """Raises QueryError if all that is stored is damaged."""
-    from cudnn_sweep.analysis.errors import QueryError
-    from cudnn_sweep.analysis.storing.stored import shown
-
     if is_empty and torn_files:
-        raise QueryError(f"every file that is stored in {shown(store)} is damaged")
+        raise QueryError("no file that is stored can be read")
 
 
 def warn_of(torn_files: Iterable[str]) -> None:

@@ -16,7 +16,6 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
     ResultsOption,
     asking,
-    check_readable,
     check_sweep,
     open_results,
     warn_of,
@@ -237,7 +236,6 @@ def answer(
     with asking(store) as database:
         found = database.query(asked.sql, values)
         if not found.num_rows:
-            check_readable(store, database.torn_files, is_empty=database.is_empty)
             typer.echo(f"note: no rows: {_why_none(store, database, asked)}", err=True)
             if format == "table" and output is None:
                 return

@@ -10,7 +10,7 @@ from cudnn_sweep.orchestrator.cli.failing import writing
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
     ResultsOption,
-    check_readable,
+    check_some_whole,
     check_sweep,
     open_results,
     results_asked,
@@ -72,6 +72,7 @@ def _report(
     contrasts = [each for each in stored if not each.is_twins] or stored
     content = gather(store, results, sweep_id, contrasts, min_effect)
     warn_of(content.torn_files)
+    check_some_whole(content.torn_files, is_empty=not content.cells)
     made = payload(content)
     check_readable(store, content.torn_files, is_empty=not content.cells)
     return getattr(delivery, f"as_{kind}")(made), made.nothing or made.contrasts[0].headline
@@ -83,8 +84,9 @@ def _page(
     from cudnn_sweep.analysis.report.pages import formats
     from cudnn_sweep.analysis.report.pages.page import find_page, show
 
-    store = open_results(results)
+    page, store = find_page(name), open_results(results)
     check_sweep(store, sweep_id)
-    shown = show(find_page(name), store, results, sweep_id)
+    shown = show(page, store, results, sweep_id)
     warn_of(shown.torn_files)
+    check_some_whole(shown.torn_files, is_empty=store.snapshot().is_empty)
     return getattr(formats, f"as_{kind}")(shown), shown.headline()

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 
@@ -44,9 +43,8 @@ _say: int | None = None  # where the working process says its exit code
 
 
 def stand_by() -> None:
-    """Return in a new process that does the work; this one waits for it, and ends as it ends.
-
-    Nothing is done inside another program, as a test.
+    """Return in a new process that does the work; this one waits for it, and ends as it ends. If that ends without a
+    word of its own, nothing is finished. Nothing is done inside another program, as a test.
     """
     from cudnn_sweep.orchestrator.process.linux import die_with_parent
 
@@ -64,7 +62,6 @@ def stand_by() -> None:
         _say = say
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
-        _say_what_python_ends_with()
         return
     os.close(say)
     os._exit(_Watch(worker=worker, said=said, below=StuckBelow(worker)).code())
@@ -79,17 +76,6 @@ def say_code(code: int) -> None:
     """Whoever waits knows by this that the exit code is ours, and not Ray's."""
     if _say is not None:
         os.write(_say, bytes([code]))
-
-
-def _say_what_python_ends_with() -> None:
-    """A traceback ends Python with Ray's code."""
-    usual = sys.excepthook
-
-    def hook(*raised: Any) -> None:
-        usual(*raised)
-        say_code(ExitCode.UNFINISHED)
-
-    sys.excepthook = hook
 
 
 class StuckBelow:
@@ -213,6 +199,6 @@ class _Watch:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def _tell(self, text: str, code: int = 0) -> int:
+    def _tell(self, text: str, code: int = ExitCode.FINE) -> int:
         os.write(2, f"sweep: {text}\n".encode())
         return code

@@ -16,8 +16,6 @@ from cudnn_sweep.orchestrator.planning.spelling import program
 if TYPE_CHECKING:
     from cudnn_sweep.workloads.measuring.tracing import Trace, TraceRequest
 
-TIMEOUT_S = 600.0  # a large model's first pass on a few CPU cores takes minutes
-
 
 @dataclass(frozen=True, kw_only=True)
 class TraceOptions(StepOptions):
@@ -109,16 +107,11 @@ def _suite_file(options: TraceOptions) -> Path:
 
 def _run(request: "TraceRequest") -> "Trace":
     """In a process that is thrown away: it imports the user's code and may touch the GPU."""
-    from cudnn_sweep.orchestrator.errors import ModelError, SpecError
     from cudnn_sweep.orchestrator.process.client import ForkServer
-    from cudnn_sweep.orchestrator.process.protocol import Request, TraceJob
+    from cudnn_sweep.orchestrator.process.client import trace as trace_with
 
     with ForkServer(survey_only=True) as server:
-        outcome = server.run(Request(job=TraceJob(trace=request), timeout_s=TIMEOUT_S))
-    if outcome.reply is None or outcome.reply.trace is None:
-        is_mistake = outcome.reply is not None and outcome.reply.is_mistake
-        raise (SpecError if is_mistake else ModelError)(outcome.message or outcome.status)
-    return outcome.reply.trace
+        return trace_with(server, request)
 
 
 def _show(found: "Trace", json: bool) -> None:

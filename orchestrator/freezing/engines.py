@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from cudnn_sweep.orchestrator.errors import NeedsGpuError, SpecError
+from cudnn_sweep.orchestrator.errors import ModelError, NeedsGpuError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.freeze import OpenProbe
 from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed, forked_probe
@@ -18,12 +18,7 @@ from cudnn_sweep.orchestrator.launching.one_step import (
 from cudnn_sweep.orchestrator.launching.step_options import EnginesOptions
 from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.request import Planned
-from cudnn_sweep.orchestrator.running.run_sweep import (
-    Place,
-    Ran,
-    open_results,
-    run_sweep,
-)
+from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.errata import OPERATIONS, TAG, Rule
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
@@ -36,7 +31,7 @@ UNTIL = UntilDecided(until="decided", at_most=20)
 def engines(
     options: EnginesOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Ran | None:
-    """Measure; None where no cell takes an engine. Raises SpecError where there is no GPU."""
+    """Measure; None where no cell takes an engine. Raises NeedsGpuError where there is no GPU."""
     open_results(options.location, console)  # to fail before anything is looked at
     say(console, LOOKING.format(workload=options.workload))
     name, suite = suite_asked(options, MEASURE)
@@ -80,7 +75,7 @@ def _bans(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, lis
             if bans := bans_of(choice.engine for choice in log.logged_choices or []):
                 by_cell[trial.cell.cell_id] = bans
     if failed and not by_cell:
-        raise SpecError(f"no cell that could be looked at takes an engine; {failed}")
+        raise ModelError(f"no cell that could be looked at takes an engine; {failed}")
     every = sorted({ban for bans in by_cell.values() for ban in bans})
     say(console, f"Engines that are taken: {', '.join(every) or 'none'}.")
     return by_cell

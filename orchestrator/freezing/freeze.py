@@ -19,7 +19,7 @@ from cudnn_sweep.analysis.words import counted, milliseconds
 from cudnn_sweep.orchestrator.errors import NeedsGpuError, SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.find import Frozen, find_rules
-from cudnn_sweep.orchestrator.freezing.probe import Probe, ProcessFailed, forked_probe
+from cudnn_sweep.orchestrator.freezing.probe import Probe, forked_probe
 from cudnn_sweep.orchestrator.launching.advising import (
     SUITE,
     answered_of,
@@ -27,15 +27,12 @@ from cudnn_sweep.orchestrator.launching.advising import (
     kept_rules,
     suite_to_compare,
     tell,
+    unless_stopped,
 )
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step
 from cudnn_sweep.orchestrator.launching.step_options import FreezeOptions
 from cudnn_sweep.orchestrator.planning.request import Planned
-from cudnn_sweep.orchestrator.running.run_sweep import (
-    Place,
-    open_results,
-    run_sweep,
-)
+from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.advice_text import Kept
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.config import CudnnConfig
@@ -56,13 +53,12 @@ def freeze(
     out: Console,
     opened: OpenProbe = forked_probe,
 ) -> int:
-    """Print the answer on `out`, and return the exit code; `console` shows what goes on meanwhile."""
-    try:
-        run = _freeze if options.check is None else _check
-        return run(options, console, place, out, opened)
-    except ProcessFailed as error:
-        say(console, str(error))
-        return ExitCode.DOES_NOT_RUN
+    """Print the answer on `out`, and return the exit code; `console` shows what goes on meanwhile.
+
+    Raises ModelError if a step does not run.
+    """
+    run = _freeze if options.check is None else _check
+    return run(options, console, place, out, opened)
 
 
 def _freeze(
@@ -91,7 +87,7 @@ def _freeze(
     answered = answered_of(options, ran.store, sweep_id)
     kept = kept_choice(options, ran.store, sweep_id, file, frozen.text)
     if kept is None:
-        return tell(options, answered, out)
+        return unless_stopped(ran, tell(options, answered, out))
     if kept.is_no_faster:
         return _nothing(options, out, "a step with what a search found is no faster than off")
     kept = replace(kept, cannot=frozen.cannot, operations=len(frozen.plans))
@@ -103,7 +99,7 @@ def _freeze(
 
 
 def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:
-    """Raises SpecError where there is no GPU."""
+    """Raises NeedsGpuError where there is no GPU."""
     say(console, LOOKING.format(workload=options.workload))
     suite = suite_to_compare(options, errata)
     machine = place.look(suite)

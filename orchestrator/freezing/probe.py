@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rich.console import Console
 
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.errors import ModelError, SpecError
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.process.client import ForkServer
@@ -30,7 +30,7 @@ MEASURE = MeasureSpec(
 MOST_SHAPES = 64
 
 
-class ProcessFailed(SpecError):
+class ProcessFailed(ModelError):
     """A step does not run."""
 
 

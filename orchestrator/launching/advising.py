@@ -29,7 +29,7 @@ from cudnn_sweep.orchestrator.launching.one_step import (
     suite_of,
 )
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
-from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, run_sweep
 from cudnn_sweep.orchestrator.showing.advice_text import Answered, Kept, advice_lines
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.config import CudnnConfig
@@ -70,7 +70,17 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     else:
         say(console, TIMED_ON_CPU)
     ran = run_sweep(planned, place, console)
-    return tell(options, answered_of(options, ran.store, ran.session.sweep_id), out)
+    code = tell(options, answered_of(options, ran.store, ran.session.sweep_id), out)
+    no_gpu = machine.environment.device != "cuda" and not options.on_any_device
+    if no_gpu and code == ExitCode.CANNOT_TELL:
+        return ExitCode.NEEDS_GPU
+    return unless_stopped(ran, code)
+
+
+def unless_stopped(ran: Ran, code: ExitCode) -> ExitCode:
+    """The exit code; UNFINISHED if something stopped the sweep before it was decided."""
+    is_cut = ran.progress.stopped and code == ExitCode.CANNOT_TELL
+    return ExitCode.UNFINISHED if is_cut else code
 
 
 def suite_to_compare(
@@ -120,7 +130,7 @@ def _newest(store: Store, options: AdviseOptions, *, on_gpu: bool = False) -> st
     return next((each.sweep_id for each in steps if not on_gpu or each.device != "cpu"), None)
 
 
-def tell(options: AdviseOptions, answered: Answered, out: Console) -> int:
+def tell(options: AdviseOptions, answered: Answered, out: Console) -> ExitCode:
     if options.format == "json":
         say(out, json.dumps(_rounded(as_json(answered)), indent=2))
     else:
@@ -198,12 +208,17 @@ def _rounded(value: object) -> object:
 
 
 def code_of(answered: Answered) -> ExitCode:
+    """Whether there is a decision, time was too short for one, or the model does not run."""
+    if answered.fails:
+        return ExitCode.DOES_NOT_RUN
+    if answered.said == UNDECIDED:
+        return ExitCode.CANNOT_TELL
     advice = answered.advice
     if answered.fails:
         return ExitCode.DOES_NOT_RUN
     if answered.said == UNDECIDED:
         return ExitCode.NEEDS_GPU if advice is None else ExitCode.CANNOT_TELL
     if advice is not None and advice.advice in (DOES_NOT_FIT, FAILS) and not advice.blocks:
-        is_of_candidate = advice.baseline_failed < advice.candidate_failed
-        return ExitCode.FINE if is_of_candidate else ExitCode.DOES_NOT_RUN
+        runs = advice.baseline_failed < advice.candidate_failed
+        return ExitCode.FINE if runs else ExitCode.DOES_NOT_RUN
     return ExitCode.FINE

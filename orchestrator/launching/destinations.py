@@ -63,7 +63,7 @@ def cluster_of(file: File) -> RunningCluster:
 
 
 def launch(options: LaunchOptions, console: Console) -> int:
-    """Return the exit code. Raises one of the folders' errors if nothing can start."""
+    """Return the exit code. Raises one of the folders' errors where nothing can start."""
     file = launch_file(options.file)
     request = replace(request_of(file, options), launched_at=monotonic())
     destination = destination_of(file)

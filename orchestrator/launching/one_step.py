@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from cudnn_sweep.analysis.answering.advice import StoredCell
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.cluster.strict_yaml import read_strict_text
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.errors import ModelError, SpecError
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, CellsOptions, TurnOptions
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import Planned, SweepRequest
@@ -173,11 +173,11 @@ def plan_step(
 
 
 def check_step(options: AdviseOptions | TurnOptions, machine: Survey) -> None:
-    """Raises SpecError, with the reason, for a workload that cannot be used."""
+    """Raises SpecError, with the reason, for a workload that cannot be used; ModelError if its import fails."""
     known = machine.workloads[options.workload]
     check_models(machine)
     if known.fault is not None:
-        raise SpecError(known.fault)
+        raise (ModelError if known.fails else SpecError)(known.fault)
     if known.is_model and not options.input:
         raise SpecError(f"{options.workload} is a model: it needs --input, such as 32x3x224x224")
 

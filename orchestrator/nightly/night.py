@@ -31,7 +31,7 @@ from cudnn_sweep.analysis.nightly.history import (
     differences,
     read_history,
 )
-from cudnn_sweep.analysis.nightly.outcome import EXIT_CODES, NightOutcome
+from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.report import to_json, write_reports
 from cudnn_sweep.analysis.nightly.reports.sections import headline, sections
 from cudnn_sweep.analysis.nightly.series import (
@@ -45,7 +45,14 @@ from cudnn_sweep.analysis.nightly.series import (
 from cudnn_sweep.analysis.nightly.settle import compare_night
 from cudnn_sweep.analysis.storing.progress import sweep_states
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError, WebhookError
+from cudnn_sweep.orchestrator.errors import (
+    NeedsGpuError,
+    OrchestratorError,
+    SpecError,
+    WebhookError,
+    exit_code_of,
+)
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, print_outcome, tell
@@ -92,7 +99,7 @@ def run_night(
             code = _night(night, environment, console)
     except RUN_ERRORS as error:
         say(console, f"could not tell: {error}")
-        return max(getattr(error, "exit_code", 0), EXIT_CODES["could_not_tell"])
+        return _kept_by(error) or ExitCode.CANNOT_TELL
     if night.fault is not None:
         raise night.fault
     return code
@@ -121,7 +128,7 @@ def _compared(night: NightRequest, began: datetime, console: Console) -> Compare
         try:
             place = night.destination.night(night.request, night.job(), diary.keep, console)
         except RUN_ERRORS as error:
-            return not_measured(night, began, (str(error),)), ()
+            return not_measured(night, began, (str(error),), _kept_by(error)), ()
         outcome = diary.of(night.name)
         if place is None and outcome is not None:
             return compare(night, began, console, outcome.skipped, outcome)
@@ -134,18 +141,27 @@ def measured_and_compared(night: NightRequest, began: datetime, console: Console
     earlier = night.diary().of(night.name)
     skipped = earlier.skipped if earlier else {}
     reasons = () if night.fault is None else tuple(str(night.fault).splitlines())
+    kept_by: ExitCode | None = None
     if night.place is not None and not reasons:
         try:
             reasons = why_unfit(night, night.place)
             if not reasons and not _is_measured(night):
                 planned = plan_sweep(night.request, night.place)
                 skipped = dict(planned.skipped)
-                run_sweep(planned, night.place, console)
+                ran = run_sweep(planned, night.place, console)
+                kept_by = ExitCode.UNFINISHED if ran.progress.stopped else None
         except RUN_ERRORS as error:
-            reasons = (str(error),)
+            reasons, kept_by = tuple(str(error).splitlines()), _kept_by(error)
     if reasons:
-        return not_measured(night, began, reasons), ()
-    return compare(night, began, console, skipped)
+        return not_measured(night, began, reasons, kept_by), ()
+    outcome, series = compare(night, began, console, skipped)
+    return replace(outcome, kept_by=kept_by if outcome.reasons else None), series
+
+
+def _kept_by(error: Exception) -> ExitCode | None:
+    """Its exit code, if that says more than that the night could not tell."""
+    code = exit_code_of(error)
+    return code if code in (ExitCode.NEEDS_GPU, ExitCode.UNFINISHED) else None
 
 
 def _is_measured(night: NightRequest) -> bool:
@@ -157,13 +173,18 @@ def _is_measured(night: NightRequest) -> bool:
 
 
 def why_unfit(night: NightRequest, place: Place) -> tuple[str, ...]:
-    """What keeps it from being measured, a line each; nothing where all is well."""
-    return tuple(
-        f"{check.name}: {check.found}; {check.advice}"
-        for check in place.checks(night.request.results)
-        if check.state == "problem"
-        or (night.suite.needs_cuda and (check.name, check.state) == ("CUDA", "warning"))
+    """What keeps it from being measured, a line each; nothing where all is well. Raises NeedsGpuError."""
+    checks = [*place.checks(night.request.results)]
+    no_gpu = [each for each in checks if (each.name, each.state) == ("CUDA", "warning")]
+    no_gpu = no_gpu if night.suite.needs_cuda else []
+    reasons = tuple(
+        f"{each.name}: {each.found}; {each.advice}"
+        for each in checks
+        if each.state == "problem" or each in no_gpu
     )
+    if no_gpu:
+        raise NeedsGpuError("\n".join(reasons))
+    return reasons
 
 
 def compare(
@@ -202,7 +223,9 @@ def _history(night: NightRequest, first: date | None, skipped: dict[str, str]) -
     return read_history(store, name.launch, name.sweep_id, contrasts, first=first, skipped=skipped)
 
 
-def not_measured(night: NightRequest, began: datetime, reasons: Sequence[str]) -> NightOutcome:
+def not_measured(
+    night: NightRequest, began: datetime, reasons: Sequence[str], kept_by: ExitCode | None = None
+) -> NightOutcome:
     return NightOutcome(
         night=night.name.sweep_id,
         date=night.name.date,
@@ -213,6 +236,7 @@ def not_measured(night: NightRequest, began: datetime, reasons: Sequence[str]) -
         state="could_not_tell",
         reasons=tuple(reasons),
         host=night.host,
+        kept_by=kept_by,
     )
 
 

@@ -21,7 +21,7 @@ from pydantic import (
 
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.cluster.strict_yaml import check_part, dotted, read_document, read_strict
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.errors import ModelError, SpecError
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.field_case import with_field_cases
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
@@ -33,7 +33,7 @@ from cudnn_sweep.workloads.cells.suite import (
     SuiteSpec,
     too_many,
 )
-from cudnn_sweep.workloads.errors import CellsError
+from cudnn_sweep.workloads.errors import CellsError, UserCodeError
 from cudnn_sweep.workloads.strict import STRICT
 
 FIELD_SUITE = "field"  # of the reported cases
@@ -186,17 +186,18 @@ def cells_named(file: Path, suite: str) -> Iterator[None]:
     try:
         yield
     except CellsError as error:
+        kind = ModelError if isinstance(error.__cause__, UserCodeError) else SpecError
         at: tuple[str | int, ...] = ("cells", error.number)
         if suite == INLINE:
             at = ("metadata", "sweep", *at)
         elif suite in suite_names():
-            raise SpecError(f"suite {suite}: cells[{error.number}]: {error}") from None
+            raise kind(f"suite {suite}: cells[{error.number}]: {error}") from None
         elif is_path(suite):
             file = Path(suite)
         else:
-            raise SpecError(str(error)) from None  # the command line said what it is
+            raise kind(str(error)) from None  # the command line said what it is
         line = read_document(file).line(at)
-        raise SpecError(f"{file}:{line}: {dotted(at)}: {error}") from None
+        raise kind(f"{file}:{line}: {dotted(at)}: {error}") from None
 
 
 def load_suite(name: str) -> SuiteSpec:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from cudnn_sweep.orchestrator.errors import ModelError, PythonError, ServerError
+from cudnn_sweep.orchestrator.errors import ModelError, PythonError, ServerError, SpecError
 from cudnn_sweep.orchestrator.process.protocol import (
     BEGIN,
     END,
@@ -27,10 +27,12 @@ from cudnn_sweep.orchestrator.process.protocol import (
     Outcome,
     Request,
     SurveyJob,
+    TraceJob,
     line_of,
     parts_of,
 )
 from cudnn_sweep.workloads.hardware.environment import our_version
+from cudnn_sweep.workloads.measuring.tracing import Trace, TraceRequest
 from cudnn_sweep.workloads.measuring.turns import Said, Turn
 from cudnn_sweep.workloads.survey import Survey
 
@@ -42,6 +44,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 
 # What of our own environment is about our own Python and version: not for another one's.
 OURS_ALONE = ("PYTHONPATH", "PYTHONHOME", "SWEEP_VERSION", "SWEEP_COMMIT")
+TRACE_TIMEOUT_S = 600.0  # a large model's first pass on a few CPU cores takes minutes
 SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs takes tens of seconds
 
 
@@ -67,7 +70,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         `gpu_uuids`: the GPUs that they see, where not those of this process. `variables`: further ones of its
         environment.
 
-        Raises ServerError where it does not come up.
+        Raises ServerError where it does not come up, PythonError if it is another environment's.
         """
         program = str(python.expanduser() if python else sys.executable)
         options = [*(["--survey-only"] if survey_only else []), *preload]
@@ -202,18 +205,22 @@ class ForkServer(AbstractContextManager["ForkServer"]):
 
 
 def survey(server: ForkServer, workloads: list[str]) -> Survey:
-    """Raises ModelError if the user's code kept it from answering, else ServerError, with the reason."""
-    own = own_code(workloads)
-    try:
-        job = SurveyJob(workloads=workloads)
-        outcome = server.run(Request(job=job, timeout_s=SURVEY_TIMEOUT_S))
-        if outcome.reply is not None and outcome.reply.survey is not None:
-            return outcome.reply.survey
-        raise ServerError(outcome.message or outcome.status)
-    except ServerError as error:
-        if own:
-            raise ModelError(f"importing {own}: {error}") from error
-        raise
+    """Raises ServerError where no answer came, with the reason; ModelError where the user's code was asked about."""
+    outcome = server.run(Request(job=SurveyJob(workloads=workloads), timeout_s=SURVEY_TIMEOUT_S))
+    if outcome.reply is None or outcome.reply.survey is None:
+        own = own_code(workloads)
+        why = outcome.message or outcome.status
+        raise ModelError(f"importing {own}: {why}") if own else ServerError(why)
+    return outcome.reply.survey
+
+
+def trace(server: ForkServer, request: TraceRequest) -> Trace:
+    """Raises SpecError where no answer came, with the reason; ModelError if the model fails."""
+    outcome = server.run(Request(job=TraceJob(trace=request), timeout_s=TRACE_TIMEOUT_S))
+    if outcome.reply is None or outcome.reply.trace is None:
+        is_mistake = outcome.reply is not None and outcome.reply.is_mistake
+        raise (SpecError if is_mistake else ModelError)(outcome.message or outcome.status)
+    return outcome.reply.trace
 
 
 def survey_of(python: Path, workloads: list[str]) -> Survey:

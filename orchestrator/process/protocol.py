@@ -99,6 +99,8 @@ class Reply:
     log_pass: LogPass | None = None
     survey: Survey | None = None
     trace: Trace | None = None
+    is_mistake: bool = False
+    """What was asked for is wrong, so that nothing failed."""
     imported: list[str] = field(default_factory=list)
     """Modules that it had to import: what the server should have imported before."""
 

@@ -21,14 +21,11 @@ from typing import NoReturn
 import ray
 from rich.console import Console
 
-from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
 from cudnn_sweep.orchestrator.doctor.checks import Check, check_storage
-from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
-from cudnn_sweep.orchestrator.exit_codes import ExitCode
+from cudnn_sweep.orchestrator.errors import MISTAKES, NeedsGpuError, SpecError, exit_code_of
 from cudnn_sweep.orchestrator.gpus.choice import model_asked, models_missing, share_of
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.recording.recorder import Progress
@@ -47,6 +44,7 @@ from cudnn_sweep.orchestrator.remote.job import (
     to_line,
 )
 from cudnn_sweep.orchestrator.remote.nodes import (
+    NO_CUDA,
     Node,
     look_at_last_good,
     look_at_nodes,
@@ -58,7 +56,6 @@ from cudnn_sweep.orchestrator.showing.say import PLAIN_WIDTH, say
 from cudnn_sweep.orchestrator.showing.summary import print_summary
 from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots, alive_nodes
 from cudnn_sweep.workloads.cells.suite import GpuChoice, SuiteSpec, workload_names
-from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
@@ -144,15 +141,14 @@ def run(request: JobRequest, console: Console) -> Ended:
 
 def drive(run: Callable[[JobRequest, Console], Ended]) -> int:
     """Run what this folder's request asks for, on the cluster that this machine is a node of, and tell its end.
-    Return its exit code.
+    Returns its exit code.
     """
     request = read_request(Path.cwd())
     try:
         _join(request)
         ended = run(request, Console(width=PLAIN_WIDTH, markup=False))
-    except (AnalysisError, ClusterError, OrchestratorError, WorkloadError) as error:
-        code = getattr(error, "exit_code", ExitCode.USAGE)
-        ended = Ended(exit_code=code, reason=str(error))
+    except MISTAKES as error:
+        ended = Ended(exit_code=exit_code_of(error), reason=str(error))
     emit(ended)
     return ended.exit_code
 
@@ -202,7 +198,8 @@ def place_of(request: JobRequest, console: Console) -> TheseNodes:
         raise SpecError(f"--strict: {names} cannot take part")
     if not nodes:
         reasons = "; ".join(f"{address}: {reason}" for address, reason in unfit)
-        raise SpecError(f"no node can take part: {reasons}")
+        kind = NeedsGpuError if all(NO_CUDA in reason for _, reason in unfit) else SpecError
+        raise kind(f"no node can take part: {reasons}")
     there = [node.model for node in nodes]
     for name in models_missing(choice, there):
         tell(f"gpus.models: no node has a GPU called {name}")

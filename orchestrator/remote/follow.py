@@ -108,9 +108,9 @@ class Follower:
         if self.ended is None:
             raise UnfinishedError(ended_as)
         if self.ended.reason is not None:
-            refused = SpecError(self.ended.reason)
-            refused.exit_code = ExitCode(self.ended.exit_code)
-            raise refused
+            error = SpecError(self.ended.reason)
+            error.exit_code = ExitCode(self.ended.exit_code)
+            raise error
         return self.ended
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from cudnn_sweep.orchestrator.errors import ServerError, SpecError
+from cudnn_sweep.orchestrator.errors import NeedsGpuError, ServerError, SpecError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey, survey_of
 from cudnn_sweep.workloads.hardware.environment import Environment
@@ -22,6 +22,7 @@ ANSWER_S = 180.0  # a first import of torch from a network disk takes a minute
 LEAST_FREE_BYTES = 2**30
 OLD_S = 7 * 86_400.0  # no sweep goes on after a week
 MOST_SKEW_S = 5.0  # times in records are each node's own
+NO_CUDA = "no CUDA, which the suite needs"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,10 +66,10 @@ Unfit: TypeAlias = list[tuple[str, str]]
 
 
 def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node], Unfit]:
-    """Survey all nodes with accelerators. Raises SpecError if there is none."""
+    """Survey all nodes with accelerators. Raises NeedsGpuError if there is none."""
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
     if not alive:
-        raise SpecError(
+        raise NeedsGpuError(
             "no node of the cluster has a GPU resource: start its nodes where Ray finds GPUs, or "
             "with --num-gpus"
         )
@@ -135,7 +136,7 @@ def remove_old_caches(folder: Path) -> None:
 def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator[str]:
     if needs_cuda and report.machine.environment.device != "cuda":
         why = report.machine.no_cuda or f"torch {report.machine.environment.torch} finds none"
-        yield f"no CUDA, which the suite needs: {why}"
+        yield f"{NO_CUDA}: {why}"
     if len(set(report.machine.gpus)) > 1:
         yield f"GPUs of several models: {', '.join(sorted(set(report.machine.gpus)))}"
     for facts in report.machine.workloads.values():

@@ -19,7 +19,7 @@ from cudnn_sweep.analysis.storing.progress import MOST_REPEATS, blocks_of
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.analysis.words import two_digits
 from cudnn_sweep.orchestrator.doctor.checks import Check
-from cudnn_sweep.orchestrator.errors import ModelError, SpecError, UnfinishedError
+from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
 from cudnn_sweep.orchestrator.planning.plan import (

@@ -18,7 +18,7 @@ from cudnn_sweep.workloads.cells.suite import (
     SuiteSpec,
     each,
 )
-from cudnn_sweep.workloads.errors import CellsError, WorkloadError, unknown
+from cudnn_sweep.workloads.errors import CellsError, UserCodeError, WorkloadError, unknown
 from cudnn_sweep.workloads.find_regime import make_regime, regime_types
 from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.layout import check_layout
@@ -48,8 +48,8 @@ class WorkloadFacts:
     """Defaults of a regime's parameters, None of one that has to be given; None: it is no regime."""
     fault: str | None = None
     """Why no cell can use it; None: one can."""
-    is_broken: bool = False
-    """Whether it is there, and raises at its import."""
+    fails: bool = False
+    """Whether that is because the user's code fails."""
 
 
 def without_missing(
@@ -151,7 +151,7 @@ def _cell(
 
 def _usable(known: WorkloadFacts) -> WorkloadFacts:
     if known.fault is not None:
-        raise WorkloadError(known.fault)
+        raise (UserCodeError if known.fails else WorkloadError)(known.fault)
     return known
 
 

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.errors import UserCodeError, WorkloadError
 from cudnn_sweep.workloads.models.inputs import Called, make_prepare
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.training.choice import ModelChoice, make_optimiser
@@ -216,7 +216,7 @@ def make_module(name: str, source: Source, arguments: dict[str, JsonValue]) -> n
         made = source(**arguments)
     except Exception as error:
         words = " ".join(str(error).split())
-        raise WorkloadError(
+        raise UserCodeError(
             f"model {name} cannot be made: {type(error).__name__}: {words}"
         ) from error
     if not isinstance(made, nn.Module):

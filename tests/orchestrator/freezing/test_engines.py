@@ -82,7 +82,7 @@ def test_the_same_command_resumes_what_was_cut() -> None:
     assert cut is not None
     assert again is not None
     assert again.session.sweep_id == cut.session.sweep_id
-    assert (cut.exit_code, again.exit_code) == (1, 0)
+    assert (cut.exit_code, again.exit_code) == (6, 0)
     assert len(_rows(again)) == 2
 
 

@@ -66,9 +66,11 @@ ENDS = {"raise ValueError('a bug of ours')": "ValueError: a bug of ours", "os._e
 def test_a_traceback_is_not_taken_for_the_end_of_ray(end: str) -> None:
     code = f"""
 import os
+from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
 from cudnn_sweep.orchestrator.cli.standing_by import stand_by
 stand_by()
-{end}
+with mistakes_exit():
+    {end}
 """
     done = python("-c", code)
     assert done.returncode == ExitCode.UNFINISHED

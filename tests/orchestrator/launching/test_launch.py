@@ -19,6 +19,7 @@ import pytest
 
 from cudnn_sweep.analysis.storing.progress import blocks_of, planned
 from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from tests import processes
 from tests.orchestrator.typed import Done, sweep
 
@@ -35,7 +36,6 @@ metadata:
     cells:
 """
 GIVEN_UP = 2  # trials of the cell that raises, where its first four came after Ctrl-C
-UNFINISHED, CELL_FAILED = 6, 4
 TRIALS = 19  # of three cells, two configs, three replicates, and an A/A pair's second
 
 
@@ -129,7 +129,7 @@ def resumed(tmp_path_factory: pytest.TempPathFactory, faulty: str) -> Resumed:
 
 @pytest.mark.slow
 def test_launch_is_refused_while_another_runs_the_same_plan(resumed: Resumed) -> None:
-    assert resumed.meanwhile.returncode == 2
+    assert resumed.meanwhile.returncode == ExitCode.UNFINISHED
     told = resumed.meanwhile.stderr
     assert "this sweep is in progress" in told and f"process {resumed.pid} on" in told
 
@@ -137,7 +137,7 @@ def test_launch_is_refused_while_another_runs_the_same_plan(resumed: Resumed) ->
 @pytest.mark.slow
 def test_interrupted_launch_is_resumed_and_nothing_is_lost_or_doubled(resumed: Resumed) -> None:
     after = resumed.after
-    assert after.returncode == CELL_FAILED, after.stdout + after.stderr
+    assert after.returncode == ExitCode.DOES_NOT_RUN, after.stdout + after.stderr
     assert f"resuming {resumed.sweep_id}" in after.stdout
     assert "foreign file was set aside" in after.stdout
     assert resumed.torn.with_name("half-written.parquet.torn").exists()
@@ -170,7 +170,9 @@ def test_failures_are_rows_and_come_with_their_commands(resumed: Resumed) -> Non
     command = shlex.split(next(line for line in told.splitlines() if "--retry-failed" in line))
     assert command[:2] == ["sweep", "launch"]
     retried = sweep(*command[1:], "--json", here=resumed.here)
-    assert retried.returncode in (UNFINISHED, CELL_FAILED), retried.stdout + retried.stderr
+    assert retried.returncode in (ExitCode.UNFINISHED, ExitCode.DOES_NOT_RUN), (
+        retried.stdout + retried.stderr
+    )
     assert " of 19 trials recorded" in retried.stderr, "what people read is there too"
     (trial_id,) = [word.partition("=")[2] for word in command if word.startswith("trial_id=")]
     trials = open_store(str(resumed.here / "results")).stored_trials(resumed.sweep_id)

@@ -120,7 +120,7 @@ def test_a_time_limit_that_is_too_short_for_all_cells_decides_some_of_them(
         named = replace(options, sweep_id=name, minutes=0.3)
         plan = planned(named, quiet)
         plan = replace(plan, request=replace(plan.request, launched_at=launched_at))
-        assert run_sweep(plan, quiet, said).exit_code == ExitCode.UNFINISHED
+        assert run_sweep(plan, quiet, said).exit_code == 6
         store = open_store(options.results or "")
         begun[name] = sorted(blocks_of(store, name).values())
     assert begun["launch"][-1] == LOOKS[0] and begun["night"][-1] < LOOKS[0], begun
