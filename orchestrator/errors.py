@@ -47,9 +47,7 @@ class ModelError(SpecError):
 
 
 class SweepBusyError(OrchestratorError):
-    """Names the launch that holds the sweep or the device."""
-
-    exit_code = ExitCode.UNFINISHED
+    """Names the launch that holds the sweep."""
 
     exit_code = ExitCode.UNFINISHED
 

@@ -83,8 +83,7 @@ def gate(options: GateOptions) -> None:
 
     BASE and HEAD are commits of your repository, folders, wheels, or Pythons of two environments with cudnn-sweep.
     Each process runs one side, both in turns on one GPU (or CPU), with pairs of base and base as control. The
-    answer says what else differs, and how large a slowdown this gate would have found. Of two commits BASE is their
-    merge base.
+    answer says what else differs, and how large a slowdown this gate would have found.
 
     Exit codes: 0 not slower than the threshold, or faster; 1 slower; 3 cannot tell yet; 4 HEAD does not run;
     2, 6, 130, 143 as docs/exit-codes.md says.

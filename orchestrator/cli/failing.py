@@ -80,7 +80,7 @@ def writing(file: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OutputError.of(file, error) from error
+        raise OutputError(f"cannot write {file}: {error.strerror}") from error
 
 
 @contextmanager
@@ -150,16 +150,10 @@ def _no_interrupt_dropped() -> Iterator[None]:
         sys.unraisablehook = usual
 
 
-def _drop_output() -> None:
-    """What is left of standard output goes nowhere: Python would end with a code of its own if it cannot be written."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _end(code: int) -> NoReturn:
     if is_watched():  # Ray Tune may have run here
         leave(code)
-    sys.exit(code)
+    raise typer.Exit(code)
 
 
 def leave(code: int) -> NoReturn:

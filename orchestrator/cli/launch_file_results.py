@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from cudnn_sweep.analysis.asking.database import Database
     from cudnn_sweep.analysis.storing.stored import Stored
 
-NEWEST = 5  # sweeps that are named
 ResultsOption = Annotated[
     list[str] | None,
     "Folder or URL (s3://, gs://); overrides ./cluster.yaml (./results). Repeat to read several "

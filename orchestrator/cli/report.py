@@ -74,7 +74,6 @@ def _report(
     warn_of(content.torn_files)
     check_some_whole(content.torn_files, is_empty=not content.cells)
     made = payload(content)
-    check_readable(store, content.torn_files, is_empty=not content.cells)
     return getattr(delivery, f"as_{kind}")(made), made.nothing or made.contrasts[0].headline
 
 

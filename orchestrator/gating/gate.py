@@ -16,7 +16,7 @@ from cudnn_sweep.analysis.asking.queries import Value, literal
 from cudnn_sweep.analysis.asking.settings import as_text
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.words import printable
-from cudnn_sweep.orchestrator.errors import ModelError, OutputError, SpecError
+from cudnn_sweep.orchestrator.errors import ModelError, OutputError, SpecError, exit_code_of
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.gating.answer import Gate, State, junit
 from cudnn_sweep.orchestrator.gating.power import power
@@ -135,7 +135,7 @@ def gate(options: GateOptions, console: Console, place: Place, out: Console) -> 
             _write(options, answer.markdown(), answer.junit())
         except OutputError as error:
             warn(console, f"sweep: {error}")
-            return answer.code or error.exit_code
+            return answer.code or exit_code_of(error)
     return answer.code
 
 

@@ -214,10 +214,6 @@ def code_of(answered: Answered) -> ExitCode:
     if answered.said == UNDECIDED:
         return ExitCode.CANNOT_TELL
     advice = answered.advice
-    if answered.fails:
-        return ExitCode.DOES_NOT_RUN
-    if answered.said == UNDECIDED:
-        return ExitCode.NEEDS_GPU if advice is None else ExitCode.CANNOT_TELL
     if advice is not None and advice.advice in (DOES_NOT_FIT, FAILS) and not advice.blocks:
         runs = advice.baseline_failed < advice.candidate_failed
         return ExitCode.FINE if runs else ExitCode.DOES_NOT_RUN

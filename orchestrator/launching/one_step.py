@@ -18,7 +18,7 @@ from cudnn_sweep.orchestrator.planning.request import Planned, SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Code, Job, modules_to_preload
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite, is_path, suite_names
 from cudnn_sweep.orchestrator.planning.spelling import words_of
-from cudnn_sweep.orchestrator.running.run_sweep import check_models, planned_on
+from cudnn_sweep.orchestrator.running.run_sweep import planned_on
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice, ListedSpec
@@ -175,7 +175,6 @@ def plan_step(
 def check_step(options: AdviseOptions | TurnOptions, machine: Survey) -> None:
     """Raises SpecError, with the reason, for a workload that cannot be used; ModelError if its import fails."""
     known = machine.workloads[options.workload]
-    check_models(machine)
     if known.fault is not None:
         raise (ModelError if known.fails else SpecError)(known.fault)
     if known.is_model and not options.input:

@@ -93,8 +93,6 @@ class Reply:
 
     status: Literal["ok", "error", "out_of_memory"] = "ok"
     message: str | None = None
-    is_mistake: bool = False
-    """Whether the message is about what was typed."""
     measured: Measurement | None = None
     log_pass: LogPass | None = None
     survey: Survey | None = None

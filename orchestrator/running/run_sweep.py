@@ -82,18 +82,9 @@ def plan_sweep(request: SweepRequest, place: Place) -> Planned:
     return planned_on(place.look(request.suite), request, preload)
 
 
-def check_models(machine: Survey) -> None:
-    """Raises ModelError for a user's module that raises at its import."""
-    for known in machine.workloads.values():
-        if known.is_broken:
-            raise ModelError(known.fault)
-
-
 def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] = ()) -> Planned:
     """Raises SpecError for a mistake in what its cells mean."""
     name, suite, only = request.suite_name, request.suite, request.options.choices
-    if not request.may_skip:
-        check_models(machine)
     with cells_named(request.options.file or LAUNCH_FILE, name):
         skipped: dict[str, str] = {}
         if request.may_skip:

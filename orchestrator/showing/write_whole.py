@@ -25,4 +25,4 @@ def write_whole(path: Path, text: str) -> None:
         finally:
             beside.unlink(missing_ok=True)
     except OSError as error:
-        raise OutputError.of(path, error) from error
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error

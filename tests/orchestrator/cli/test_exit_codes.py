@@ -133,7 +133,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_command_and_every_code_is_on_the_page_and_among_these_lines() -> None:
     assert set(LINES) == set(EVERY)
-    named = re.findall(r"`([a-z ]+)`", PAGE.partition("## By command")[2])
+    named = re.findall(r"`sweep ([a-z ]+)`", PAGE.partition("## By command")[2])
     assert set(EVERY) <= set(named)
     codes = [int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)]
     assert codes == [int(code) for code in ExitCode]

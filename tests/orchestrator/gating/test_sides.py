@@ -424,9 +424,9 @@ def test_worktrees_of_earlier_gates_are_removed(
 # --- BASE and HEAD mean what was typed ----------------------------------------------------------------------------
 
 
-def refused(scratch: Path, *sides: str, exact: bool = False) -> str:
+def refused(scratch: Path, base: str, head: str, *, exact: bool = False) -> str:
     with unchanged(Path.cwd()), pytest.raises(SpecError) as raised:
-        sides_of(*sides, scratch, exact=exact)
+        sides_of(base, head, scratch, exact=exact)
     return str(raised.value)
 
 
