@@ -56,8 +56,11 @@ class Tree:
 
     def changed(self) -> list[str]:
         """Files that differ from the commit, and new modules."""
-        found = self.git("diff-files", "--name-only", "-z").split("\0")
-        found += self.git("ls-files", "--others", "-z", "--", *CODE).split("\0")
+        try:
+            found = self.git("diff", "--name-only", "-z").split("\0")
+            found += self.git("ls-files", "--others", "-z", "--", *CODE).split("\0")
+        except SpecError as error:  # its folder or its index
+            found = [f"all ({error})"]
         return [printable(name) for name in found if name]
 
 
