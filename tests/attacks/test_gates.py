@@ -147,12 +147,12 @@ def ground(tmp_path: Path, seed: int) -> Iterator[Field]:
     for name, line in IMPORTED.items():
         git(folder, "switch", "--quiet", "--create", f"fails-{name}", "main")
         commit(folder, {"step.py": f"{STEP}\n{line}\n"})
-    many = b"blob\nmark :1\ndata 1\nx\n"
-    for name, parent in ((b"many", b"main"), (b"many-changed", b"many")):
-        many += b"commit refs/heads/%s\ncommitter a <a@b> 0 +0000\ndata 0\n" % name
-        many += b"from refs/heads/%s^0\nM 100644 :1 %s\n" % (parent, name)
-        many += b"".join(b"M 100644 :1 many/%d/%d\n" % (n % 100, n) for n in range(FILES))
+    many = b"blob\nmark :1\ndata 1\nx\ncommit refs/heads/many\ncommitter a <a@b> 0 +0000\n"
+    many += b"data 0\nfrom refs/heads/main^0\n"
+    many += b"".join(b"M 100644 :1 many/%d/%d\n" % (n % 100, n) for n in range(FILES))
     subprocess.run(["git", "fast-import", "--quiet"], cwd=folder, input=many, check=True)
+    changed = git(folder, "commit-tree", "-p", "many", "-m", "a change", "many^{tree}")
+    git(folder, "branch", "many-changed", changed)
     git(folder, "switch", "--quiet", "--create", "change", "main")
     commit(folder, {"other.py": "# a change\n"})
     for name in NAMES:
