@@ -20,6 +20,8 @@ SETTINGS = (
     *("core.untrackedCache=false", "core.ignoreStat=false", "submodule.recurse=false"),
 )
 VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+# Magit exports one of them, and git does not list them.
+PATHSPECS = frozenset(f"GIT_{each}_PATHSPECS" for each in ("LITERAL", "GLOB", "NOGLOB", "ICASE"))
 CODE = ("*.py", "*.pth", "*.so")  # a new one stands in for a module
 SUBMODULE = "160000 "  # how `git ls-files --stage` begins its line
 POINTER = b"version https://git-lfs"
@@ -39,9 +41,9 @@ class Tree:
 
     def git(self, *words: str) -> str:
         """Return what git prints of this tree. Raises SpecError with git's reason."""
-        whole = ("-c", "core.sparseCheckout=false")
         where = (f"--git-dir={self.repository}", f"--work-tree={self.folder}")
-        return git(*whole, *where, *words, folder=self.folder, index=self.index)
+        options = ("-c", "core.sparseCheckout=false", *where)
+        return git(*options, *words, folder=self.folder, index=self.index)
 
     def notes(self) -> list[str]:
         """What the folder lacks: submodules, and files of Git LFS that stayed pointers."""
@@ -56,8 +58,11 @@ class Tree:
 
     def changed(self) -> list[str]:
         """Files that differ from the commit, and new modules."""
-        found = self.git("diff-files", "--name-only", "-z").split("\0")
-        found += self.git("ls-files", "--others", "-z", "--", *CODE).split("\0")
+        try:
+            found = self.git("diff", "--name-only", "-z").split("\0")
+            found += self.git("ls-files", "--others", "-z", "--", *CODE).split("\0")
+        except SpecError as error:  # its folder or its index
+            found = [f"all ({error})"]
         return [printable(name) for name in found if name]
 
 
@@ -74,8 +79,7 @@ def check_out(commit: str, scratch: Path) -> Tree:
 def commit_of(text: str) -> str | None:
     """Return the whole hash of the commit that is called so."""
     with suppress(SpecError):
-        words = ("--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
-        found = git("rev-parse", *words)
+        found = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
         return found if found.isalnum() else None  # ^main is all but its commits
     return None
 
@@ -111,10 +115,8 @@ def git(*words: str, folder: Path | None = None, index: Path | None = None) -> s
 def _of_hooks() -> frozenset[str]:
     """Settings are not among them: a container may have its safe.directory there."""
     _, output, _ = _run(["git", "rev-parse", "--local-env-vars"], os.environ)
-    names = {name for name in output.split() if not name.startswith("GIT_CONFIG_")}
-    return frozenset(names) | {
-        f"GIT_{kind}_PATHSPECS" for kind in ("LITERAL", "GLOB", "NOGLOB", "ICASE")
-    }
+    local = {name for name in output.split() if not name.startswith("GIT_CONFIG_")}
+    return PATHSPECS.union(local)
 
 
 def _run(

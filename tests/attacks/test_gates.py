@@ -143,19 +143,16 @@ def scratches(launch: Launch) -> list[str]:
 @pytest.fixture
 def ground(tmp_path: Path, seed: int) -> Iterator[Field]:
     """A repository with many files, a branch of each odd name and of each HEAD that does not run."""
-    folder = made(tmp_path / "repository")
-    stream = [b"blob\nmark :1\ndata 4096\n%b\n" % (b"x" * 4096)]
-    stream += [b"commit refs/heads/main\ncommitter a <a@b> 0 +0000\ndata 0\n"]
-    stream += [b"M 100644 :1 many/%d/%d\n" % (n % 100, n) for n in range(FILES)]
-    fast = subprocess.run(
-        ["git", "fast-import", "--quiet"], cwd=folder, input=b"".join(stream), check=True
-    )
-    assert fast.returncode == 0
-    git(folder, "reset", "--quiet", "--hard")
-    commit(folder, {"step.py": STEP})
+    folder = made(tmp_path / "repository", {"step.py": STEP})
     for name, line in IMPORTED.items():
         git(folder, "switch", "--quiet", "--create", f"fails-{name}", "main")
         commit(folder, {"step.py": f"{STEP}\n{line}\n"})
+    many = b"blob\nmark :1\ndata 1\nx\ncommit refs/heads/many\ncommitter a <a@b> 0 +0000\n"
+    many += b"data 0\nfrom refs/heads/main^0\n"
+    many += b"".join(b"M 100644 :1 many/%d/%d\n" % (n % 100, n) for n in range(FILES))
+    subprocess.run(["git", "fast-import", "--quiet"], cwd=folder, input=many, check=True)
+    changed = git(folder, "commit-tree", "-p", "many", "-m", "a change", "many^{tree}")
+    git(folder, "branch", "many-changed", changed)
     git(folder, "switch", "--quiet", "--create", "change", "main")
     commit(folder, {"other.py": "# a change\n"})
     for name in NAMES:
@@ -169,6 +166,7 @@ def ground(tmp_path: Path, seed: int) -> Iterator[Field]:
 
 
 SIDES = ("main", "HEAD", "step.py:step")
+MANY = ("many", "many-changed", "step.py:step")
 
 
 def in_checkout(launch: Launch) -> bool:
@@ -190,7 +188,7 @@ def hit(ground: Field, moment: str) -> None:
     dice, before = ground.dice, state(ground.repository)
     number = dice.choice(list(SIGNALS))
     target = dice.choice(("everything", "shell's process"))
-    with ground.begun(*SIDES) as launch:
+    with ground.begun(*(MANY if moment == "checkout" else SIDES)) as launch:
         if moment == "checkout":
             wait_until(launch, in_checkout)
             time.sleep(dice.uniform(0, 0.5))

@@ -68,10 +68,10 @@ def unchanged(folder: Path) -> Iterator[None]:
     assert state(folder) == before
 
 
-def taken(scratch: Path, base: str = "HEAD~1", head: str = "HEAD", **options: bool) -> Sides:
+def taken(scratch: Path, base: str = "HEAD~1", head: str = "HEAD", *, exact: bool = False) -> Sides:
     """The sides, of a repository in the current folder that they do not change."""
     with unchanged(Path.cwd()):
-        return sides_of(base, head, scratch, **{"exact": False} | options)
+        return sides_of(base, head, scratch, exact=exact)
 
 
 def read(sides: Sides, name: str = "text") -> tuple[str, str]:
@@ -325,17 +325,44 @@ def test_files_that_differ_from_their_commit_are_named(repository: Path, scratch
     (base / "text").write_text("changed")
     (head / "a.py").unlink()
     (head / "b.py").chmod(0o755)
-    (head / "c.py").write_text("1")  # the same bytes
+    os.utime(head / "c.py", (0, 0))  # written again, with the same bytes
     (head / "ignored.py").touch()
     (head / "__pycache__").mkdir()
     (head / "__pycache__/a.cpython.pyc").touch()
-    found = sides.changed()
-    assert [each for each in found if "c.py" not in each] == [
+    assert sides.changed() == [
         "base: text",
         "head: a.py",
         "head: b.py",
         "head: ignored.py",
     ]
+
+
+@pytest.mark.parametrize("lost", ["tree", "index", "files"])
+def test_tree_that_its_code_removed_is_changed(lost: str, repository: Path, scratch: Path) -> None:
+    sides = taken(scratch)
+    tree = sides.trees["head"]
+    if lost == "index":
+        tree.index.write_text("no index")
+    else:
+        shutil.rmtree(tree.folder)
+    if lost == "files":
+        tree.folder.mkdir()
+    (found,) = sides.changed()
+    assert found.startswith("head: ")
+
+
+def test_partial_clone_fetches_what_it_lacks(
+    repository: Path, tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(repository, "config", "uploadpack.allowFilter", "true")
+    git(repository, "config", "uploadpack.allowAnySHA1InWant", "true")
+    origin = f"file://{repository}"
+    git(tmp_path, "clone", "--quiet", "--filter=blob:none", origin, "partial")
+    monkeypatch.chdir(tmp_path / "partial")
+    refs = git(Path.cwd(), "show-ref", "--head")
+    assert read(sides_of("HEAD~1", "HEAD", scratch, exact=False)) == ("2", "3")
+    assert git(Path.cwd(), "show-ref", "--head") == refs
+    assert git(Path.cwd(), "status", "--porcelain") == ""
 
 
 def test_interrupted_checkout_ends_git_and_its_filter(repository: Path, tmp_path: Path) -> None:
