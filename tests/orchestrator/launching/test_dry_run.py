@@ -36,7 +36,7 @@ def test_suite_that_needs_cuda_is_refused_without(typed: Typed, tmp_path: Path) 
     if torch.cuda.is_available():
         assert told.exit_code == 0
     else:
-        assert told.exit_code == 2
+        assert told.exit_code == 5
         assert "needs CUDA" in told.stderr
 
 

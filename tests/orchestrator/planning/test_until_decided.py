@@ -17,6 +17,7 @@ from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.launching import destinations
 from cudnn_sweep.orchestrator.launching.destinations import launch
 from cudnn_sweep.orchestrator.nightly.request import read_night
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.planning.options import (
     LaunchOptions,
     NightOptions,
@@ -85,7 +86,7 @@ def test_a_cell_gets_its_blocks_until_it_is_decided_or_out_of_reach(
     machine: FakeMachine, options: LaunchOptions
 ) -> None:
     whole = replace(options, sweep_id="one")
-    assert run(replace(whole, minutes=0.4), machine) == 1, "cut short"
+    assert run(replace(whole, minutes=0.4), machine) == ExitCode.UNFINISHED, "cut short"
     store = open_store(options.results or "")
     cut = blocks_of(store, "one")
     assert run(whole, machine) == 0

@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from cudnn_sweep.orchestrator.errors import ServerError
+from cudnn_sweep.orchestrator.errors import ModelError, ServerError
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import PROTOCOL, Request, SurveyJob
 
@@ -16,7 +16,7 @@ def test_module_that_ends_python_is_named(server: ForkServer, tmp_path: Path) ->
     file = tmp_path / "ends.py"
     file.write_text("import os; os._exit(0)")
     told = f"importing {file}:Net: ended without a result, exit code 0"
-    with pytest.raises(ServerError, match=f"^{re.escape(told)}$"):
+    with pytest.raises(ModelError, match=f"^{re.escape(told)}$"):
         survey(server, ["noop", f"{file}:Net"])
 
 
