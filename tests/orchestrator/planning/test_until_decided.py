@@ -14,10 +14,10 @@ from rich.console import Console
 from cudnn_sweep.analysis.answering.verdicts import contrast_states, verdicts
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.launching import destinations
 from cudnn_sweep.orchestrator.launching.destinations import launch
 from cudnn_sweep.orchestrator.nightly.request import read_night
-from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.planning.options import (
     LaunchOptions,
     NightOptions,
