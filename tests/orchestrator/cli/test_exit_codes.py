@@ -102,7 +102,7 @@ CASES = f"""
 2 report --results one --output nowhere/report.html
 6 report --results one --format markdown --output {FULL}
 0 compare 2.11.0 2.12.0 --results made-up
-1 compare 2.11.0 2.12.0 --results made-up --fail-on equivalent
+1 compare 2.11.0 2.12.0 --results made-up --fail-on hurts
 3 compare one other --results apart --fail-on hurts
 2 compare 2.11.0 9.9.9 --results made-up
 2 compare 2.11.0 2.12.0 --results made-up --sweep-id nope
