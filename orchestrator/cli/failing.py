@@ -62,7 +62,7 @@ def mistakes_exit() -> Iterator[None]:
     except SHOWN_BY_TYPER:
         raise
     except (KeyboardInterrupt, typer.Abort):
-        _tell(f"interrupted; {KEPT}")
+        _tell(f"sweep: interrupted; {KEPT}")
         leave(code)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # Python ends with 1, which means worse
         text, ends_with = _ending(error)
@@ -95,18 +95,18 @@ def _output_flushed() -> Iterator[None]:
 def _ending(error: BaseException) -> tuple[str, int]:
     """What is printed of an error, and the exit code."""
     if isinstance(error, MISTAKES):
-        return str(error), exit_code_of(error)
+        return f"sweep: {error}", exit_code_of(error)
     if _came_of(error, BrokenPipeError):  # whoever reads has read enough
         _output_fails()
         return "", ExitCode.UNFINISHED
     if isinstance(error, SystemExit):
         return "", error.code if isinstance(error.code, int) else ExitCode.UNFINISHED
     if not isinstance(error, OSError):
-        return traceback.format_exc(), ExitCode.UNFINISHED
+        return traceback.format_exc().rstrip(), ExitCode.UNFINISHED
     if error.filename is not None:
-        return f"{error.filename}: {error.strerror}", exit_code_of(error)
+        return f"sweep: {error.filename}: {error.strerror}", exit_code_of(error)
     where = "standard output: " * _output_fails()
-    return f"{where}{error.strerror or error}", ExitCode.UNFINISHED
+    return f"sweep: {where}{error.strerror or error}", ExitCode.UNFINISHED
 
 
 def _output_fails() -> bool:
@@ -123,7 +123,7 @@ def _output_fails() -> bool:
 def _tell(text: str) -> None:
     with suppress(OSError):
         if text:
-            typer.echo(text if "\n" in text else f"sweep: {text}", err=True)
+            typer.echo(text, err=True)
 
 
 def _came_of(error: BaseException | None, kind: type[BaseException]) -> bool:

@@ -17,6 +17,7 @@ from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError, LaunchFileError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, cells_named, choose_suite, load_suite
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
@@ -209,7 +210,9 @@ def test_no_option_ends_in_a_traceback(
 def faults(done: Result, words: list[str]) -> Iterator[str]:
     if not isinstance(done.exception, SystemExit | None):
         yield f"{done.exception!r}"
-    elif done.exit_code not in (0, 1, 2, 3, 6):
+    elif "Traceback" in done.output:
+        yield done.output
+    elif done.exit_code not in {*ExitCode}:
         yield f"exit code {done.exit_code}"
     elif done.exit_code and not names_what_it_is_about(done.output, words):
         yield f"it does not name what is wrong: {done.output}"

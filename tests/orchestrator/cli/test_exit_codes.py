@@ -1,207 +1,319 @@
-"""One table of exit codes holds for every command, as docs/exit-codes.md has it."""
+"""A code means one thing in every command, and docs/exit-codes.md says which a command ends with."""
 
+import errno
+import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 import typer
 
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.cli import app, failing
-from cudnn_sweep.orchestrator.errors import SweepBusyError
+from cudnn_sweep.orchestrator.cli.commands import Command
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
-from cudnn_sweep.orchestrator.launching import destinations
-from tests.conftest import ROOT
+from cudnn_sweep.orchestrator.locks import sweep_lock
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from tests.analysis.conftest import processes
 from tests.orchestrator.typed import invoke
 
-PAGE = (ROOT / "docs/exit-codes.md").read_text()
-STORED = str(ROOT / "docs/results/h200-2026-11-21/quick")
-FINE, WORSE, USAGE, CANNOT_TELL = (ExitCode(code) for code in range(4))
-QUERY = "cudnn_sweep.orchestrator.cli.query"
-RAISES = "raise RuntimeError('no weights here')\n"
-SUITE = "cells: [{workload: noop}]\nneeds_cuda: true\nreplicates: 1\n"
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs/exit-codes.md"
+SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli"]
+FULL = "/dev/full"
+FILES = {
+    "cluster.yaml": "metadata: {sweep: {suite: one.yaml, nightly: {suite: one.yaml, wait_minutes: 0}}}\n",
+    "gpu-night.yaml": "metadata: {sweep: {suite: gpu.yaml, nightly: {suite: gpu.yaml}}}\n",
+    "one.yaml": "cells: [workload: noop]\nconfigs: [{}]\nreplicates: 2\n",
+    "gpu.yaml": "needs_cuda: true\ncells: [workload: noop]\n",
+    "breaks.yaml": "cells: [{workload: 'breaks.py:Net', input: 1x3x8x8}]\n",
+    "nets.py": "import torch\n\nclass Net(torch.nn.Conv2d):\n    def __init__(self):\n        super().__init__(3, 3, 3)\n",
+    "breaks.py": "raise ValueError('out of order')\n",
+    "lacks.py": "import no_such_package\n",
+    "exits.py": "import os\nos._exit(0)\n",
+    "leaves.py": "raise SystemExit(0)\n",
+    "dies.py": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
+    "seven.py": "raise SystemExit(7)\n",
+}
+STEP = "--input 1x3x8x8"
+CASES = f"""
+2 advise nets.py:Net --inptu 1x3x8x8
+2 advise nets.py:Gone {STEP}
+2 advise gone.py:Net {STEP}
+2 advise no_such_package:Net {STEP}
+2 advise nets.py:Net
+2 advise nets.py:Net {STEP} --from-store --results one
+4 advise breaks.py:Net {STEP}
+4 advise lacks.py:Net {STEP}
+4 advise exits.py:Net {STEP}
+4 advise leaves.py:Net {STEP}
+4 advise dies.py:Net {STEP}
+2 freeze
+4 freeze exits.py:Net {STEP}
+5 freeze noop
+2 freeze noop --output nowhere/noop.json
+2 engines noop --minutes few
+4 engines exits.py:Net {STEP}
+5 engines noop
+2 gate . .
+2 gate . nowhere noop
+2 gate . . noop --comment nowhere/gate.md
+2 gate . . gone.py:Net {STEP} --results gates
+3 gate . . breaks.py:Net {STEP} --results gates
+0 gate . . breaks.py:Net {STEP} --results gates --cannot-tell ok
+6 gate . . noop --results gates
+2 bisect noop
+2 launch gone.yaml
+2 launch --suite nope
+2 launch --shard 1/2
+4 launch --suite breaks.yaml
+4 launch --suite breaks.yaml --dry-run
+5 launch --suite gpu.yaml
+5 launch --suite gpu.yaml --dry-run
+6 launch
+0 launch --dry-run
+0 status --results one
+2 status gone.yaml
+0 trace nets.py:Net {STEP} --list-only
+2 trace nets.py:Gone {STEP}
+2 trace nets.py:Net {STEP} --output nowhere/nets.yaml
+4 trace nets.py:Net --input 1x4x8x8
+4 trace breaks.py:Net {STEP}
+4 trace exits.py:Net {STEP}
+7 audit seven.py
+2 audit --output nowhere/report seven.py
+6 audit --output {FULL} seven.py
+0 query sweeps --results one
+0 query sweeps --results empty
+0 query failures --results one
+2 query nope --results one
+2 query failures --results one --sweep-id nope
+2 query failures --results one --sweep-id 'no*'
+2 query failures --results damaged
+2 query sweeps --results one --format json --output nowhere/rows.json
+6 query sweeps --results one --format json --output {FULL}
+0 report --results empty --format markdown
+2 report --results one --sweep-id nope
+2 report --results one --sweep-id nope --page field_cases
+2 report --results damaged --format markdown
+2 report --results damaged --page field_cases --format markdown
+2 report --results one --output nowhere/report.html
+6 report --results one --format markdown --output {FULL}
+0 compare 2.11.0 2.12.0 --results made-up
+1 compare 2.11.0 2.12.0 --results made-up --fail-on hurts
+3 compare one other --results apart --fail-on hurts
+2 compare 2.11.0 9.9.9 --results made-up
+2 compare 2.11.0 2.12.0 --results made-up --sweep-id nope
+2 compare 2.11.0 2.12.0 --results made-up --where driver=1.0
+2 compare a b --results damaged
+0 repro N004
+2 repro nope --results one
+0 suites
+2 suites all
+0 workloads
+2 workloads all
+0 schema suite
+2 schema sweet
+2 nightly gone.yaml
+2 nightly --night tomorrow
+3 nightly --no-measure
+5 nightly gpu-night.yaml
+5 nightly gpu-night.yaml --dry-run
+6 nightly
+2 cluster attach gone.yaml
+2 cluster stop gone.yaml
+2 cluster pull gone.yaml
+2 cluster down gone.yaml
+1 doctor --quick --telemetry off --results one.yaml/below
+2 doctor --seconds many
+"""
+LINES = [line.partition(" ") for line in CASES.strip().splitlines()]
 
-# Of each command a line and the code that it ends with, here without a GPU and without results.
-LINES: dict[str, list[tuple[str, int]]] = {
-    "advise": [
-        ("raises.py:net --input 1x1", ExitCode.DOES_NOT_RUN),
-        ("exits.py:net --input 1x1", ExitCode.DOES_NOT_RUN),
-        ("nowhere.py:net --input 1x1", USAGE),
-        ("raises.py:net --steps 5 --hours 5", USAGE),
-    ],
-    "freeze": [("noop", ExitCode.NEEDS_GPU), ("raises.py:net --input 1x1", ExitCode.NEEDS_GPU)],
-    "engines": [("noop", ExitCode.NEEDS_GPU)],
-    "gate": [
-        ("'' HEAD noop", USAGE),
-        (". nowhere noop", USAGE),
-        (". . noop --comment missing/gate.md", USAGE),
-        (". . noop --comment .", USAGE),
-        (". . raises.py:net --input 1x1", CANNOT_TELL),
-        (". . raises.py:net --input 1x1 --cannot-tell ok", FINE),
-        (". . nowhere.py:net --input 1x1", USAGE),
-        (". fine raises.py:net --input 1x1", ExitCode.USAGE),
-    ],
-    "bisect": [("noop --pythons one,other", USAGE)],
-    "launch": [
-        ("--suite nowhere", USAGE),
-        ("cuda.yaml", ExitCode.NEEDS_GPU),
-        ("cuda.yaml --dry-run", ExitCode.NEEDS_GPU),
-        ("raises.yaml", ExitCode.DOES_NOT_RUN),
-    ],
-    "nightly": [("nowhere.yaml", USAGE), ("night.yaml --dry-run", ExitCode.NEEDS_GPU)],
-    "compare": [
-        (f"2.11.0 2.12.0 --results {STORED}", USAGE),
-        (f"2.11.0 2.12.0 --results {STORED} --sweep-id nowhere", USAGE),
-        (f"2.11.0 H200 --results {STORED} --where gpu=nothing", USAGE),
-    ],
-    "doctor": [("--quick --telemetry off", FINE), ("--quick --results cuda.yaml", WORSE)],
-    "trace": [
-        ("raises.py:net --input 1x1", ExitCode.DOES_NOT_RUN),
-        ("fails.py:Net --input 1x1", ExitCode.DOES_NOT_RUN),
-        ("nowhere.py:net --input 1x1", USAGE),
-    ],
-    "audit": [("nowhere.py", USAGE), ("exits.py", 7)],
-    "status": [("nowhere.yaml", USAGE)],
-    "query": [
-        ("sweeps", FINE),
-        ("nowhere", USAGE),
-        (f"helps_or_hurts --results {STORED} --sweep-id nowhere", USAGE),
-        (f"failures --results {STORED}", FINE),
-        ("sweeps --results damaged", USAGE),
-        ("sweeps --output missing/sweeps.csv", USAGE),
-    ],
-    "report": [
-        ("--format markdown", FINE),
-        (f"--format markdown --results {STORED} --sweep-id nowhere", USAGE),
-        ("--format markdown --results damaged", USAGE),
-        ("--output missing/report.html", USAGE),
-    ],
-    "repro": [("N999", USAGE)],
-    "suites": [("", FINE), ("--nothing", USAGE)],
-    "workloads": [("", FINE)],
-    "schema": [("suite", FINE), ("nothing", USAGE)],
-    "cluster attach": [("nowhere.yaml", USAGE)],
-    "cluster stop": [("nowhere.yaml", USAGE)],
-    "cluster pull": [("nowhere.yaml", USAGE)],
-    "cluster down": [("nowhere.yaml", USAGE)],
+
+def _commands(group: Any, above: str = "") -> Iterator[str]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{above}{name} ")
+        else:
+            yield f"{above}{name}"
+
+
+COMMANDS = sorted(_commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_case_here_and_a_row_on_the_page(command: str) -> None:
+    assert any(f"{line} ".startswith(f"{command} ") for _, _, line in LINES)
+    assert re.search(rf"^\| `sweep {command}` \|", PAGE.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("code", ExitCode)
+def test_every_code_has_a_row_on_the_page(code: ExitCode) -> None:
+    assert re.search(rf"^\| {code.value} \| `{code.name}` \|", PAGE.read_text(), re.MULTILINE)
+
+
+@pytest.fixture
+def ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command's end does not end this process."""
+
+    def exit_with(code: int) -> NoReturn:
+        raise SystemExit(code)
+
+    monkeypatch.setattr(failing, "leave", exit_with)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models, suites and results."""
+    made = tmp_path_factory.mktemp("codes")
+    for name, text in FILES.items():
+        (made / name).write_text(text)
+    for name in ("one", "damaged"):
+        (made / name / "sweep=night-1").mkdir(parents=True)
+    record = ROOT / "tests/analysis/data/schema-1.parquet"
+    shutil.copy(record, made / "one/sweep=night-1/part-1.parquet")
+    (made / "damaged/sweep=night-1/part-1.parquet").write_bytes(b"PAR1")
+    (made / "empty").mkdir()
+    (made / "made-up").symlink_to(ROOT / "tests/goldens/made-up")
+    for sweep_id in ("one", "other"):
+        columns = {"sweep_id": sweep_id, "cell_id": sweep_id}
+        open_store(str(made / "apart")).write(*processes(sweep_id, [1.0], **columns))
+    return made
+
+
+@pytest.fixture(scope="module")
+def without_gpu(folder: Path) -> Iterator[ForkServer]:
+    with ForkServer(folder=folder, variables={"CUDA_VISIBLE_DEVICES": ""}) as server:
+        yield server
+
+
+@pytest.fixture
+def here(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, without_gpu: ForkServer, ending: None
+) -> Path:
+    """On a machine without a GPU."""
+    for user in ("process.client", "running.this_machine"):
+        module = f"cudnn_sweep.orchestrator.{user}"
+        monkeypatch.setattr(f"{module}.ForkServer", lambda **_: nullcontext(without_gpu))
+    monkeypatch.setattr(sweep_lock, "PREFIX", f"test-{os.getpid()}-")
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(("code", "line"), [(int(code), line) for code, _, line in LINES])
+def test_a_command_ends_with_the_code_of_what_happened(code: int, line: str) -> None:
+    with sweep_lock.measuring_lock(["cpu"]):
+        done = invoke(line.replace("'", "").split())
+    assert (done.exit_code, "Traceback" in done.output) == (code, False), done.output
+
+
+def test_a_sweep_that_is_not_there_is_refused_with_those_that_are(here: Path) -> None:
+    done = invoke(["report", "--results", "one", "--sweep-id", "nope"])
+    assert "no sweep nope is stored in " in done.stderr and "newest: night-1" in done.stderr
+    assert not (here / "report.html").exists()
+
+
+# --- Whatever happens, in every command ---
+
+UNFORESEEN = {
+    "a bug": (ZeroDivisionError("of ours"), ExitCode.UNFINISHED, "ZeroDivisionError: of ours"),
+    "Ctrl-C": (KeyboardInterrupt(), ExitCode.INTERRUPTED, "sweep: interrupted"),
+    "no answer": (typer.Abort(), ExitCode.INTERRUPTED, "sweep: interrupted"),
+    "a reader that left": (BrokenPipeError(errno.EPIPE, ""), ExitCode.UNFINISHED, ""),
+    "a full disk": (
+        OSError(errno.ENOSPC, "No space left on device"),
+        ExitCode.UNFINISHED,
+        "No space left on device\n",
+    ),
 }
 
 
-def _commands(command: Any, above: str = "") -> list[str]:
-    inner = getattr(command, "commands", {})
-    names = [f"{above} {name}".strip() for name in inner]
-    return [
-        each
-        for name, part in zip(names, inner.values(), strict=True)
-        for each in (_commands(part, name) if hasattr(part, "commands") else [name])
-    ]
-
-
-EVERY = _commands(typer.main.get_command(app))
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with models that do not run, suites that need a GPU, and results that are damaged."""
-
-    def leave(code: int) -> NoReturn:
-        raise SystemExit(code)
-
-    monkeypatch.setattr(failing, "leave", leave)  # it would end Python
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    (tmp_path / "raises.py").write_text(RAISES)
-    (tmp_path / "exits.py").write_text("import os\nos._exit(7)\n")
-    (tmp_path / "fails.py").write_text(
-        "import torch\nclass Net(torch.nn.Module):\n"
-        "    def forward(self, x: torch.Tensor) -> torch.Tensor:\n        raise ValueError('no')\n"
-    )
-    (tmp_path / "cuda.yaml").write_text(SUITE)
-    (tmp_path / "raises.yaml").write_text("cells: [{workload: 'raises.py:net', input: 1x1}]\n")
-    night = "{suite: cuda.yaml}"
-    (tmp_path / "night.yaml").write_text(
-        f"metadata: {{sweep: {{suite: cuda.yaml, nightly: {night}}}}}"
-    )
-    (tmp_path / "results").mkdir()
-    part = tmp_path / "damaged/sweep=one/part-00000000.parquet"
-    part.parent.mkdir(parents=True)
-    part.write_bytes(b"PAR1, and then nothing that is whole PAR1")
-    return tmp_path
-
-
-def test_every_command_and_every_code_is_on_the_page_and_among_these_lines() -> None:
-    assert set(LINES) == set(EVERY)
-    named = re.findall(r"`sweep ([a-z ]+)`", PAGE.partition("## By command")[2])
-    assert set(EVERY) <= set(named)
-    codes = [int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)]
-    assert codes == [int(code) for code in ExitCode]
-
-
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [(f"{command} {line}", code) for command, lines in LINES.items() for line, code in lines],
-)
-def test_command_ends_with_the_code_of_the_table(line: str, code: int) -> None:
-    ended = invoke([word.strip("'") for word in line.split()])
-    assert ended.exit_code == code, ended.output
-    assert "Traceback" not in ended.output
-
-
-def test_device_that_another_sweep_measures_on_is_not_finished(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.usefixtures("ending")
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("what", UNFORESEEN)
+def test_what_a_command_did_not_foresee_is_never_taken_for_its_answer(
+    monkeypatch: pytest.MonkeyPatch, command: str, what: str
 ) -> None:
-    def busy(*_: object, **__: object) -> NoReturn:
-        raise SweepBusyError("another sweep is measuring on cpu: process 1 of root on vm")
+    error, code, text = UNFORESEEN[what]
 
-    monkeypatch.setattr(destinations, "plan_sweep", busy)
-    ended = invoke(["launch", "--suite", "quick"])
-    assert ended.exit_code == ExitCode.UNFINISHED
-    assert "another sweep is measuring on cpu" in ended.output
-
-
-def test_error_that_nobody_foresaw_is_a_traceback_and_not_finished(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fails(*_: object, **__: object) -> NoReturn:
-        raise ZeroDivisionError("a bug of ours")
-
-    monkeypatch.setattr(sys.modules[QUERY], "open_results", fails)
-    ended = invoke(["query", "sweeps"])
-    assert ended.exit_code == ExitCode.UNFINISHED
-    assert "ZeroDivisionError: a bug of ours" in ended.output
-
-
-@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (typer.Abort(), 130)])
-def test_interrupt_is_130(error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(*_: object, **__: object) -> NoReturn:
+    def raises(*_: object, **__: object) -> NoReturn:
         raise error
 
-    monkeypatch.setattr(sys.modules[QUERY], "open_results", stopped)
-    assert invoke(["query", "sweeps"]).exit_code == code
+    monkeypatch.setattr(Command, "make_context", raises)
+    done = invoke(command.split())
+    assert done.exit_code == code
+    assert text in done.stderr and (text or not done.stderr)
+    assert ("Traceback" in done.stderr) == (what == "a bug")
 
 
-OUTPUTS = ["--help", "suites", "query --list", "launch --help", "schema suite"]
+def test_an_error_that_came_of_a_signal_ends_with_the_signals_code(
+    monkeypatch: pytest.MonkeyPatch, ending: None
+) -> None:
+    def interrupted(*_: object, **__: object) -> NoReturn:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise ValueError("the fork server is gone")
+
+    monkeypatch.setattr(Command, "make_context", interrupted)
+    assert invoke(["suites"]).exit_code == ExitCode.INTERRUPTED
 
 
-@pytest.mark.parametrize("line", OUTPUTS)
-def test_full_disk_as_standard_output_is_one_line_and_not_finished(line: str) -> None:
-    with open("/dev/full", "w") as full:
-        ended = _typed(line, full)
-    assert ended.returncode == ExitCode.UNFINISHED
-    assert ended.stderr == "sweep: standard output: No space left on device\n"
+# --- Standard output, of a process ---
 
 
-@pytest.mark.parametrize("line", OUTPUTS)
-def test_closed_pipe_is_quiet_and_not_finished(line: str) -> None:
-    with subprocess.Popen(["true"], stdin=subprocess.PIPE) as reader:
-        reader.wait()
-        ended = _typed(line, reader.stdin)
-    assert ended.returncode == ExitCode.UNFINISHED
-    assert ended.stderr == ""
+@pytest.mark.parametrize("words", ["--version", "--help", "schema suite", "query --list"])
+def test_a_full_disk_as_standard_output_is_one_line(words: str) -> None:
+    with open(FULL, "w") as full:
+        done = subprocess.run(
+            [*SWEEP, *words.split()], stdout=full, stderr=-1, text=True, check=False
+        )
+    assert done.returncode == ExitCode.UNFINISHED
+    assert done.stderr == "sweep: standard output: No space left on device\n"
 
 
-def _typed(line: str, output: Any) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli", *line.split()]
-    return subprocess.run(command, check=False, stdout=output, stderr=subprocess.PIPE, text=True)
+@pytest.mark.parametrize("words", ["suites", "--help", "query --list"])
+def test_a_reader_that_has_read_enough_is_no_error(words: str) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    done = subprocess.run(
+        [*SWEEP, *words.split()], stdout=theirs, stderr=-1, text=True, check=False
+    )
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (ExitCode.UNFINISHED, "")
+
+
+# --- Signals ---
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)],
+)
+@pytest.mark.parametrize("command", ["advise", "trace"])
+def test_a_signal_while_a_module_is_looked_at_ends_with_its_code(
+    tmp_path: Path, command: str, number: signal.Signals, code: ExitCode
+) -> None:
+    (tmp_path / "hangs.py").write_text("import time\nopen('begun', 'w')\ntime.sleep(600)\n")
+    words = [*SWEEP, command, "hangs.py:Net", *STEP.split()]
+    with subprocess.Popen(
+        words, cwd=tmp_path, stderr=-1, stdout=-1, text=True, start_new_session=True
+    ) as running:
+        while not (tmp_path / "begun").exists():
+            assert running.poll() is None
+            time.sleep(0.05)
+        os.killpg(running.pid, number)
+        _, said = running.communicate(timeout=60)
+    assert running.returncode == code, said
+    assert "Traceback" not in said

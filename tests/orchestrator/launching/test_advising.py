@@ -18,6 +18,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.answering.advice import advices
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.launching.advising import advise
 from cudnn_sweep.orchestrator.launching.one_step import plan_step, suite_of
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
@@ -32,7 +33,7 @@ from tests.fake_machine import (
 from tests.orchestrator.typed import invoke
 
 TODAY = date(2026, 1, 1)
-DECIDED, UNDECIDED, FAILED = 0, 5, 4
+DECIDED, FAILED = 0, 4
 
 
 def _machine(*effects: FakeEffect, scatter: float = 0.002, trial_s: float = 2.0) -> FakeMachine:
@@ -191,7 +192,7 @@ def test_without_a_gpu_the_newest_measurement_of_the_step_on_a_gpu_answers(tmp_p
 def test_a_step_on_a_cpu_is_undecided_with_its_time(tmp_path: Path) -> None:
     machine = NoGpu(script=FakeScript(), night=TODAY)
     code, text = _said(_options(steps=10**6), machine)
-    assert code == UNDECIDED
+    assert code == ExitCode.NEEDS_GPU
     assert text.strip().startswith("Undecided: this step was not measured on a GPU.")
     assert "A step " in text and "on this CPU (2 processes" in text
     assert text.endswith("\nOn a machine with a GPU: sweep advise batch_norm --steps 1000000\n")

@@ -14,6 +14,7 @@ from cudnn_sweep.analysis.nightly.history import History, read_history
 from cudnn_sweep.analysis.nightly.reports.report import from_json
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.request import pin_baseline
 from tests.orchestrator.nightly.conftest import FILES, RunNight, options_of, outcome
@@ -29,7 +30,7 @@ def history(day: int = 1) -> History:
 def test_a_second_night_is_refused_and_names_the_first(here: Path, play: RunNight) -> None:
     said = io.StringIO()
     with night_lock("results", "lab"):
-        assert play(console=Console(file=said, width=200)) == 3
+        assert play(console=Console(file=said, width=200)) == ExitCode.UNFINISHED
     assert re.search(r"a night .* is in progress: process \d+ on ", said.getvalue())
     assert not list(here.glob("results/sweep=*"))
 
@@ -119,7 +120,7 @@ def test_what_was_not_foreseen_is_no_regression(
     monkeypatch.setattr("cudnn_sweep.orchestrator.nightly.night.run_night", fails)
     monkeypatch.setattr("cudnn_sweep.orchestrator.cli.failing.leave", _raise_exit)
     done = invoke(["nightly"])
-    assert done.exit_code == 6
+    assert done.exit_code == ExitCode.UNFINISHED
     assert "ZeroDivisionError: of a library's" in done.stderr
 
 
@@ -150,9 +151,11 @@ def test_without_cuda_it_cannot_tell_and_says_so(
     here: Path, play: RunNight, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert play(1, is_fake=False, suite="nightly") == 3
-    (reason,) = outcome(here).reasons
+    assert play(1, is_fake=False, suite="nightly") == ExitCode.NEEDS_GPU
+    night = outcome(here)
+    (reason,) = night.reasons
     assert reason.startswith("CUDA: no CUDA")
+    assert (night.state, night.exit_code) == ("could_not_tell", ExitCode.NEEDS_GPU)
     assert not list(here.glob("results/sweep=*"))
 
 

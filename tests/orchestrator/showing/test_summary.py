@@ -15,7 +15,6 @@ from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of
 from cudnn_sweep.orchestrator.process.protocol import Status
-from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.recording.recorder import Hopeless, Progress, cause, configs_to_fail
 from cudnn_sweep.orchestrator.running.run_sweep import end_of
 from cudnn_sweep.orchestrator.showing.summary import (
