@@ -28,11 +28,6 @@ MARK = "<!-- sweep gate -->"
 ANSWERED = "repos/lab/model/issues/7/comments"
 PULLS = "repos/lab/model/pulls?state=open"
 SYSTEM = "/usr/bin:/bin"
-NOT_YET = {
-    "--cannot-tell",
-    "--exact",
-}  # options that an example may have before the command has them
-
 STAND_INS = {
     "python3": """
         mkdir -p "${!#}/bin"; ln -sf "$STAND_INS/pip" "$STAND_INS/sweep" "${!#}/bin"
@@ -400,10 +395,6 @@ def test_lines_are_those_of_the_command(host: Host, service: Service) -> None:
 def assert_parses(words: list[str]) -> None:
     command = get_command(app).commands["gate"]  # type: ignore[attr-defined]
     assert words.pop(0) == "gate"
-    for missing in NOT_YET - {name for each in command.params for name in each.opts}:
-        if missing in words:
-            at = words.index(missing)
-            del words[at : at + 2]
     asked = command.make_context("gate", words).params
     assert asked["workload"] == "bench/step.py:step"
     assert asked["results"]
