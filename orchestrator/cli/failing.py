@@ -96,8 +96,9 @@ def _ending(error: BaseException) -> tuple[str, int]:
     """What is printed of an error, and the exit code."""
     if isinstance(error, MISTAKES):
         return f"sweep: {error}", exit_code_of(error)
-    if _came_of(error, BrokenPipeError):  # whoever reads has read enough
-        _output_fails()
+    is_exit = isinstance(error, SystemExit)  # Rich's, too
+    if isinstance(error, BrokenPipeError) or (is_exit and _came_of(error, BrokenPipeError)):
+        _output_fails()  # whoever reads has read enough
         return "", ExitCode.UNFINISHED
     if isinstance(error, SystemExit):
         return "", error.code if isinstance(error.code, int) else ExitCode.UNFINISHED
