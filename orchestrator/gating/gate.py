@@ -1,7 +1,7 @@
 """`sweep gate`: does one change make a step slower? Two sides in turns on one GPU, each also against itself."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,13 @@ from cudnn_sweep.analysis.asking.queries import Value, literal
 from cudnn_sweep.analysis.asking.settings import as_text
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.words import printable
-from cudnn_sweep.orchestrator.errors import ModelError, OutputError, SpecError, exit_code_of
+from cudnn_sweep.orchestrator.errors import (
+    ModelError,
+    OutputError,
+    SpecError,
+    UnfinishedError,
+    exit_code_of,
+)
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.gating.answer import Gate, State, junit
 from cudnn_sweep.orchestrator.gating.power import power
@@ -130,13 +136,16 @@ def gate(options: GateOptions, console: Console, place: Place, out: Console) -> 
         answer = _measured(options, sides, console, place)
         if changed := sides.changed():
             answer = replace(answer, changed=changed, state="cannot tell yet")
+    code = answer.code
+    try:
         say(out, answer.json() if options.json else f"\n{answer.text()}")
+    finally:
         try:
             _write(options, answer.markdown(), answer.junit())
         except OutputError as error:
             warn(console, f"sweep: {error}")
-            return answer.code or exit_code_of(error)
-    return answer.code
+            code = code or exit_code_of(error)
+    return code
 
 
 @contextmanager
@@ -151,7 +160,8 @@ def _reported(options: GateOptions) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        no_answer(str(error))
+        with suppress(OutputError):
+            no_answer(str(error))
         raise
 
 
@@ -194,6 +204,8 @@ def _measured(options: GateOptions, sides: Sides, console: Console, place: Place
     ran = run_sweep(planned, place, console)
     labels, budget_s = (base.label, head.label), 60 * (planned.request.budget_minutes or 0)
     answer = gate_of(options, ran.store, ran.session.sweep_id, *labels, gpu, budget_s)
+    if ran.progress.stopped and answer.state == "cannot tell yet":
+        raise UnfinishedError(f"stopped: {ran.progress.stopped}; the same command measures anew")
     return replace(answer, notes=sides.notes, passes_undecided=options.cannot_tell == "ok")
 
 
