@@ -45,7 +45,7 @@ IMPORTED = {
     "sys.exit": "sys.exit()",
     "parent": "os.kill(os.getppid(), signal.SIGKILL)",
     "hang": "time.sleep(1000)",
-    "nothing": "del torch",
+    "raise": "torch.absent",
 }
 NAMES = [
     "ünï-☃",
@@ -199,7 +199,6 @@ def hit(ground: Field, moment: str) -> None:
             pids |= launch.pids() - set(launch.role("janitor"))
         for pid in sorted(pids):
             kill(pid, number)
-        # of all that are killed the first may be a git, whose gate then ends by itself
         kind = f"{number.name} to {target}, {moment}"
         ground.end(launch, kind, {SIGNALS[number], *UNDISTURBED}, before)
 
@@ -225,6 +224,7 @@ def broken_base(ground: Field, how: str) -> None:
     sides = ("--exact", f"fails-{how}", "main", "step.py:step")
     with ground.begun(*sides) as launch:
         ground.end(launch, f"BASE {how} at import", {3}, before)
+        assert f"step.py:step does not run at base:fails-{how}" in launch.said()
 
 
 def full(ground: Field, what: str) -> None:
@@ -311,7 +311,7 @@ KINDS: list[tuple[Callable[[Field, str], None], str]] = [
     *((hooked, hook) for hook in ("post-commit", "pre-push")),
     (odd, ""),
     (mistyped, ""),
-    (broken_base, "nothing"),
+    (broken_base, "raise"),
 ]
 
 
