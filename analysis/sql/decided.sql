@@ -3,7 +3,7 @@
 -- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $one_sided BOOLEAN = false: whether `not slower` decides, as a gate asks; no cell is hopeless before its last block
+-- $one_sided BOOLEAN = false: as a gate asks: not_slower decides too, and no cell is given up
 -- $of_cells BIGINT = 0: cells of the plan, if more than have rows: none is decided by their absence
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, state, blocks, blocks_needed, ratio[ratio_low ratio_high], block_s
