@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 from filelock import FileLock, Timeout
 
 from cudnn_sweep.analysis.words import counted, one_line, printable
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.gating.repository import (
     Tree,
     check_out,
@@ -90,7 +90,7 @@ def scratch_for_gate() -> Iterator[Path]:
 def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
     """`scratch`: a folder for trees and unpacked wheels. Of two commits the base is their merge base, unless `exact`.
 
-    Raises SpecError for what is no side.
+    Raises SpecError for what is no side, UnfinishedError if a commit cannot be checked out.
     """
     texts, notes = {"base": base, "head": head}, []
     commits = {name: _commit(name, text) for name, text in texts.items()}
@@ -143,11 +143,12 @@ def _take_merge_base(commits: dict[str, str | None], texts: Mapping[str, str]) -
 
 
 def _tree(name: str, text: str, commit: str, scratch: Path) -> Tree:
+    """Raises UnfinishedError if git fails: a server of large files is away, or the disk is full."""
     try:
         return check_out(commit, scratch)
     except SpecError as error:
         what = printable(f"{text} ({commit[:12]})")
-        raise SpecError(f"{name.upper()}: git cannot check out {what}: {error}") from None
+        raise UnfinishedError(f"{name.upper()}: git cannot check out {what}: {error}") from None
 
 
 def _label(name: str, text: str, commit: str) -> str:
