@@ -78,7 +78,7 @@ class Field:
         folder = prepare(self.folder / f"{self.number}")
         output = folder / "output"
         own = {"TMPDIR": str((folder / "tmp").resolve()), "CUDA_VISIBLE_DEVICES": ""}
-        with output.open("wb") as file, (out or output).open("ab") as stream:
+        with output.open("ab") as file, (out or output).open("ab") as stream:
             process = subprocess.Popen(
                 command or self.words(folder, *words),
                 cwd=self.repository / at,
@@ -234,7 +234,7 @@ def full(ground: Field, what: str) -> None:
     with ground.begun(*words, out=out) as launch:
         allowed = {6} if what == "output" else UNDISTURBED
         ground.end(launch, f"{what} on a full disk", allowed, before)
-        assert "ratio" in launch.said() or "of the time" in launch.said() or out, launch.said()
+        assert out or "A step  " in launch.said(), "the answer is printed all the same"
 
 
 def odd(ground: Field, _: str) -> None:
