@@ -120,7 +120,7 @@ class Gate:
             yield "More", self.query()
 
     def query(self) -> str:
-        """What to type to see every column."""
+        """Return the command that shows every column."""
         sides = ["--field", "code", "--baseline", as_text(self.base)]
         sides += ["--candidate", as_text(self.head)]
         words = [*sides, "--min-effect", f"{self.threshold:g}", "--sweep-id", self.sweep_id]
@@ -168,5 +168,5 @@ def _ends(low: float | None, high: float | None) -> str:
 
 
 def _share(value: float) -> str:
-    """Two digits, in percent."""
+    """Return two digits, in percent."""
     return "under 0.1%" if value < 0.001 else f"{100 * value:.2g}%"

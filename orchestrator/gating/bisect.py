@@ -165,7 +165,7 @@ def _bisected(
     measure: Callable[[Installation, BisectOptions], Gate],
     console: Console,
 ) -> Bisection:
-    """The newest first; if that is slow, the middle one of those that are left, again and again.
+    """Compare the newest first; if that is slow, the middle one of those that are left, again and again.
 
     A version that cannot be told is passed over for its neighbours; if the newest is one, for the one before it. Slow is
     what has half of the newest's slowdown: that is soon decided, and no small change on the way is named in its place.
@@ -189,7 +189,7 @@ def _bisected(
 
 
 def _packages(python: Path | None) -> dict[str, str]:
-    """Version of each package installed there, by name; none of a Python that cannot say."""
+    """Return the version of each package installed there, by name; nothing if that Python does not answer."""
     try:
         listed = subprocess.run(
             [str(python), "-P", "-c", PACKAGES], check=False, capture_output=True, text=True

@@ -210,7 +210,7 @@ def _measured(options: GateOptions, sides: Sides, console: Console, place: Place
 
 
 def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -> SuiteSpec:
-    """Both sides in each block, and one of them once more."""
+    """Return the suite with both sides in each block, and one of them once more."""
     configs = [CudnnConfig(benchmark=options.benchmark, code=side.label) for side in (base, head)]
     changed = {"configs": configs, "replicates": UNTIL, "twin_every": 1}
     return suite.model_copy(update={**changed, "without_gpu": WithoutGpu()})
@@ -219,7 +219,7 @@ def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -
 def _look(
     options: GateOptions, suite: SuiteSpec, sides: Sequence[Side], place: Place
 ) -> tuple[Survey | None, dict[str, str]]:
-    """What the first side that has the step knows of it, and why those before it do not have it.
+    """Return what the first side that has the step knows of it, and why the sides before it lack it.
 
     Raises SpecError if no side has it and it was typed wrongly.
     """
@@ -249,7 +249,7 @@ def gate_of(
     gpu: str,
     budget_s: float | None = None,
 ) -> Gate:
-    """What the store says of a gate's sweep. `budget_s`: what its blocks may take in all."""
+    """Return what the store says of a gate's sweep. `budget_s`: time for all of its blocks."""
     sides = {"base": base, "head": head}
     contrast = {"field": "code", "baseline": as_text(base), "candidate": as_text(head)}
     rows = verdicts(store, sweep_id, **contrast, min_effect=options.threshold)
@@ -307,7 +307,7 @@ def _power(
     row: Verdict | None,
     budget_s: float | None,
 ) -> tuple[float, float] | tuple[None, None]:
-    """`power` of the rule, with as many blocks as the minutes allow; None without pairs."""
+    """Return `power` of the rule, with as many blocks as the minutes allow; None without pairs."""
     if row is None or not pairs or pairs[0].kind is not None:
         return None, None
     (pace,) = database.query(PACE).to_pylist()

@@ -46,7 +46,7 @@ class Tree:
         return git(*options, *words, folder=self.folder, index=self.index)
 
     def notes(self) -> list[str]:
-        """What the folder lacks: submodules, and files of Git LFS that stayed pointers."""
+        """Return what the folder lacks: submodules, and files of Git LFS that stayed pointers."""
         staged = self.git("ls-files", "--stage", "-z").split("\0")
         modules = [line.partition("\t")[2] for line in staged if line.startswith(SUBMODULE)]
         large = self.git("ls-files", "-z", "--", ":(attr:filter=lfs)").split("\0")
@@ -57,7 +57,7 @@ class Tree:
         ]
 
     def changed(self) -> list[str]:
-        """Files that differ from the commit, and new modules."""
+        """Return the files that differ from the commit, and new modules."""
         try:
             found = self.git("diff", "--name-only", "-z").split("\0")
             found += self.git("ls-files", "--others", "-z", "--", *CODE).split("\0")
@@ -113,7 +113,7 @@ def git(*words: str, folder: Path | None = None, index: Path | None = None) -> s
 
 @cache
 def _of_hooks() -> frozenset[str]:
-    """Settings are not among them: a container may have its safe.directory there."""
+    """Return the variables that git exports to hooks. Those with settings stay: safe.directory may come by them."""
     _, output, _ = _run(["git", "rev-parse", "--local-env-vars"], os.environ)
     local = {name for name in output.split() if not name.startswith("GIT_CONFIG_")}
     return PATHSPECS.union(local)

@@ -65,13 +65,13 @@ class Sides:
     """What is measured, if it is not just what was typed."""
 
     def changed(self) -> list[str]:
-        """Files that differ from their commits by now, such as `base: bench/step.py`."""
+        """Return the files that differ from their commits by now, such as `base: bench/step.py`."""
         return [f"{name}: {file}" for name, tree in self.trees.items() for file in tree.changed()]
 
 
 @contextmanager
 def scratch_for_gate() -> Iterator[Path]:
-    """A folder for this gate. What killed gates left is removed now."""
+    """Yield a folder for this gate. Folders that killed gates left are removed now."""
     gates = private_folder(our_temporary_folder() / "gates")
     with FileLock(gates / "lock"):
         for left in (each for each in gates.iterdir() if each.is_dir()):
@@ -88,7 +88,9 @@ def scratch_for_gate() -> Iterator[Path]:
 
 
 def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
-    """`scratch`: a folder for trees and unpacked wheels. Of two commits the base is their merge base, unless `exact`.
+    """Return the sides that two texts mean. Of two commits the base is their merge base, unless `exact`.
+
+    `scratch`: a folder for trees and unpacked wheels.
 
     Raises SpecError for what is no side, UnfinishedError if a commit cannot be checked out.
     """
@@ -114,7 +116,7 @@ def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
 
 
 def _commit(name: str, text: str) -> str | None:
-    """The commit that BASE or HEAD means; None if it means a path."""
+    """Return the commit that BASE or HEAD means; None if it means a path."""
     if not text.strip():
         raise SpecError(f"{name.upper()}: found nothing, allowed: {ALLOWED}")
     if text.startswith(AS_PATH) or text in (".", ".."):
@@ -152,7 +154,7 @@ def _tree(name: str, text: str, commit: str, scratch: Path) -> Tree:
 
 
 def _label(name: str, text: str, commit: str) -> str:
-    """The branch, or what was typed, and the commit."""
+    """Return the name of a commit's side: the branch, or what was typed, and the commit."""
     if text in ("HEAD", "@"):
         with suppress(SpecError):
             text = git("symbolic-ref", "--quiet", "--short", "HEAD")
@@ -161,12 +163,12 @@ def _label(name: str, text: str, commit: str) -> str:
 
 
 def _in_results(text: str) -> str:
-    """As one of several settings, which commas separate."""
+    """Return a text without the separator of settings in results, a comma and a blank."""
     return one_line(text).replace(", ", ",")
 
 
 def _in_tree(tree: Path) -> Code:
-    """The place in a commit's tree of the folder in which we are."""
+    """Return the place in a commit's tree that our folder has in the repository."""
     below = Path(git("rev-parse", "--show-prefix") or ".")
     code = _in_folder(tree, below)
     if not (tree / below).is_dir():  # at that commit the folder was not there
@@ -189,7 +191,7 @@ def _at_path(name: str, text: str, scratch: Path) -> Side:
 
 
 def _why_no_commit() -> str:
-    """Git's reason, if there is no repository that it reads; a repository may be without its history."""
+    """Return why a text is no commit: git's reason if it reads no repository, or a history that is not there."""
     try:
         is_shallow = git("rev-parse", "--is-shallow-repository") == "true"
     except SpecError as error:
