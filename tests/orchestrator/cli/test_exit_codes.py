@@ -298,10 +298,12 @@ def test_a_reader_that_has_read_enough_is_no_error(words: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)],
+    ("command", "number", "code"),
+    [
+        ("advise", signal.SIGINT, ExitCode.INTERRUPTED),
+        ("trace", signal.SIGTERM, ExitCode.TERMINATED),
+    ],
 )
-@pytest.mark.parametrize("command", ["advise", "trace"])
 def test_a_signal_while_a_module_is_looked_at_ends_with_its_code(
     tmp_path: Path, command: str, number: signal.Signals, code: ExitCode
 ) -> None:
