@@ -429,11 +429,11 @@ def test_next_gate_removes_what_killed_ones_left(tmp_path: Path) -> None:
 def test_second_signal_leaves_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     usual, calls = shutil.rmtree, []
 
-    def interrupted(folder: Path, **options: bool) -> None:
+    def interrupted(folder: Path, *, ignore_errors: bool) -> None:
         calls.append(folder)
         if len(calls) == 1:
             raise KeyboardInterrupt
-        usual(folder, **options)
+        usual(folder, ignore_errors=ignore_errors)
 
     monkeypatch.setattr(shutil, "rmtree", interrupted)
     with pytest.raises(KeyboardInterrupt), scratch_for_gate() as scratch:
