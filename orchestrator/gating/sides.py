@@ -83,8 +83,11 @@ def scratch_for_gate() -> Iterator[Path]:
     try:
         yield scratch
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-        held.release()
+        try:
+            shutil.rmtree(scratch, ignore_errors=True)
+        finally:  # a process that is signalled with its group is interrupted twice
+            shutil.rmtree(scratch, ignore_errors=True)
+            held.release()
 
 
 def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:

@@ -426,6 +426,21 @@ def test_next_gate_removes_what_killed_ones_left(tmp_path: Path) -> None:
     assert [each.name for each in gates.iterdir() if each.is_dir()] == []
 
 
+def test_second_signal_leaves_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, calls = shutil.rmtree, []
+
+    def interrupted(folder: Path, *, ignore_errors: bool) -> None:
+        calls.append(folder)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        usual(folder, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt), scratch_for_gate() as scratch:
+        raise KeyboardInterrupt
+    assert not scratch.exists()
+
+
 def test_worktrees_of_earlier_gates_are_removed(
     repository: Path, tmp_path: Path, scratch: Path
 ) -> None:
