@@ -101,7 +101,8 @@ def _ending(error: BaseException) -> tuple[str, int]:
         _output_fails()  # whoever reads has read enough
         return "", ExitCode.UNFINISHED
     if isinstance(error, SystemExit):
-        return "", error.code if isinstance(error.code, int) else ExitCode.UNFINISHED
+        code = error.code if isinstance(error.code, int) else ExitCode.UNFINISHED
+        return "", ExitCode.TERMINATED if code == signal.SIGTERM else code  # as Ray takes it
     if not isinstance(error, OSError):
         return traceback.format_exc().rstrip(), ExitCode.UNFINISHED
     if error.filename is not None:

@@ -2,6 +2,7 @@
 
 import os
 import select
+import signal
 import subprocess
 import sys
 from collections import defaultdict, deque
@@ -79,6 +80,8 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)} if gpu_uuids else {}
         name = f"the fork server of {python}" if python else "the fork server"
         kind = PythonError if python else ServerError
+        # Ctrl-C is for whoever started it, also while it imports
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._process = subprocess.Popen(
                 # -P: a random.py in the user's folder must not stand in for Python's own
@@ -90,6 +93,8 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             )
         except OSError as error:
             raise kind(f"{name} cannot be started: {error.strerror}") from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         assert self._process.stdin is not None and self._process.stdout is not None
         self._name, self._requests, self._replies = name, self._process.stdin, self._process.stdout
         self._unread = b""

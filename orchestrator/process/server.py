@@ -50,6 +50,7 @@ def main() -> None:
     replies = os.dup(1)
     os.dup2(2, 1)  # whatever prints while importing must not break the protocol
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by who started it
     adopt_orphans()
     gc.disable()  # what is imported stays: to look for garbage in it takes a fifth of that time
     options = sys.argv[1:]
