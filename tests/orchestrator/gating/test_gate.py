@@ -281,7 +281,7 @@ def test_each_side_runs_its_own_code_in_turns(here: Path) -> None:
         assert (code, answer["state"]) == (BROKEN, "broken")
         assert "NameError" in answer["messages"][f"head:{commits[1][:12]}"]
         store = open_store("results")
-    assert len(store.sweep_ids()) == 2, "results are kept like those of any launch"
+    assert len(store.sweep_ids()) == 1, "results are kept like those of any launch"
     assert _git("worktree", "list").count("\n") == 0, "worktrees are removed"
 
 

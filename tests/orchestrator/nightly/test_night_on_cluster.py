@@ -142,7 +142,7 @@ def test_a_night_is_refused_while_another_runs_there(here: Path, our_ray: Path) 
         job = SentJob(job_id="the-night-before", results="results", command="", sweep_id=before)
         cluster.known.remember(job)
         options = NightOptions(file=file.path, night=TONIGHT)
-        assert run_night(options, {}, Console(file=said, width=200)) == 3
+        assert run_night(options, {}, Console(file=said, width=200)) == 6
         jobs.stop("the-night-before")
     assert f"in progress: {before}, as job the-night-before" in said.getvalue()
 
