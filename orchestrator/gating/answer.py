@@ -12,7 +12,15 @@ from cudnn_sweep.analysis.answering.answers import AnswerRow
 from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.asking.settings import as_text
-from cudnn_sweep.analysis.words import counted, milliseconds, percent, printable, ratio, some
+from cudnn_sweep.analysis.words import (
+    counted,
+    milliseconds,
+    percent,
+    printable,
+    ratio,
+    some,
+    two_digits,
+)
 from cudnn_sweep.analysis.words import interval as ends_of
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.planning.spelling import program
@@ -169,4 +177,4 @@ def _ends(low: float | None, high: float | None) -> str:
 
 def _share(value: float) -> str:
     """Return two digits, in percent."""
-    return "under 0.1%" if value < 0.001 else f"{100 * value:.2g}%"
+    return "under 0.1%" if value < 0.001 else f"{two_digits(100 * value)}%"
