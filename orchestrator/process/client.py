@@ -210,13 +210,17 @@ class ForkServer(AbstractContextManager["ForkServer"]):
 
 
 def survey(server: ForkServer, workloads: list[str]) -> Survey:
-    """Raises ServerError where no answer came, with the reason; ModelError where the user's code was asked about."""
-    outcome = server.run(Request(job=SurveyJob(workloads=workloads), timeout_s=SURVEY_TIMEOUT_S))
-    if outcome.reply is None or outcome.reply.survey is None:
-        own = own_code(workloads)
-        why = outcome.message or outcome.status
-        raise ModelError(f"importing {own}: {why}") if own else ServerError(why)
-    return outcome.reply.survey
+    """Raises ServerError if no answer came, with the reason; ModelError if the user's code was asked about."""
+    own, job = own_code(workloads), SurveyJob(workloads=workloads)
+    try:
+        outcome = server.run(Request(job=job, timeout_s=SURVEY_TIMEOUT_S))
+        if outcome.reply is not None and outcome.reply.survey is not None:
+            return outcome.reply.survey
+        raise ServerError(outcome.message or outcome.status)
+    except ServerError as error:
+        if own:  # it may have killed the server
+            raise ModelError(f"importing {own}: {error}") from error
+        raise
 
 
 def trace(server: ForkServer, request: TraceRequest) -> Trace:
