@@ -1,4 +1,4 @@
-"""What goes wrong here through no fault of ours, and the exit code of each: the command line shows these without a
+"""Errors that are no fault of ours, and the exit code of each: the command line prints these without a
 traceback, beside WorkloadError, ClusterError and AnalysisError of the other folders.
 
 OrchestratorError

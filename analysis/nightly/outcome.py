@@ -150,7 +150,7 @@ class NightOutcome:
     skipped: dict[str, str] = field(default_factory=dict)
     """Models of the suite whose package cannot be imported, and why."""
     kept_by: int | None = None
-    """The exit code of what kept the night from being measured, where that says more than `could_not_tell`."""
+    """The exit code of what kept the night from being measured, if that says more than `could_not_tell`."""
 
     @property
     def exit_code(self) -> int:

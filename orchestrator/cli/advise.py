@@ -82,7 +82,7 @@ def gate(options: GateOptions) -> None:
     """Does one change make a step of your model slower? Two commits in turns, until it is decided.
 
     BASE and HEAD are commits of your repository, folders, wheels, or Pythons of two environments with cudnn-sweep.
-    Each process runs one side, both in turns on one GPU (or CPU), with pairs of base and base as control. The
+    Each process runs one side, both in turns on one GPU (or CPU), with pairs of each side as control. The
     answer says what else differs, and how large a slowdown this gate would have found.
 
     Exit codes: 0 not slower than the threshold, or faster; 1 slower; 3 cannot tell yet; 4 HEAD does not run;

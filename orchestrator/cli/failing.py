@@ -67,9 +67,7 @@ def mistakes_exit() -> Iterator[None]:
     except (Exception, SystemExit) as error:  # noqa: BLE001  # Python ends with 1, which means worse
         text, ends_with = _ending(error)
         _tell(text)
-        if _came_of(
-            error, KeyboardInterrupt
-        ):  # which took along what the command needs to end well
+        if _came_of(error, KeyboardInterrupt):  # it took along what the command needs to end well
             leave(code)
         _end(ends_with)
 
@@ -85,7 +83,7 @@ def writing(file: Path) -> Iterator[None]:
 
 @contextmanager
 def _output_flushed() -> Iterator[None]:
-    """What standard output does not take is an error here, and not only when Python ends."""
+    """Flush standard output at the end: bytes that it refuses are an error here, not when Python ends."""
     try:
         yield
     finally:
@@ -93,7 +91,7 @@ def _output_flushed() -> Iterator[None]:
 
 
 def _ending(error: BaseException) -> tuple[str, int]:
-    """What is printed of an error, and the exit code."""
+    """Return what is printed of an error, and the exit code."""
     if isinstance(error, MISTAKES):
         return f"sweep: {error}", exit_code_of(error)
     is_exit = isinstance(error, SystemExit)  # Rich's, too
@@ -112,7 +110,7 @@ def _ending(error: BaseException) -> tuple[str, int]:
 
 
 def _output_fails() -> bool:
-    """Whether standard output takes nothing more. Then Python need not try again when it ends."""
+    """Return whether standard output takes nothing more; if so, Python does not write to it again when it ends."""
     try:
         print(flush=True)  # what failed may be in no buffer any more
     except OSError:

@@ -1,4 +1,4 @@
-"""What a gate answers, and how it is printed: as text, Markdown, JUnit and JSON."""
+"""The answer of a gate, printed as text, Markdown, JUnit and JSON."""
 
 import json
 import shlex
@@ -39,7 +39,7 @@ WIDE = 2.0  # an interval that reaches this ratio, or its inverse, says only tha
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """What came of a gate."""
+    """The answer of a gate."""
 
     workload: str
     base: str

@@ -58,7 +58,7 @@ class Installation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bisection:
-    """What came of a bisection."""
+    """The answer of a bisection."""
 
     environments: Sequence[Installation]
     """From the oldest to the newest."""

@@ -134,6 +134,8 @@ def gate(options: GateOptions, console: Console, place: Place, out: Console) -> 
     with _reported(options), scratch_for_gate() as scratch:
         sides = sides_of(options.base, options.head, scratch, exact=options.exact)
         answer = _measured(options, sides, console, place)
+        passes = options.cannot_tell == "ok"
+        answer = replace(answer, notes=sides.notes, passes_undecided=passes)
         if changed := sides.changed():
             answer = replace(answer, changed=changed, state="cannot tell yet")
     code = answer.code
@@ -189,8 +191,6 @@ def _measured(options: GateOptions, sides: Sides, console: Console, place: Place
             threshold=options.threshold,
             state="broken" if machine else "cannot tell yet",
             messages=faults,
-            notes=sides.notes,
-            passes_undecided=options.cannot_tell == "ok",
         )
     planned = plan_step(
         options,
@@ -206,7 +206,7 @@ def _measured(options: GateOptions, sides: Sides, console: Console, place: Place
     answer = gate_of(options, ran.store, ran.session.sweep_id, *labels, gpu, budget_s)
     if ran.progress.stopped and answer.state == "cannot tell yet":
         raise UnfinishedError(f"stopped: {ran.progress.stopped}; the same command measures anew")
-    return replace(answer, notes=sides.notes, passes_undecided=options.cannot_tell == "ok")
+    return answer
 
 
 def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -> SuiteSpec:
@@ -247,7 +247,7 @@ def gate_of(
     base: str,
     head: str,
     gpu: str,
-    budget_s: float | None = None,
+    budget_s: float,
 ) -> Gate:
     """Return what the store says of a gate's sweep. `budget_s`: time for all of its blocks."""
     sides = {"base": base, "head": head}
@@ -305,13 +305,13 @@ def _power(
     options: TurnOptions,
     pairs: Sequence[AnswerRow],
     row: Verdict | None,
-    budget_s: float | None,
+    budget_s: float,
 ) -> tuple[float, float] | tuple[None, None]:
     """Return `power` of the rule, with as many blocks as the minutes allow; None without pairs."""
     if row is None or not pairs or pairs[0].kind is not None:
         return None, None
     (pace,) = database.query(PACE).to_pylist()
-    allowed = int(budget_s / pace["s"]) if budget_s and pace["s"] else 0
+    allowed = int(budget_s / pace["s"]) if pace["s"] else 0
     most = min(max(row.blocks, allowed), UNTIL.at_most)
     prior, scatter = pairs[0].prior, pairs[0].scatter
     values: dict[str, Value] = {"most": most, "lacks": int(prior is None)}
