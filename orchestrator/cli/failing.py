@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
-from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -16,7 +15,7 @@ import typer
 from cudnn_sweep.orchestrator.cli import early_signals
 from cudnn_sweep.orchestrator.cli.commands import Group
 from cudnn_sweep.orchestrator.cli.standing_by import KEPT, is_watched, say_code
-from cudnn_sweep.orchestrator.errors import MISTAKES, OutputError, exit_code_of
+from cudnn_sweep.orchestrator.errors import MISTAKES, exit_code_of
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -70,15 +69,6 @@ def mistakes_exit() -> Iterator[None]:
         if _came_of(error, KeyboardInterrupt):  # it took along what the command needs to end well
             leave(code)
         _end(ends_with)
-
-
-@contextmanager
-def writing(file: Path) -> Iterator[None]:
-    """A block that writes `file`: where it cannot be written, the user's mistake and not ours."""
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(f"cannot write {file}: {error.strerror}") from error
 
 
 @contextmanager

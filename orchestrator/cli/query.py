@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.orchestrator.cli.failing import writing
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
     ResultsOption,
@@ -21,6 +20,7 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     warn_of,
 )
 from cudnn_sweep.orchestrator.errors import OutputError
+from cudnn_sweep.orchestrator.showing.write_whole import writing
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 import typer
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.orchestrator.cli.failing import writing
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
     ResultsOption,
@@ -16,6 +15,7 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     results_asked,
     warn_of,
 )
+from cudnn_sweep.orchestrator.showing.write_whole import writing
 
 ReportFormat = Literal["html", "markdown", "json"]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.failing import writing
 from cudnn_sweep.orchestrator.launching.step_options import StepOptions
 from cudnn_sweep.orchestrator.planning.spelling import program
+from cudnn_sweep.orchestrator.showing.write_whole import writing
 
 if TYPE_CHECKING:
     from cudnn_sweep.workloads.measuring.tracing import Trace, TraceRequest

@@ -1,9 +1,20 @@
-"""A file that is written whole or not at all."""
+"""Files that a user named: how they fail, and text that is written whole or not at all."""
 
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.orchestrator.errors import OutputError
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Raise OutputError if the block, which writes `file`, cannot: it is no fault of ours."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"cannot write {file}: {error.strerror}") from error
 
 
 def is_stream(path: Path) -> bool:
@@ -13,16 +24,16 @@ def is_stream(path: Path) -> bool:
 
 def write_whole(path: Path, text: str) -> None:
     """Write text; a reader finds all of it or the file as it was. Raises OutputError."""
+    import pyarrow as pa
+
+    from cudnn_sweep.analysis.storing.folder import LocalFolder
+
     target = path.resolve()  # a link stays one
-    beside = target.with_name(f".{target.name[:200]}.{os.getpid()}")
-    try:
-        if is_stream(path) or path.is_dir():
+    with writing(path):
+        if is_stream(path) or path.is_dir() or not target.parent.is_dir():
             path.write_text(text, encoding="utf-8")
             return
         try:
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(target)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+            LocalFolder(str(target.parent)).write(target.name, pa.py_buffer(text.encode()))
+        except StoreError as error:
+            raise error.__cause__ or error from None
