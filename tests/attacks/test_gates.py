@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests import processes
-from tests.attacks.test_launches import Attempts, Launch, kill, left_behind, prepare
+from tests.attacks.test_launches import Attempts, Launch, ended, kill, left_behind, prepare
 from tests.repositories import ALONE, commit, git, made, state
 
 pytestmark = [pytest.mark.measuring, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -88,16 +88,8 @@ class Field:
                 stderr=file,
                 start_new_session=True,
             )
-        launch = Launch(folder=folder, process=process, output=output)
-        try:
+        with ended(Launch(folder=folder, process=process, output=output)) as launch:
             yield launch
-        except BaseException:
-            print(launch.said())
-            raise
-        finally:
-            for pid in launch.pids():
-                kill(pid)
-            process.wait()
 
     def words(self, folder: Path | str, *words: str) -> list[str]:
         options = ["--minutes", "0.3", "--input", "1x1", "--results", f"{folder}/results"]

@@ -137,7 +137,13 @@ def begun(folder: Path, *arguments: str) -> Iterator[Launch]:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    launch = Launch(folder=folder, process=process, output=output)
+    with ended(Launch(folder=folder, process=process, output=output)) as launch:
+        yield launch
+
+
+@contextmanager
+def ended(launch: Launch) -> Iterator[Launch]:
+    """Print what it printed if the block fails; kill what is left of it at the end."""
     try:
         yield launch
     except BaseException:
@@ -146,7 +152,7 @@ def begun(folder: Path, *arguments: str) -> Iterator[Launch]:
     finally:
         for pid in launch.pids():
             kill(pid)
-        process.wait()
+        launch.process.wait()
 
 
 def finish(folder: Path) -> None:

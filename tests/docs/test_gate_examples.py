@@ -393,7 +393,8 @@ def test_lines_are_those_of_the_command(host: Host, service: Service) -> None:
 
 
 def assert_parses(words: list[str]) -> None:
-    command = get_command(app).commands["gate"]  # type: ignore[attr-defined]
+    group: Any = get_command(app)
+    command = group.commands["gate"]
     assert words.pop(0) == "gate"
     asked = command.make_context("gate", words).params
     assert asked["workload"] == "bench/step.py:step"
