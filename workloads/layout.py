@@ -1,5 +1,6 @@
 """Layout: the order in which a tensor's elements lie in memory."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cudnn_sweep.workloads.errors import unknown
@@ -25,6 +26,20 @@ def memory_format(layout: str, dimensions: int) -> "torch.memory_format":
             dimensions, torch.contiguous_format
         )
     return torch.contiguous_format
+
+
+def lay_out(tensor: "torch.Tensor", layout: str) -> "torch.Tensor":
+    """Return `tensor` with the strides that `.to(memory_format=...)` gives.
+
+    `.contiguous(memory_format=...)` keeps the strides of a tensor with one channel or one pixel, by which torch
+    then hands the convolution to cuDNN in the other layout.
+    """
+    return tensor.to(memory_format=memory_format(layout, tensor.dim()))
+
+
+def has_one_order(shape: Sequence[int]) -> bool:
+    """Return whether a tensor of this shape has the same order of elements in both layouts."""
+    return len(shape) in (4, 5) and (shape[1] == 1 or all(size == 1 for size in shape[2:]))
 
 
 def layout_of(*tensors: "torch.Tensor") -> str:

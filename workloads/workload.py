@@ -15,9 +15,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from cudnn_sweep.workloads.layout import memory_format
+from cudnn_sweep.workloads.layout import lay_out
 from cudnn_sweep.workloads.parameters import check_limits
 from cudnn_sweep.workloads.precision import Precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
@@ -89,22 +90,18 @@ class Setting:
 
         values = torch.randn(shape, device=self.device, dtype=self._drawn)
         values = values.to(getattr(torch, self.precision.autocast or self.precision.dtype))
-        return self._laid_out(values.to(torch.float64) if self.reference else values)
+        return lay_out(values.to(torch.float64) if self.reference else values, self.layout)
 
     def like_inputs(self, values: torch.Tensor) -> torch.Tensor:
         """`values` on the device, in the precision's type and the layout asked for."""
-        return self._laid_out(values.to(self.device, self._drawn).to(self.dtype))
+        return lay_out(values.to(self.device, self._drawn).to(self.dtype), self.layout)
 
     def place(self, module: torch.nn.Module) -> torch.nn.Module:
         """`module` on the device, in the precision's type and the layout asked for."""
         module = module.to(self.device, self._drawn).to(self.dtype)
-        for parameter in module.parameters():
-            layout = memory_format(self.layout, parameter.dim())
-            parameter.data = parameter.data.contiguous(memory_format=layout)
+        for tensor in chain(module.parameters(), module.buffers()):
+            tensor.data = lay_out(tensor.data, self.layout)
         return module
-
-    def _laid_out(self, values: torch.Tensor) -> torch.Tensor:
-        return values.contiguous(memory_format=memory_format(self.layout, values.dim()))
 
     @property
     def _drawn(self) -> torch.dtype:

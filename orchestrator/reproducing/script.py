@@ -214,7 +214,7 @@ RANDOM = """\
 def step_of(c, device):
     def random(shape, dtype):
         values = torch.randn(shape, device=device, dtype=getattr(torch, c['dtype'])).to(getattr(torch, dtype))
-        return values.contiguous(memory_format=getattr(torch, c['layout'] if len(shape) > 3 else 'contiguous_format'))
+        return values.to(memory_format=getattr(torch, c['layout'] if len(shape) > 3 else 'contiguous_format'))
     images, weight, bias = (random(c[key], c['dtype']) if c.get(key) else None for key in ('input', 'weight', 'bias'))
 """.splitlines()
 ERRATA = (

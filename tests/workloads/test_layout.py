@@ -1,9 +1,21 @@
 """The layout of a tensor as torch hands it to cuDNN."""
 
+from functools import partial
+
 import pytest
 import torch
+from torch import nn
 
-from cudnn_sweep.workloads.layout import layout_of
+from cudnn_sweep.workloads.layout import layout_of, memory_format
+from cudnn_sweep.workloads.measuring.device import Device
+from cudnn_sweep.workloads.nets.darknet import Darknet53
+from cudnn_sweep.workloads.nets.dcgan import Generator
+from cudnn_sweep.workloads.nets.diffusion import DiffusionUNet
+from cudnn_sweep.workloads.nets.patch_embedding import PatchEmbedding
+from cudnn_sweep.workloads.nets.unet import UNet
+from cudnn_sweep.workloads.nets.video_vae import VideoDecoder
+from cudnn_sweep.workloads.problem import load_problems
+from tests.workloads.made_up_cells import plain_setting
 
 PLAIN = torch.empty(2, 6, 4, 4)
 LAST = PLAIN.contiguous(memory_format=torch.channels_last)
@@ -28,3 +40,71 @@ VOLUME = torch.empty(2, 6, 3, 4, 4).contiguous(memory_format=torch.channels_last
 def test_layout_is_told_by_the_strides(tensors: tuple[torch.Tensor, ...], layout: str) -> None:
     """Also of a part of an image's channels or rows, which is not dense."""
     assert layout_of(*tensors) == layout
+
+
+def layouts_of(net: nn.Module, *inputs: torch.Tensor) -> list[str]:
+    """The layout in which torch runs each convolution of a forward pass, in order."""
+    layouts: list[str] = []
+
+    def note(module: nn.Module, given: tuple[torch.Tensor, ...]) -> None:
+        layouts.append(layout_of(given[0], module.get_parameter("weight")))
+
+    for part in net.modules():
+        if isinstance(part, nn.modules.conv._ConvNd):
+            part.register_forward_pre_hook(note)
+    with torch.no_grad():
+        net.eval()(*inputs)
+    return layouts
+
+
+class Contiguous(nn.Module):
+    """A layer that loses channels_last, as attention does."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.contiguous()
+
+
+def attention() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(8, 16, 3), Contiguous(), nn.Conv2d(16, 8, 1))
+
+
+NETWORKS = {
+    "one channel": (partial(nn.Conv2d, 1, 16, 3), (2, 1, 8, 8)),
+    "one pixel": (partial(nn.Conv2d, 16, 4, 1), (2, 16, 1, 1)),
+    "behind a contiguous tensor": (attention, (2, 8, 8, 8)),
+    "U-Net": (partial(UNet, width=4), (1, 1, 32, 32)),
+    "U-Net of volumes": (partial(UNet, dims=3, width=4), (1, 1, 16, 16, 16)),
+    "diffusion": (DiffusionUNet, (1, 3, 32, 32)),
+    "video decoder": (partial(VideoDecoder, latents=2, width=4, depth=1), (1, 2, 2, 2, 2)),
+    "patch embedding": (PatchEmbedding, (4, 3, 2, 14, 14)),
+    "Darknet-53": (partial(Darknet53, width=2), (1, 3, 64, 32)),
+    "DCGAN": (partial(Generator, width=8), (2, 100, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_trial_lays_a_network_out_as_a_script_does(name: str) -> None:
+    """A script calls `.to(memory_format=...)` of the model and of its input."""
+    make, shape = NETWORKS[name]
+    setting = plain_setting("inference", layout="channels_last")
+    others = (torch.tensor([3]),) if name == "diffusion" else ()
+    torch.manual_seed(0)
+    of_a_trial = layouts_of(setting.place(make()), setting.random(shape), *others)
+    form = memory_format("channels_last", len(shape))
+    net = make().to(memory_format=form)
+    of_a_script = layouts_of(net, torch.randn(shape).to(memory_format=form), *others)
+    assert of_a_trial == of_a_script
+    assert "channels_last" in of_a_trial
+
+
+def test_a_trial_lays_a_problem_out_as_a_script_does() -> None:
+    """Shapes alone, on torch's device without memory."""
+    setting = plain_setting(
+        "forward", layout="channels_last", device=Device(torch=torch.device("meta"))
+    )
+    for problem in load_problems().values():
+        for shape in (problem.input_shape, problem.weight_shape):
+            wanted = torch.empty(shape, device="meta").to(
+                memory_format=memory_format("channels_last", len(shape))
+            )
+            assert setting.random(shape).stride() == wanted.stride(), problem.name
