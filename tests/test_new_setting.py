@@ -36,7 +36,7 @@ APPLY = """\
         cudnn.enabled = self.enabled
 """
 COLUMNS = """\
-    eager_loading: Annotated[bool, "loading", Setting(usual=False)]
+    eager_loading: Annotated[bool, "loading", Setting(usual=False, read_by="cuda")]
     workspace_share: Annotated[float, "a number", Setting(usual=1.0)]
     tag: Annotated[str, "text", Setting(usual="none")]
     notes: Annotated[dict[str, str], "a mapping", Setting(usual={})]

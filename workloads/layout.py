@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     import torch
 
 LAYOUTS = ("contiguous", "channels_last")
+BY_STRIDES = "strides"
+"""A cell's placement: one of its convolutions is channels_last by the strides of tensors that have one order."""
 
 
 def check_layout(name: str) -> str:
@@ -40,6 +42,12 @@ def lay_out(tensor: "torch.Tensor", layout: str) -> "torch.Tensor":
 def has_one_order(shape: Sequence[int]) -> bool:
     """Return whether a tensor of this shape has the same order of elements in both layouts."""
     return len(shape) in (4, 5) and (shape[1] == 1 or all(size == 1 for size in shape[2:]))
+
+
+def is_by_strides(images: "torch.Tensor", weight: "torch.Tensor") -> bool:
+    """Return whether a convolution is channels_last by the strides alone that `lay_out` gave its weight."""
+    by_weight = _is_channels_last(weight) and not _is_channels_last(images)
+    return by_weight and has_one_order(weight.shape)
 
 
 def layout_of(*tensors: "torch.Tensor") -> str:

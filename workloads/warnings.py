@@ -9,10 +9,12 @@ WarningName = Literal[
     "clocks_unsettled",
     "other_shapes",
     "own_loss_unused",
+    "not_finite",
+    "diverged",
 ]
 
-OF_THE_CODE: tuple[WarningName, ...] = ("other_shapes", "own_loss_unused")
-"""Those that a mended suite or workload ends: they are told at once."""
+OF_THE_CODE: tuple[WarningName, ...] = ("other_shapes", "own_loss_unused", "not_finite", "diverged")
+"""Those that come from a suite, a workload or a model: they are printed at once."""
 
 ADVICE: dict[WarningName, str] = {
     "shared_gpu": "end the other process (nvidia-smi names it) or choose a free GPU by "
@@ -28,4 +30,8 @@ ADVICE: dict[WarningName, str] = {
     "has this shape, so other regimes and input shapes were timed",
     "own_loss_unused": "write `loss: own` under `model` (`sweep advise --loss own`): the model returns its own loss, "
     "but the step does not use it, so the timed work differs from your training",
+    "not_finite": "look at inputs, loss and precision: the first calls gave infinities or NaN, on which a network of "
+    "yours would not be trained",
+    "diverged": "nothing, if times alone matter: the loss was finite at first and is not after thousands of steps on "
+    "random data",
 }

@@ -12,12 +12,14 @@ is the step.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.layout import lay_out
 from cudnn_sweep.workloads.parameters import check_limits
 from cudnn_sweep.workloads.precision import Precision
@@ -51,6 +53,8 @@ class Setting:
     """What surrounds the step; None: nothing."""
     reference: bool = False
     """Compute in float64, from numbers as they are in the precision."""
+    _calls: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
+    """How often `forward` ran, under that name."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -64,10 +68,11 @@ class Setting:
         return nullcontext() if self.reference else self.precision.region(self.device)
 
     def forward(self, function: Callable[[Any], T], inputs: Any, *, draws: bool = True) -> T:
-        """`function` of `inputs` in the region, and as the state has it: a forward pass to differentiate.
+        """Return `function` of `inputs`, called in the region and as the cell asks: the one way to call a model.
 
-        `draws`: it may draw random numbers, the same where it runs again; a CUDA graph does not hold that.
+        `draws`: it may draw random numbers, the same if it runs again; a CUDA graph does not allow that.
         """
+        self._calls["forward"] += 1
         with self.region():
             if self.state is not None and self.state.recomputes and not self.reference:
                 from torch.utils.checkpoint import checkpoint
@@ -77,6 +82,13 @@ class Setting:
                 )
                 return found
             return function(inputs)
+
+    def check_in_force(self) -> None:
+        """Raise WorkloadError if the state needs calls through `forward`, and none came."""
+        if self.state is not None and self.state.recomputes and not self._calls["forward"]:
+            raise WorkloadError(
+                f"state {self.state.name} was not in force: the step called its model past `setting.forward`"
+            )
 
     def random(self, shape: Shape) -> torch.Tensor:
         """Normal random numbers (never zeros: some kernels run faster on them) in the layout asked for."""
@@ -126,6 +138,8 @@ class TimedStep:
     """Milliseconds that the step's own clock read so far, by name."""
     warnings: set[WarningName] = field(default_factory=set)
     """What is to be told of it, noted while it runs."""
+    has_parameters: bool = True
+    """False: a model without any, whose step fails if it runs no operation either."""
     capturable: bool = True
     """False: a step's launches come from several threads, and a CUDA graph would miss some."""
 

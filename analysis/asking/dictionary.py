@@ -34,8 +34,8 @@ SHARED = {
     "baseline_device_ms": "device time per iteration of the baseline, geometric mean over its processes",
     "device_ratio": "device time of the candidate / of the baseline, geometric mean",
     "device_verdict": "the same verdict in device time; null if it is not known for both",
-    "no_effect_reason": "why the setting cannot have mattered: no_cuda, not_cudnn or "
-    "flag_not_consulted; null where it could",
+    "no_effect_reason": "why the setting cannot have mattered: no_cuda, not_cudnn or flag_not_consulted, or, on "
+    "ROCm, miopen, whose setting it is there and which is not judged; null where it could",
     "compute_cache": "state of CUDA's on-disk kernel cache that the trials met: empty, warm, "
     "disabled, or none without CUDA",
     "baseline_cell_id": "cell_id of the baseline",

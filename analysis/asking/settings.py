@@ -124,13 +124,16 @@ def settings_macros() -> str:
         for name in settings()
     )
     usual = ",\n    ".join(f"{name} := {_usual(name, mark)}" for name, mark in settings().items())
+    read = [literal(name) for name, mark in settings().items() if mark.read_by == "cudnn"]
     return (
         f"{QUOTED_MACRO}\n"
         "-- The text of each setting of a config, and of the twin, by name.\n"
         f"create or replace macro setting_texts(config, twin) as map {{\n    {texts},\n"
         "    'twin': twin::text\n};\n\n"
         "-- PyTorch's own config.\n"
-        f"create or replace macro usual_config() as struct_pack(\n    {usual}\n);\n"
+        f"create or replace macro usual_config() as struct_pack(\n    {usual}\n);\n\n"
+        "-- Whether cuDNN reads a setting.\n"
+        f"create or replace macro read_by_cudnn(flag) as flag in ({', '.join(read)});\n"
     )
 
 

@@ -139,7 +139,8 @@ reasons as (
             max(convolutions) filter (where tells),
             bool_or(convolved) filter (where tells),
             bool_or(others) filter (where tells),
-            bool_or(searched) filter (where tells)
+            bool_or(searched) filter (where tells),
+            bool_or(contains(lower(array_to_string(routes, ' ')), 'miopen'))
         ) as no_effect_reason
     from trials
     group by place

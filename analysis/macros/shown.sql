@@ -3,14 +3,14 @@
 -- Why a setting cannot have mattered, from what ran; null where it could, or where that is unknown.
 -- `benchmark`: that setting, where it is not the flag. `convolved`: convolutions ran in cuDNN.
 -- `others`: something else did. `searched`: with benchmark on, cuDNN's log shows a search. Either
--- may be unknown.
+-- may be unknown. `miopen`: they ran in MIOpen, which reads cuDNN's settings on ROCm.
 create or replace macro no_effect_reason(
-    flag, device, benchmark, convolutions, convolved, others, searched
+    flag, device, benchmark, convolutions, convolved, others, searched, miopen
 ) as case
     when flag in ('twin', 'code') then null
     when device = 'cpu' then 'no_cuda'
-    -- whatever is compiled at run time, or has a backward pass, in cuDNN or not
-    when flag in ('compute_cache_disabled', 'backward_in_caller', 'environment') then null
+    when not read_by_cudnn(flag) then null
+    when miopen then 'miopen'
     when flag = 'benchmark_limit' and not benchmark then 'flag_not_consulted'
     -- a search always asks heuristic A, and the fallback
     when flag = 'heuristic_mode_b' and benchmark then 'flag_not_consulted'
@@ -82,6 +82,8 @@ end;
 create or replace macro why_advised(job, difference) as case
     when job.no_effect_reason = 'no_cuda' then 'there is no GPU'
     when job.no_effect_reason = 'not_cudnn' then 'nothing in it runs in cuDNN'
+    when job.no_effect_reason = 'miopen'
+        then 'on ROCm it is a setting of MIOpen, which is not judged'
     when job.no_effect_reason is not null then 'what runs does not read this setting'
     when job.both_over_limit then 'both need more memory than the limit'
     when job.over_limit

@@ -30,12 +30,15 @@ WARNINGS = (
     "clocks_unsettled",
     "other_shapes",
     "own_loss_unused",
+    "not_finite",
+    "diverged",
 )
 LARGEST = (("gain", "helps", "so_far_faster"), ("loss", "hurts", "so_far_slower"))
 REASONS = {
     "no_cuda": "there is no GPU",
     "not_cudnn": "nothing in them ran in cuDNN",
     "flag_not_consulted": "what ran does not read this setting",
+    "miopen": "on ROCm it is a setting of MIOpen, which is not judged",
 }
 TWINS = "A/A pairs compare a config with itself: what helps or hurts here is a false alarm."
 NOTHING_STORED = "No trial is stored here: there is nothing to report yet."

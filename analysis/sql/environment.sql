@@ -18,6 +18,8 @@
 -- clocks_unsettled: trials in which the clock moved while times were taken
 -- other_shapes: trials whose workload made other shapes than it was asked for
 -- own_loss_unused: trials whose model returned a loss of its own that the step did not use
+-- not_finite: trials whose first calls gave infinities or NaN
+-- diverged: trials whose loss was finite at first and was not at the end
 -- sm_clock_mhz: SM clock, median over trials
 -- sm_clock_low_mhz: lowest SM clock seen
 -- power_w: mean power, median over trials
@@ -49,6 +51,8 @@ select -- noqa: ST06
     count(*) filter (where list_contains(warnings, 'clocks_unsettled')) as clocks_unsettled,
     count(*) filter (where list_contains(warnings, 'other_shapes')) as other_shapes,
     count(*) filter (where list_contains(warnings, 'own_loss_unused')) as own_loss_unused,
+    count(*) filter (where list_contains(warnings, 'not_finite')) as not_finite,
+    count(*) filter (where list_contains(warnings, 'diverged')) as diverged,
     median(sm_clock_mhz) as sm_clock_mhz,
     min(sm_clock_low_mhz) as sm_clock_low_mhz,
     median(power_w) as power_w,

@@ -21,7 +21,7 @@ from typing import (
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
 Part: TypeAlias = Literal["cell", "hardware", "software"]
@@ -37,6 +37,8 @@ class Setting:
 
     usual: SettingValue
     """PyTorch's own value: a config's name leaves it out, and rows from before the column have it."""
+    read_by: Literal["cudnn", "cuda", "torch", "any"] = "cudnn"
+    """The library that reads it: one of cuDNN's cannot matter to a step that does not run in cuDNN."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,6 +164,12 @@ class RunRecord:
     state_parameters: Annotated[dict[str, float], "the state's numbers, by name", CELL]
     precision: Annotated[str, "fp32 (IEEE), tf32, bf16, fp16, amp_bf16 or amp_fp16", Axis()]
     layout: Annotated[str, "contiguous or channels_last", Axis(usual="contiguous")]
+    placement: Annotated[
+        str | None,
+        "`strides` if a convolution is channels_last only by the strides that tensors of one channel or one pixel "
+        "have since version 3; null: none is",
+        CELL,
+    ]
     replicate: Annotated[int, "number of this process among its cell's, from 0 in running order"]
     twin: Annotated[int, "1 for the second trial of an A/A pair, else 0"]
     block: Annotated[int, "the cell's configs once each, back to back; a number within the plan"]
@@ -198,20 +206,28 @@ class RunRecord:
         "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT in the process; null: torch's own",
         Setting(usual=None),
     ]
-    compute_cache_disabled: Annotated[bool, "CUDA_CACHE_DISABLE=1", Setting(usual=False)]
+    compute_cache_disabled: Annotated[
+        bool, "CUDA_CACHE_DISABLE=1", Setting(usual=False, read_by="cuda")
+    ]
     backward_in_caller: Annotated[
         bool,
         "the backward pass ran in the loop's own thread: "
         "torch.autograd.set_multithreading_enabled(False), read back",
-        Setting(usual=False),
+        Setting(usual=False, read_by="torch"),
     ]
     errata: Annotated[
         str | None,
         "rules by which plans were banned, read back from CUDNN_ERRATA_JSON_FILE; null: PyTorch's own alone",
         Setting(usual=None),
     ]
-    environment: Annotated[dict[str, str], "further environment variables", Setting(usual={})]
-    code: Annotated[str | None, "side of a gate; null: the launch's folder", Setting(usual=None)]
+    environment: Annotated[
+        dict[str, str], "further environment variables", Setting(usual={}, read_by="any")
+    ]
+    code: Annotated[
+        str | None,
+        "side of a gate; null: the launch's folder",
+        Setting(usual=None, read_by="any"),
+    ]
 
     # outcome
     status: Annotated[str, "ok, error, out_of_memory, crash (signal), killed (SIGKILL) or timeout"]
@@ -328,8 +344,8 @@ class RunRecord:
     other_processes: Annotated[int | None, "most processes of others seen on the GPU"]
     warnings: Annotated[
         list[str] | None,
-        "of shared_gpu, throttled, power_capped, clocks_unsettled, other_shapes and own_loss_unused those "
-        "that were seen",
+        "of shared_gpu, throttled, power_capped, clocks_unsettled, other_shapes, own_loss_unused, not_finite and "
+        "diverged those that were seen",
     ]
 
     # an untimed process of its own, which drew its own choice

@@ -202,12 +202,7 @@ def merged(logs: Sequence[LogPass]) -> list[Operation]:
 def add(operations: list[Operation], logs: Sequence[LogPass]) -> None:
     """What further processes timed. Raises SpecError where they ran other operations."""
     for log in logs:
-        names = [choice.operation for choice, _ in _each(log)]
-        if names != [each.name for each in operations]:
-            raise SpecError(
-                f"found {len(names)} convolution operations in one process and {len(operations)} in another: "
-                "the choice can be kept only where each process calls the same ones in the same order"
-            )
+        _check_same(operations, log)
         for operation, (_, plans) in zip(operations, _each(log), strict=True):
             for plan in plans:
                 if plan.ms is not None:
@@ -248,8 +243,21 @@ def settle(
     return choice, [each.engine for each in log.logged_choices or []]
 
 
+def _check_same(operations: Sequence[Operation], log: LogPass) -> None:
+    names = [choice.operation for choice in log.logged_choices or []]
+    if names != [operation.name for operation in operations]:
+        raise SpecError(
+            f"found {len(names)} convolution operations in one process and {len(operations)} in another: "
+            "the choice can be kept only if each process calls the same ones in the same order"
+        )
+
+
 def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: LogPass) -> bool:
-    """Whether a process without a search took other plans than the operations' lists say; they then do."""
+    """Return whether a process without a search took other plans than the operations' lists say, and correct the lists.
+
+    Raises SpecError if it ran other operations.
+    """
+    _check_same(operations, log)
     is_other = False
     for operation, choice in zip(operations, log.logged_choices or [], strict=True):
         expected = operation.taken(rules, version)

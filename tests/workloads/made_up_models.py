@@ -158,7 +158,7 @@ def train(file: Path) -> None:
 
 
 def computed(name: str, wanted: Setting, shape: Shape = IMAGES, seed: int = 1) -> Computed:
-    return compute(find_workload(name), wanted, shape, seed, reference=True, flops=0)
+    return compute(find_workload(name), wanted, shape, seed, reference=True, flops=0)[0]
 
 
 def losses(step: TimedStep, steps: int, shape: Shape = IMAGES) -> list[float]:

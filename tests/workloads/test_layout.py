@@ -1,5 +1,6 @@
 """The layout of a tensor as torch hands it to cuDNN."""
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -14,7 +15,7 @@ from cudnn_sweep.workloads.nets.diffusion import DiffusionUNet
 from cudnn_sweep.workloads.nets.patch_embedding import PatchEmbedding
 from cudnn_sweep.workloads.nets.unet import UNet
 from cudnn_sweep.workloads.nets.video_vae import VideoDecoder
-from cudnn_sweep.workloads.problem import load_problems
+from cudnn_sweep.workloads.problem import Shape, load_problems
 from tests.workloads.made_up_cells import plain_setting
 
 PLAIN = torch.empty(2, 6, 4, 4)
@@ -68,7 +69,7 @@ def attention() -> nn.Module:
     return nn.Sequential(nn.Conv2d(8, 16, 3), Contiguous(), nn.Conv2d(16, 8, 1))
 
 
-NETWORKS = {
+NETWORKS: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     "one channel": (partial(nn.Conv2d, 1, 16, 3), (2, 1, 8, 8)),
     "one pixel": (partial(nn.Conv2d, 16, 4, 1), (2, 16, 1, 1)),
     "behind a contiguous tensor": (attention, (2, 8, 8, 8)),
@@ -91,7 +92,7 @@ def test_a_trial_lays_a_network_out_as_a_script_does(name: str) -> None:
     torch.manual_seed(0)
     of_a_trial = layouts_of(setting.place(make()), setting.random(shape), *others)
     form = memory_format("channels_last", len(shape))
-    net = make().to(memory_format=form)
+    net = make().to(memory_format=form)  # type: ignore[call-overload]
     of_a_script = layouts_of(net, torch.randn(shape).to(memory_format=form), *others)
     assert of_a_trial == of_a_script
     assert "channels_last" in of_a_trial

@@ -57,7 +57,7 @@ def _backward(setting: Setting, problem: ConvProblem, weight: torch.Tensor) -> T
         return gradient
 
     def run(inputs: Pair) -> None:
-        gradient_of(inputs)
+        setting.forward(gradient_of, inputs)
 
     # As the operation below the functional forms takes them.
     sizes = (

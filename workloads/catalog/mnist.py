@@ -75,8 +75,9 @@ def mnist(setting: Setting) -> TimedStep:
     def backward(batch: Batch) -> torch.Tensor:
         inputs, targets = batch
         optimiser.zero_grad()
+        output = setting.forward(net, inputs)
         with setting.region():
-            loss = nn.functional.cross_entropy(net(inputs), targets)
+            loss = nn.functional.cross_entropy(output, targets)
         scaler.scale(loss).backward()
         return loss.detach()
 
@@ -97,8 +98,7 @@ def mnist(setting: Setting) -> TimedStep:
     @torch.no_grad()
     def accuracy() -> float:
         inputs, targets = setting.like_inputs(held[0]), held[1].to(setting.device)
-        with setting.region():
-            found = net(inputs).argmax(dim=1)
+        found = setting.forward(net, inputs).argmax(dim=1)
         return float((found == targets).float().mean())
 
     return TimedStep(prepare=prepare, run=run, examine=examine, accuracy=accuracy)

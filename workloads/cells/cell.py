@@ -29,6 +29,8 @@ class Cell:
     """The GPU's model, or the processor's where there is no CUDA."""
     listed_shapes: tuple[ListedShape, ...] = ()
     """Of a regime that reads them from a file."""
+    placement: str | None = None
+    """`strides` if a convolution has another layout than in rows from before that column."""
 
     @cached_property
     def cell_id(self) -> str:

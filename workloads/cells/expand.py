@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from cudnn_sweep.workloads.cells.suite import (
 from cudnn_sweep.workloads.errors import CellsError, UserCodeError, WorkloadError, unknown
 from cudnn_sweep.workloads.find_regime import make_regime, regime_types
 from cudnn_sweep.workloads.find_state import make_state
-from cudnn_sweep.workloads.layout import check_layout
+from cudnn_sweep.workloads.layout import BY_STRIDES, check_layout, has_one_order
 from cudnn_sweep.workloads.models.inputs import as_json, check_inputs
 from cudnn_sweep.workloads.parameters import NamedChoice, checked_numbers, name_and_numbers
 from cudnn_sweep.workloads.precision import find_precision
@@ -50,6 +50,8 @@ class WorkloadFacts:
     """Why no cell can use it; None: one can."""
     fails: bool = False
     """Whether that is because the user's code fails."""
+    by_strides: tuple[str, ...] = ()
+    """Ids of cells of a model in which a convolution takes channels_last from its weight's strides alone."""
 
 
 def without_missing(
@@ -131,7 +133,7 @@ def _cell(
     if known.is_model:
         check_inputs(axes.model.inputs, workload, shape, rule.name, rule.varies)
     state = _state(workload, known, direction, chosen.pop("state"))
-    return Cell(
+    cell = Cell(
         workload=workload,
         problem=problem and problem.with_batch(shape[0]),
         model=_model(workload, known, axes.model),
@@ -147,6 +149,14 @@ def _cell(
         gpu=gpu,
         **chosen,
     )
+    is_by_strides = cell.cell_id in known.by_strides or _is_by_strides(cell)
+    return replace(cell, placement=BY_STRIDES) if is_by_strides else cell
+
+
+def _is_by_strides(cell: Cell) -> bool:
+    """Return whether the first convolution takes channels_last from strides that rows of before version 3 lack."""
+    tensors = [cell.input_shape, *([cell.problem.weight_shape] if cell.problem else [])]
+    return cell.layout == "channels_last" and all(map(has_one_order, tensors))
 
 
 def _usable(known: WorkloadFacts) -> WorkloadFacts:

@@ -29,15 +29,16 @@ Tensors = dict[str, torch.Tensor]
 
 def compute(
     workload: Workload, setting: Setting, shape: Shape, seed: int, *, reference: bool, flops: int
-) -> Computed:
-    """Fingerprints of a new step's outputs and gradients, from random numbers that `seed` alone gives.
+) -> tuple[Computed, bool]:
+    """Fingerprints of a new step's outputs and gradients, from random numbers that `seed` alone gives; and whether
+    all of them are finite.
 
     `flops`: of the step's convolutions, which decide whether a reference is affordable.
     """
     torch.manual_seed(seed)
     step = workload.step(setting)
     if step.examine is None:
-        return Computed()
+        return Computed(), True
     inputs = step.prepare(shape)
     found = step.examine(inputs)
     prints = {name: fingerprint(tensor) for name, tensor in found.items()}
@@ -55,7 +56,7 @@ def compute(
         )
         for name, tensor in found.items()
     ]
-    return Computed(
+    computed = Computed(
         computed=tensors,
         fingerprint=content_hash(prints),
         bitwise_repeatable=again == prints,
@@ -63,6 +64,7 @@ def compute(
         relative_max_error=max((largest for _, largest in errors.values()), default=None),
         reference_note=note,
     )
+    return computed, all(bool(tensor.isfinite().all()) for tensor in found.values())
 
 
 def fingerprint(tensor: torch.Tensor) -> str:

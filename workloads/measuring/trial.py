@@ -3,10 +3,12 @@
 import os
 import resource
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
+from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
@@ -17,6 +19,7 @@ from torch.utils._pytree import tree_leaves
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.measurement import ColdCall, Measurement, TrialRequest
 from cudnn_sweep.workloads.differentiable import around_autograd
+from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_state import state_type
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.hardware.gpu import gpu_uuid
@@ -28,10 +31,12 @@ from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.measuring.process_setup import ComputeCache, apply_request, setting_of
 from cudnn_sweep.workloads.measuring.steady import Loop, loss_of, measure_closed, measure_open
 from cudnn_sweep.workloads.measuring.steady_in_turns import measure_in_turns
+from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.turns import Baton, Said, Turn
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.user_code import code_hash
+from cudnn_sweep.workloads.warnings import WarningName
 from cudnn_sweep.workloads.workload import TimedStep, Workload
 
 P = ParamSpec("P")
@@ -80,6 +85,9 @@ def run_trial(
     made = MadeShapes()
     with _phase(measured, "cold"):
         _measure_cold(request, made.watching(step), arriving, device, measured)
+    setting.check_in_force()
+    if not step.has_parameters:
+        _check_ran(step, cell)
     with _phase(measured, "calibration"):
         if request.measure.calibrate:
             measured.calibration = calibrate(device, setting.precision)
@@ -102,7 +110,7 @@ def run_trial(
             measured.accuracy = step.accuracy() if step.accuracy else None
         del step  # its memory is free for another
         with _noted(measured):
-            measured.computed = compute(
+            measured.computed, is_finite = compute(
                 workload,
                 setting,
                 cell.input_shape,
@@ -110,7 +118,20 @@ def run_trial(
                 reference=request.reference,
                 flops=measured.choice.convolution_flops or 0,
             )
+            if measured.telemetry.warnings is not None:
+                measured.telemetry.warnings += _numbers(measured, is_finite=is_finite)
         _note_end(cache, measured)
+
+
+def _check_ran(step: TimedStep, cell: Cell) -> None:
+    """Raise WorkloadError if the step runs no operation."""
+    inputs = step.prepare(cell.input_shape)
+    with StepWatch(lambda: 0) as watch:
+        step.run(inputs)
+    if not watch.launches:
+        raise WorkloadError(
+            f"model {cell.workload} has no parameters and ran no operation: there is nothing to time"
+        )
 
 
 def _measure_cold(
@@ -271,6 +292,14 @@ def _note_end(cache: ComputeCache | None, measured: Measurement) -> None:
         measured.compute_cache_entries_added = cache.entries_added()
 
 
+def _numbers(measured: Measurement, *, is_finite: bool) -> list[WarningName]:
+    """Return what is wrong with the numbers that were computed."""
+    first, last = measured.loss_first, measured.loss_last
+    if not is_finite or (first is not None and not isfinite(first)):
+        return ["not_finite"]
+    return ["diverged"] if last is not None and not isfinite(last) else []
+
+
 def _children() -> bool:
     """Whether any thread of this process has started a process that lives."""
     return any((thread / "children").read_text() for thread in Path("/proc/self/task").iterdir())
@@ -301,16 +330,24 @@ class MadeShapes:
 
     def __init__(self) -> None:
         self.others = 0
-        """How often tensors came, and none of the shape asked for."""
+        """How often tensors came, and none has the batch and the space of the shape asked for."""
 
     def watching(self, step: TimedStep) -> TimedStep:
         """The step, whose inputs are looked at as they are made."""
 
         def prepare(shape: Shape) -> Any:
             inputs = step.prepare(shape)
-            parts = tree_leaves(inputs)
-            shapes = {tuple(each.shape) for each in parts if isinstance(each, torch.Tensor)}
-            self.others += bool(shapes) and shape not in shapes
+            tensors = [each for each in tree_leaves(inputs) if isinstance(each, torch.Tensor)]
+            self.others += bool(tensors) and not _have(shape, tensors)
             return inputs
 
         return replace(step, prepare=prepare)
+
+
+def _have(shape: Shape, tensors: list[torch.Tensor]) -> bool:
+    """Return whether a tensor has this batch and space, in whichever order, or each image of a list has the space."""
+    batch, wanted = shape[0], Counter(shape[2:])
+    of_space = [tensor for tensor in tensors if wanted <= Counter(tensor.shape)]
+    return len(of_space) == batch or any(
+        tensor.shape[0] == batch and wanted <= Counter(tensor.shape[1:]) for tensor in of_space
+    )

@@ -52,7 +52,7 @@ def model_workload(name: str, found: object) -> Workload:
         varies=("batch", "space"),
         input_shape=None,
         batches=1,
-        recomputes=True,
+        recomputes=not is_step,  # a step has its backward pass in it
         is_model=True,
         pay_one_time_costs=pay_unrelated_step,
         build=partial(_own_step, cast(FunctionType, found))
@@ -70,11 +70,7 @@ def _own_step(function: Callable[..., Any], setting: Setting) -> TimedStep:
     assert setting.model is not None
     prepare, call = _inputs(function, setting.model, setting)
 
-    def run(inputs: Any) -> Any:
-        with setting.region():
-            return call(inputs)
-
-    return TimedStep(prepare=prepare, run=run)
+    return TimedStep(prepare=prepare, run=lambda inputs: setting.forward(call, inputs))
 
 
 def _build(name: str, source: Source, setting: Setting) -> TimedStep:
@@ -148,15 +144,15 @@ def _inference(net: nn.Module, choice: ModelChoice, setting: Setting) -> TimedSt
 
     @torch.no_grad()
     def run(inputs: Any) -> None:
-        with setting.region():
-            call(inputs)
+        setting.forward(call, inputs)
 
     @torch.no_grad()
     def examine(inputs: Any) -> Tensors:
-        with _as_if_first(net, setting.device), setting.region():
-            return floating_tensors(call(inputs))
+        with _as_if_first(net, setting.device):
+            return floating_tensors(setting.forward(call, inputs))
 
-    return TimedStep(prepare=prepare, run=run, examine=examine)
+    has_parameters = next(net.parameters(), None) is not None
+    return TimedStep(prepare=prepare, run=run, examine=examine, has_parameters=has_parameters)
 
 
 def _inputs(

@@ -50,8 +50,7 @@ def train(setting: Setting) -> TimedStep:
 
     def step(batch: Batch) -> torch.Tensor:
         optimiser.zero_grad()
-        with setting.region():
-            loss: torch.Tensor = net(**batch)["loss"]
+        loss: torch.Tensor = setting.forward(lambda batch: net(**batch)["loss"], batch)
         scaler.scale(loss).backward()
         scaler.unscale_(optimiser)
         nn.utils.clip_grad_norm_(net.parameters(), 1.0)

@@ -8,7 +8,7 @@ import pytest
 from cudnn_sweep.analysis.answering.verdicts import break_evens, verdicts
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value
-from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
+from cudnn_sweep.analysis.storing.schema import RunRecord, settings, to_table
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from tests.analysis.conftest import make_pair, make_record
 
@@ -90,6 +90,11 @@ CASES = {
         settings={"benchmark": True},
         reasons={"heuristic_mode_b": "flag_not_consulted"},
     ),
+    # on ROCm the flags are MIOpen's
+    "miopen": Case(
+        ran=NOTHING | {"convolutions": 1, "routes": ["Miopen"]},
+        reasons=dict.fromkeys(VALUES, "miopen"),
+    ),
     "no CUDA": Case(
         ran=CUDNN, settings={"device": "cpu"}, reasons=dict.fromkeys(VALUES, "no_cuda")
     ),
@@ -122,6 +127,7 @@ def test_a_reason_follows_from_what_ran(found: dict[str, dict[str, str]], case: 
 def test_what_does_not_depend_on_cudnn_may_matter_without_it(
     store: Store, ran: Ran, setting: str
 ) -> None:
+    assert settings()[setting].read_by != "cudnn"
     store.write(make_record(trial_id="off", **ran))
     store.write(make_record(trial_id="on", **{setting: True}, **ran))
     contrast = {"field": setting, "baseline": "false", "candidate": "true"}

@@ -6,7 +6,14 @@ import random
 import pytest
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.freezing.find import Frozen, Operation, choose, find_rules, merged
+from cudnn_sweep.orchestrator.freezing.find import (
+    Frozen,
+    Operation,
+    choose,
+    find_rules,
+    merged,
+    see,
+)
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import Rule
 from tests.orchestrator.freezing.fake_probe import VERSION, FakeProbe
@@ -126,3 +133,11 @@ def cost(operations: list[Operation], engines: tuple[int, ...]) -> float:
 
 def choose_none(operations: list[Operation]) -> float:
     return cost(operations, ())
+
+
+def test_a_process_with_other_operations_is_refused() -> None:
+    """Also one without a search, which shows what is taken under the rules."""
+    operations = merged([FakeProbe(operations=[EQUAL, OTHERS]).log(CudnnConfig(benchmark=True))])
+    fewer = FakeProbe(operations=[EQUAL]).log(CudnnConfig())
+    with pytest.raises(SpecError, match="found 1 convolution operations in one process and 2 in"):
+        see(operations, [], VERSION, fewer)

@@ -207,14 +207,79 @@ def step(sizes):
     return workload(directions=("forward",), input_shape=(2, 3, 8, 8))(build)
 
 as_asked, of_its_own = step(None), step((2, 3, 16, 16))
+features, features_of_its_own = step((2, 8, 8, 40)), step((2, 8, 9, 40))
+
+@workload(directions=("forward",), input_shape=(2, 3, 8, 8))
+def listed(setting):
+    return TimedStep(prepare=lambda shape: [torch.zeros(3, 8, 8)] * shape[0], run=lambda images: images[0] + 1)
+
+class Diverges(torch.nn.Module):
+    def __init__(self, first=5):
+        super().__init__()
+        self.factor = torch.nn.Parameter(torch.tensor(1.0))
+        self.first = first
+        self.calls = 0
+
+    def forward(self, images):
+        self.calls += 1
+        return images * self.factor * (float("inf") if self.calls > self.first else 1.0)
+
+class Past(torch.nn.Module):
+    def forward(self, images):
+        return images
+
+@workload(directions=("forward_backward",), input_shape=(2, 3, 8, 8), recomputes=True)
+def past_forward(setting):
+    weight = setting.random((2, 3, 8, 8)).requires_grad_()
+    return TimedStep(prepare=setting.random, run=lambda images: (images * weight).sum().backward())
 """
 
 
 def test_a_workload_that_makes_other_shapes_is_told(run_trial: RunTrial, tmp_path: Path) -> None:
     file = tmp_path / "loads.py"
     file.write_text(LOADS)
-    for name, warnings in (("as_asked", []), ("of_its_own", ["other_shapes"])):
-        assert measured_well(run_trial(f"{file}:{name}")).telemetry.warnings == warnings
+    right, wrong = ("as_asked", "features", "listed"), ("of_its_own", "features_of_its_own")
+    for name in (*right, *wrong):
+        expected = ["other_shapes"] if name in wrong else []
+        assert measured_well(run_trial(f"{file}:{name}")).telemetry.warnings == expected, name
+
+
+def test_numbers_that_are_not_finite_are_a_warning(run_trial: RunTrial, tmp_path: Path) -> None:
+    file = tmp_path / "loads.py"
+    file.write_text(LOADS)
+    for first, warnings in ((5, ["diverged"]), (0, ["not_finite"])):
+        outcome = run_trial(
+            f"{file}:Diverges",
+            input="2x3x8x8",
+            direction="training",
+            precision="fp32",
+            model={"arguments": {"first": first}},
+        )
+        assert measured_well(outcome).telemetry.warnings == warnings
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "message"),
+    [
+        (
+            "Past",
+            {"input": "2x3x8x8", "direction": "inference"},
+            "has no parameters and ran no operation: there is nothing to time",
+        ),
+        (
+            "past_forward",
+            {"state": "checkpoint"},
+            "state checkpoint was not in force: the step called its model past `setting.forward`",
+        ),
+    ],
+)
+def test_a_trial_that_measures_something_else_fails(
+    run_trial: RunTrial, tmp_path: Path, name: str, axes: dict[str, Any], message: str
+) -> None:
+    file = tmp_path / "loads.py"
+    file.write_text(LOADS)
+    outcome = run_trial(f"{file}:{name}", **axes)
+    assert outcome.status == "error" and message in (outcome.message or "")
 
 
 def test_the_training_step_of_the_document_runs(run_trial: RunTrial) -> None:

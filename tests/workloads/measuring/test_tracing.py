@@ -187,14 +187,14 @@ def test_channels_last_is_seen(shape: Shape) -> None:
     assert layer(name, *shape).layout == "contiguous"
 
 
-def test_layout_where_strides_are_a_tie_is_torchs_own_choice() -> None:
+def test_layout_where_strides_are_a_tie_is_that_of_a_script() -> None:
     assert layer("point", 2, 6, 8, 8, layout="channels_last").layout == "channels_last"
     assert layer("point", 2, 6, 8, 8).layout == "contiguous"
-    assert layer("point", 2, 6, 1, 1, layout="channels_last").layout == "contiguous"
+    assert layer("point", 2, 6, 1, 1, layout="channels_last").layout == "channels_last"
     assert layer("line", 2, 6, 8, layout="channels_last").layout == "contiguous"
     one_channel: dict[str, Any] = {"in_channels": 1, "out_channels": 4, "kernel_size": 3}
     found = trace("torch.nn:Conv2d", (2, 1, 8, 8), layout="channels_last", **one_channel)
-    assert found.convolutions[0].layout == "contiguous"
+    assert found.convolutions[0].layout == "channels_last"
 
 
 def test_inference_needs_no_batch_to_normalise_over() -> None:
