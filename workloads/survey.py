@@ -60,7 +60,10 @@ def _facts(name: str) -> WorkloadFacts:
     shared = {each.name for each in fields(WorkloadFacts)} & {
         each.name for each in fields(workload)
     }
-    return WorkloadFacts(**{name: getattr(workload, name) for name in shared})
+    by_strides = getattr(found, "by_strides", False) is True
+    return WorkloadFacts(
+        by_strides=by_strides, **{name: getattr(workload, name) for name in shared}
+    )
 
 
 def regime_facts(name: str, found: type[ShapeRegime]) -> WorkloadFacts:

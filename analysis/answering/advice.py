@@ -18,6 +18,7 @@ select
     any_value(direction) as direction,
     any_value(input_shape) as input_shape,
     any_value(model_arguments is not null) as is_model,
+    any_value(placement is not null) as by_strides,
     any_value(device) as device,
     any_value(gpu) as gpu
 from records

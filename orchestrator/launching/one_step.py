@@ -128,6 +128,7 @@ def is_step(options: AdviseOptions, stored: StoredCell) -> bool:
         varies=("batch", "space"),
         input_shape=None if stored.is_model else tuple(stored.input_shape),
         is_model=stored.is_model,
+        by_strides=stored.by_strides,
     )
     regimes = [name for name in workload_names(suite) if name != options.workload]
     facts = {**workload_facts(regimes), options.workload: known}

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from cudnn_sweep.workloads.layout import layout_of, memory_format
+from cudnn_sweep.workloads.layout import is_by_strides, layout_of, memory_format
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.nets.darknet import Darknet53
 from cudnn_sweep.workloads.nets.dcgan import Generator
@@ -43,12 +43,13 @@ def test_layout_is_told_by_the_strides(tensors: tuple[torch.Tensor, ...], layout
     assert layout_of(*tensors) == layout
 
 
-def layouts_of(net: nn.Module, *inputs: torch.Tensor) -> list[str]:
-    """The layout in which torch runs each convolution of a forward pass, in order."""
-    layouts: list[str] = []
+def layouts_of(net: nn.Module, *inputs: torch.Tensor) -> list[tuple[str, bool]]:
+    """The layout in which torch runs each convolution of a forward pass, in order, and whether it is by strides."""
+    layouts: list[tuple[str, bool]] = []
 
     def note(module: nn.Module, given: tuple[torch.Tensor, ...]) -> None:
-        layouts.append(layout_of(given[0], module.get_parameter("weight")))
+        operands = given[0], module.get_parameter("weight")
+        layouts.append((layout_of(*operands), is_by_strides(*operands)))
 
     for part in net.modules():
         if isinstance(part, nn.modules.conv._ConvNd):
@@ -95,7 +96,11 @@ def test_a_trial_lays_a_network_out_as_a_script_does(name: str) -> None:
     net = make().to(memory_format=form)  # type: ignore[call-overload]
     of_a_script = layouts_of(net, torch.randn(shape).to(memory_format=form), *others)
     assert of_a_trial == of_a_script
-    assert "channels_last" in of_a_trial
+    assert "channels_last" in {layout for layout, _ in of_a_trial}
+    by_strides = {"behind a contiguous tensor", "diffusion"}
+    assert getattr(make, "by_strides", name in by_strides) == (name in by_strides)
+    if len(shape) == 4:  # convolutions of volumes return contiguous tensors on a CPU
+        assert any(by for _, by in of_a_trial) == (name in by_strides)
 
 
 def test_a_trial_lays_a_problem_out_as_a_script_does() -> None:

@@ -50,8 +50,8 @@ class WorkloadFacts:
     """Why no cell can use it; None: one can."""
     fails: bool = False
     """Whether that is because the user's code fails."""
-    by_strides: tuple[str, ...] = ()
-    """Ids of cells of a model in which a convolution takes channels_last from its weight's strides alone."""
+    by_strides: bool = False
+    """Whether a convolution of a model takes channels_last from its weight's strides alone."""
 
 
 def without_missing(
@@ -149,14 +149,16 @@ def _cell(
         gpu=gpu,
         **chosen,
     )
-    is_by_strides = cell.cell_id in known.by_strides or _is_by_strides(cell)
-    return replace(cell, placement=BY_STRIDES) if is_by_strides else cell
+    return replace(cell, placement=BY_STRIDES) if _is_by_strides(cell, known) else cell
 
 
-def _is_by_strides(cell: Cell) -> bool:
-    """Return whether the first convolution takes channels_last from strides that rows of before version 3 lack."""
+def _is_by_strides(cell: Cell, known: WorkloadFacts) -> bool:
+    """Return whether a convolution takes channels_last from strides that rows of before version 3 lack.
+
+    Of a network the first convolution, if the input has one channel, or one that `known` tells of.
+    """
     tensors = [cell.input_shape, *([cell.problem.weight_shape] if cell.problem else [])]
-    return cell.layout == "channels_last" and all(map(has_one_order, tensors))
+    return cell.layout == "channels_last" and (known.by_strides or all(map(has_one_order, tensors)))
 
 
 def _usable(known: WorkloadFacts) -> WorkloadFacts:

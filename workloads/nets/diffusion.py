@@ -55,6 +55,9 @@ class DiffusionUNet(nn.Module):
     the first. `attention` names the level with attention.
     """
 
+    by_strides = True
+    """In channels_last attention returns contiguous tensors, on which 1x1 convolutions run."""
+
     def __init__(
         self,
         channels: int = 3,

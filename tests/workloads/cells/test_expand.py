@@ -1,6 +1,9 @@
 """A suite's axes become cells, and a mistake in them is named."""
 
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
@@ -68,3 +71,29 @@ def test_cells_may_have_configs_of_their_own() -> None:
     configs = configs_of_cells(suite, FACTS, device="cpu", gpu="any")
     assert [configs[cell.cell_id] for cell in found] == [(exact, off, on), (off, on)]
     assert suite.every_config == [off, on, exact]
+
+
+@pytest.mark.parametrize(
+    ("axes", "placement"),
+    [
+        ({"workload": "conv", "problem": "unet/conv1_3x3_64"}, "strides"),
+        ({"workload": "conv", "problem": "unet/conv2_3x3_64"}, None),
+        ({"workload": "conv", "problem": "dcgan/conv1_4x4_1024"}, None),
+        ({"workload": "mnist"}, "strides"),
+        ({"workload": "nets:One", "input": "2x1x8x8"}, "strides"),
+        ({"workload": "nets:One", "input": "2x3x8x8"}, None),
+        ({"workload": "nets:Attention", "input": "2x3x8x8"}, "strides"),
+    ],
+)
+def test_a_cell_whose_layouts_were_others_before_has_an_id_of_its_own(
+    axes: dict[str, object], placement: str | None
+) -> None:
+    """In channels_last; all other cells keep their ids."""
+    facts = FACTS | {"nets:One": MODEL, "nets:Attention": replace(MODEL, by_strides=True)}
+    suite = SuiteSpec.model_validate(
+        {"cells": [axes | {"layout": ["contiguous", "channels_last"]}]}
+    )
+    plain, cell = expand_cells(suite, facts, device="cuda", gpu="any")
+    assert (plain.placement, cell.placement) == (None, placement)
+    is_before = replace(cell, placement=None).cell_id == cell.cell_id
+    assert is_before == (placement is None)
