@@ -127,6 +127,7 @@ def cell_columns(cell: Cell) -> Mapping[str, Any]:
         "model_arguments": model and {name: json.dumps(x) for name, x in model.arguments.items()},
         "model_inputs": None if inputs is None else json.dumps(inputs, sort_keys=True),
         "listed_shapes": cell.listed_shapes or None,
+        "placement": cell.placement or None,
     }
     columns = {name: values.get(name) for name in ("cell_id", *columns_of("cell"), "occurrences")}
     return {name: list(x) if isinstance(x, tuple) else x for name, x in columns.items()}

@@ -2,13 +2,20 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from cudnn_sweep.workloads.layout import is_by_strides, layout_of, memory_format
-from cudnn_sweep.workloads.measuring.device import Device
+from cudnn_sweep.orchestrator.planning.spec import load_suite
+from cudnn_sweep.workloads.cells.expand import expand_cells
+from cudnn_sweep.workloads.cells.suite import workload_names
+from cudnn_sweep.workloads.find_workload import find_workload
+from cudnn_sweep.workloads.layout import has_one_order, is_by_strides, layout_of, memory_format
+from cudnn_sweep.workloads.measuring.device import Device, find_device
+from cudnn_sweep.workloads.measuring.process_setup import setting_of
+from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.nets.darknet import Darknet53
 from cudnn_sweep.workloads.nets.dcgan import Generator
 from cudnn_sweep.workloads.nets.diffusion import DiffusionUNet
@@ -16,7 +23,8 @@ from cudnn_sweep.workloads.nets.patch_embedding import PatchEmbedding
 from cudnn_sweep.workloads.nets.unet import UNet
 from cudnn_sweep.workloads.nets.video_vae import VideoDecoder
 from cudnn_sweep.workloads.problem import Shape, load_problems
-from tests.workloads.made_up_cells import plain_setting
+from cudnn_sweep.workloads.survey import workload_facts
+from tests.workloads.made_up_cells import MODEL, plain_setting
 
 PLAIN = torch.empty(2, 6, 4, 4)
 LAST = PLAIN.contiguous(memory_format=torch.channels_last)
@@ -114,3 +122,41 @@ def test_a_trial_lays_a_problem_out_as_a_script_does() -> None:
                 memory_format=memory_format("channels_last", len(shape))
             )
             assert setting.random(shape).stride() == wanted.stride(), problem.name
+
+
+MODELS = load_suite("models")
+NAMES = workload_names(MODELS)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", [name for name in NAMES if ":" in name])
+def test_planning_knows_which_networks_are_channels_last_by_strides(name: str) -> None:
+    """Found from each convolution of a step on the GPU, whose kernels keep layouts that a CPU's lose."""
+    pytest.importorskip(name.split(".")[0])
+    cells = expand_cells(
+        MODELS, dict.fromkeys(NAMES, MODEL) | workload_facts([name]), device="cuda", gpu="any"
+    )
+    cells = [
+        cell
+        for cell in cells
+        if (cell.workload, cell.layout, cell.regime) == (name, "channels_last", "fixed")
+    ]
+    for cell in cells:
+        step = find_workload(name).step(setting_of(cell, find_device()))
+        inputs = step.prepare(cell.input_shape)
+        with LayoutWatch() as watch:
+            step.run(inputs)
+        first = has_one_order(cell.input_shape)
+        assert (first or any(watch.by_strides)) == bool(cell.placement), cell
+
+
+class LayoutWatch(StepWatch):
+    """Notes of each convolution whether its weight's strides alone make it channels_last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_strides: list[bool] = []
+
+    def note_forward(self, sizes: Any, output: torch.Tensor) -> None:
+        super().note_forward(sizes, output)
+        self.by_strides.append(is_by_strides(*sizes[:2]))

@@ -29,7 +29,7 @@ class Cell:
     """The GPU's model, or the processor's where there is no CUDA."""
     listed_shapes: tuple[ListedShape, ...] = ()
     """Of a regime that reads them from a file."""
-    placement: str | None = None
+    placement: str = ""
     """`strides` if a convolution has another layout than in rows from before that column."""
 
     @cached_property
