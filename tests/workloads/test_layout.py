@@ -134,7 +134,10 @@ def test_planning_knows_which_networks_are_channels_last_by_strides(name: str) -
     """Found from each convolution of a step on the GPU, whose kernels keep layouts that a CPU's lose."""
     pytest.importorskip(name.split(".")[0])
     cells = expand_cells(
-        MODELS, dict.fromkeys(NAMES, MODEL) | workload_facts([name]), device="cuda", gpu="any"
+        MODELS,
+        dict.fromkeys(NAMES, MODEL) | workload_facts([name, "mnist"]),
+        device="cuda",
+        gpu="any",
     )
     cells = [
         cell
