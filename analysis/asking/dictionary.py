@@ -22,6 +22,12 @@ SHARED = {
     "one that ran again whole since is a further block",
     "doubtful_blocks": "blocks left out: in a trial the GPU was shared with a process, or in both throttled",
     "unpaired_blocks": "blocks left out: a trial failed, or is missing",
+    "recorded_blocks": "blocks of which both trials are recorded, whether they count or not",
+    "at_most": "blocks that the sweep may ask for; null where their number was fixed",
+    "block_s": "how long one of its blocks takes, seconds",
+    "blocks_needed": "blocks lacking to decide in four of five cases, or up to three that tell how many; "
+    "null above 1,000",
+    "error_share": "share of the error that this look may spend; 1 where blocks are a fixed number",
     "baseline_failed": "blocks in which the baseline's trial failed",
     "baseline_processes": "processes of the baseline",
     "doubtful_processes": "processes of both left out: their GPU was throttled, or shared",
@@ -29,7 +35,7 @@ SHARED = {
     "ratio": "wall time of the candidate / of the baseline, geometric mean",
     "wall_verdict": "helps, hurts, equivalent, inconclusive, fails, no_effect; so_far_faster, so_far_slower or "
     "undecided before the first look; or not_measured where no block has a pair of trials that ended well; in wall time",
-    "wall_in_words": "the same as it is shown: so far faster (2 blocks), equivalent (1.4% faster), ...",
+    "wall_in_words": "wall_verdict as it is shown: so far faster (2 blocks), equivalent (1.4% faster), ...",
     "surely": "faster or slower where that interval excludes 1, whatever the minimum effect; else null",
     "baseline_device_ms": "device time per iteration of the baseline, geometric mean over its processes",
     "device_ratio": "device time of the candidate / of the baseline, geometric mean",
@@ -38,7 +44,21 @@ SHARED = {
     "ROCm, miopen, whose setting it is there and which is not judged; null where it could",
     "compute_cache": "state of CUDA's on-disk kernel cache that the trials met: empty, warm, "
     "disabled, or none without CUDA",
+    "baseline_peak_reserved_bytes": "most that PyTorch's allocator reserved in a trial of the baseline",
+    "baseline_steady_reserved_bytes": "most that was reserved while the baseline's loop was timed",
+    "baseline_results": "different results of the baseline's processes, from equal inputs and weights",
+    "blocks_with_same_bits": "paired blocks in which both computed the same bits",
+    "reproducibility": "what the candidate changes: already (the baseline gave the same bits always), gained, "
+    "not gained or lost; null where one has fewer than two processes whose bits are known",
     "baseline_cell_id": "cell_id of the baseline",
+    "night": "sweep_id of the night",
+    "metric": "what it is; times are in ms, memory in bytes, the error is a share",
+    "planned": "trials in its plan",
+    "recorded": "trials of the sweep, night or cell that are recorded",
+    "ok": "trials that ended well",
+    "failed": "trials that did not end well",
+    "first_started_at": "when the first trial started, UTC",
+    "last_ended_at": "when the last trial ended, UTC",
 }
 SIDES = {"candidate": ("baseline", None), "on": ("off", "with on"), "frozen": ("off", "frozen")}
 """Whose columns mean what the other side's do, but for its name, or for these words."""

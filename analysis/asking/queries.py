@@ -5,9 +5,10 @@
 -- terminal: the columns that a terminal shows, as marked.py reads them
 -- none: why an answer may have no rows
 --
--- what a row is, and how it was reckoned
+-- what a row is, what a verdict means, and the page with the rest
 --
 -- column: meaning, of the columns that are its own; a second line of it begins with five spaces
+-- column, column: meaning of each
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ PARAMETER = re.compile(
 )
 TERMINAL = re.compile(r"^-- terminal: (?P<columns>.+(?:\n--     .+)*)\n", re.MULTILINE)
 NONE = re.compile(r"^-- none: (?P<why>.+)\n", re.MULTILINE)
-COLUMN = re.compile(r"-- (?P<name>[a-z]\w*): (?P<meaning>.+)")
-CONTINUED = re.compile(r"^(-- [a-z]\w*: .+)\n--     (?=\S)", re.MULTILINE)
+NAMES = r"[a-z]\w*(?:, [a-z]\w*)*"
+COLUMN = re.compile(rf"-- (?P<names>{NAMES}): (?P<meaning>.+)")
+CONTINUED = re.compile(rf"^(-- {NAMES}: .+)\n--     (?=\S)", re.MULTILINE)
 TRUTH = {"true": True, "false": False}
 READERS: dict[str, Callable[[str], Value]] = {
     "TEXT": str,
@@ -223,7 +225,9 @@ def parse_query(name: str, text: str) -> NamedQuery:
         sql=text,
         parameters=tuple(_parameter(each) for each in found),
         notes="\n".join(notes).strip("\n"),
-        columns={match["name"]: match["meaning"] for match in explained},
+        columns={
+            name: match["meaning"] for match in explained for name in match["names"].split(", ")
+        },
         terminal=_listed(terminal["columns"]) if terminal else (),
         none=none["why"] if none else None,
     )

@@ -1,35 +1,29 @@
--- Means over processes that choose different kernels. A mean of few blocks scatters as their times
--- do only where each block is like the others. Where one process in five chooses a slower kernel,
--- five blocks have met none in a third of all cells, and their times agree.
+-- Means over processes that choose different kernels: docs/validation.md (Choices that few
+-- processes make) says why these are told apart.
 
 -- One row a cell and clock, for `judged`. `logs` names a table with cell, clock, observed, choice,
--- pool and share, one row a block. A choice is what its processes ran, null where unknown; cells
--- of one pool have the same settings; `share` is how much of the usual 5% an interval may leave
--- out. Whatever the choices, `mean` and `se` are those of all blocks.
+-- pool and share, one row a block. A choice is what its processes ran, null if unknown; cells of
+-- one pool have the same settings; `share` is how much of the usual 5% an interval may leave out.
+-- Whatever the choices, `mean` and `se` are those of all blocks.
 --
--- Few blocks tell their scatter badly, one none. A row may have `elsewhere`, the variance by which
--- other cells' blocks scatter: one degree of freedom of it is added. Not where two choices lie 3%
--- apart: their blocks scatter more than others. `error` is the variance that a block's own rounds
--- tell: where it is larger it is borrowed instead, as blocks may agree by luck.
+-- Of `elsewhere`, the variance by which other cells' blocks scatter, one degree of freedom is
+-- added, or of `error`, that of a block's own rounds, if it is larger: blocks may agree by luck.
+-- Not if two choices lie 3% apart: such blocks scatter more than others.
 --
--- A row may have `origin`, the host and launch of a loop that waits for the CPU. Where there are
--- two or more, the mean scatters by what differs between them besides: DerSimonian and Laird's
--- variance, to which one degree of freedom of `launch_variance` is added. That part of the interval
--- is added in squares, with as many degrees of freedom as there are origins. Blocks of one origin
--- tell nothing of others: their interval is that origin's.
+-- Of two or more `origin` (host and launch of a loop that waits for the CPU), DerSimonian and
+-- Laird's variance between them, with one degree of freedom of `launch_variance`, is added to the
+-- interval in squares, with as many degrees of freedom as there are origins.
 --
 -- Several choices, and three blocks more than choices: the mean is one over a mixture whose shares
--- are unknown. Its bounds are quantiles of the mean of the choices' mean times where the shares
--- have Dirichlet's distribution, with one further block of the fastest or the slowest choice. With
--- two choices that is Clopper and Pearson's interval; with more it is taken from the beta
--- distribution of the same mean and variance. As much of it as the blocks' scatter within a choice
--- explains is left out, and that scatter is added in squares.
+-- have Dirichlet's distribution, with one further block of the fastest or the slowest choice. Its
+-- bounds are the quantiles: with two choices Clopper and Pearson's, with more those of the beta
+-- distribution of the same mean and variance. What the blocks' scatter within a choice explains is
+-- left out, and that scatter is added in squares.
 --
--- One choice: another may not have been seen. Its share is at most 1 - 0.025 ** (1 / blocks), and
--- it is as far off as 95% of the strays of its pool at most. A stray is the choice of a single
--- process in a cell whose others agree; where the others' scatter explains it, it is 0 off. How
--- many processes of the pool are strays limits the share too: one cell in twenty exceeds twenty
--- times that. Without a stray there is nothing to add.
+-- One choice: another may not have been seen, with a share of 1 - 0.025 ** (1 / blocks) at most, as
+-- far off as 95% of the strays of its pool at most. A stray is the choice of a single process in a
+-- cell whose others agree; it is 0 off if the others' scatter explains it. The pool's share of
+-- strays is a limit too: one cell in twenty exceeds twenty times that.
 --
 -- `se_low` and `se_high` are such that t_half(df, share) of them reach the ends of the interval;
 -- `unseen_low` and `unseen_high` are what was not seen of it. `usual` is the mean of the choice
@@ -303,10 +297,9 @@ end;
 -- Two sides that share no blocks. `processes` names a table with cell, side, pool, choice, and the
 -- times wall and device, one row a process. One row a cell and clock, for `judged`: c over b.
 --
--- Where neither side's end of the interval is about choices, it is Welch's. Else the distances from
+-- An end of the interval is Welch's if it is about choices on neither side. Else the distances from
 -- each side's mean to its end are added in squares (Zou and Donner's method of variance estimates
--- recovery). `b_choice` and `c_choice` say of each side what its processes chose: times over its
--- usual one.
+-- recovery). `b_choice` and `c_choice`: what each side chose, as times over its usual one.
 create or replace macro over_sides(processes, b_side, c_side, small) as table
 with sided as (
     select -- noqa: ST06

@@ -28,10 +28,9 @@ create or replace macro most_common(words) as case
 end;
 
 -- One row a process of the nights of a launch up to a date, with a column for each metric, null
--- where it does not count: times where the GPU was throttled or shared, all but `failure` where it
--- failed. Its bits repeat if a second run gave the same, and so did the first process of the same
--- software that took the same kernels. A process of the confirmation is fresh, and belongs to the
--- night; one with the last good software does not.
+-- where it does not count: times if the GPU was throttled or shared, all but `failure` if failed.
+-- Its bits repeat if a second run gave the same, and so did the first process of the same software
+-- with the same kernels. One of the confirmation is fresh, and belongs to the night.
 create or replace macro night_processes(of_launch, until) as table
 with placed as (
     select

@@ -24,17 +24,15 @@ create or replace macro block_variance(launch_bound) as if(launch_bound, 0.01, 0
 -- 44 stored cells stay under (their median is 0.06%).
 create or replace macro launch_variance() as 0.008 ** 2;
 
--- How much of the error the first `k` of `n` looks spend: 0.4 the first, 0.2 the second, the others
--- the rest in equal parts.
+-- How much of the error the first `k` of `n` looks spend: docs/measuring.md (How many blocks).
 create or replace macro spent(k, n) as case
     when k >= n then 1
     when k < 2 then 0.4 * k
     else 0.6 + 0.4 * (k - 2) / (n - 2)
 end;
 
--- `pairs` names a table with sweep_id, b_trial_id and c_trial_id. One row a pair whose processes
--- took turns: the log ratios of c's times over b's, of wall and of device, each the median over
--- their rounds, and its variance by those rounds.
+-- `pairs` names a table with sweep_id, b_trial_id and c_trial_id. One row a pair in turns: the log
+-- ratios of c's times over b's, each the median over their rounds, and its variance by these.
 create or replace macro logs_in_turns(pairs) as table
 select
     b.sweep_id,
@@ -62,25 +60,18 @@ where b.in_turns and c.in_turns;
 -- Times of two that took turns are moved towards each other's so that their ratio is the median
 -- over rounds. `pairing` is paired, doubtful, split (they ran on different slots, or in different
 -- launches) or unpaired (one failed or is missing). A pair is doubtful where a trial met a shared
--- GPU, or both were throttled: where one is, that may be what its setting does, and to leave it out
--- would choose blocks by their outcome. `loop_kind` is mixed where one loop was open and the other
--- closed: their times do not compare, nor do device times from two sources (null then).
--- `compute_cache` is the state that both met (none without CUDA), null where they differ; where
--- disabling it is the contrast, what the one that had a cache met. Cold costs are over the shapes
--- that both met. The flag twin pairs a config's A/A trials; others leave out the second.
+-- GPU, or both were throttled: if one is, that may be what its setting does, and to leave it out
+-- would choose blocks by their outcome. Device times from two sources do not compare (null).
+-- `compute_cache` is null if the two met different states. Cold costs are over the shapes that both
+-- met. The flag twin pairs a config's A/A trials; others leave out the second. `choice` is what the
+-- two ran, null if that is not known of both.
 --
--- `choice` is what the two ran, null where that is not known of both.
---
--- A sweep that looks at its cells after some numbers of blocks spends a `share` of the error at
--- each look. `is_over`: no further block comes, so that two blocks or more may spend what the looks
--- before left. Time that is up does not take sides. Else the verdict of the last look stands, the
--- blocks after it wait (`waits`), and before the first look it is `too_early`. That holds for
--- contrasts of which the sweep has both sides. Several sweeps of one cell: the mean over its blocks
--- of what each one's sweep may spend.
+-- `share`: what a look spends of the error, of contrasts of which the sweep has both sides; of
+-- several sweeps the mean over blocks. If more blocks may come (not `is_over`), those after the
+-- last look wait (`waits`), and before the first one it is `too_early`.
 --
 -- `wall_elsewhere` and `device_elsewhere`: `block_variance`, of what may borrow it; a loop whose
--- device time is not known borrows as one that waits for the CPU. `origin`: host and launch, where
--- the loop waits for the CPU.
+-- device time is not known borrows as one that waits for the CPU. `origin`: its host and launch.
 create or replace macro block_pairs(
     flag, from_value, to_value, of_sweep, is_over := true
 ) as table

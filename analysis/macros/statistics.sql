@@ -100,10 +100,9 @@ create or replace macro blocks_within(gap, se, unseen, blocks, z) as (
     (z + 0.8416) * se + sqrt(((z + 0.8416) * se) ** 2 + 4 * coalesce(unseen, 0) * gap)
 ) ** 2 / (2 * gap) ** 2 * blocks;
 
--- How many more blocks would decide, should the mean and the scatter of those there are
--- be the true ones: so many that a test at the level of `z` (at 5% that of equivalence) passes in
--- four of five cases. Within the minimum effect both ends have to pass. Null below two degrees of
--- freedom, which tell little, and beyond 1,000: too near the minimum effect.
+-- How many more blocks would decide in four of five cases, by a test at the level of `z`, if those
+-- there are have the true mean and scatter. Within the minimum effect both ends have to pass. Null
+-- below two degrees of freedom, which tell little, and beyond 1,000: too near the minimum effect.
 create or replace macro blocks_to_decide(
     mean, se_low, se_high, unseen_low, unseen_high, df, blocks, z, least
 ) as case
@@ -157,17 +156,13 @@ create or replace macro verdict(mean, se_low, se_high, df, adjusted_p, least, sh
 end;
 
 -- The verdicts of a question. `estimates` names a table of log ratios, one row a cell and clock,
--- with mean, se, df and family; a clock is what was compared (wall, device, memory, ...). Where the
--- sides of an interval differ a row has se_low and se_high (`over_choices`), and how much of the ends is
--- what was not seen. Of the p
+-- with mean, se, df and family; a clock is what was compared (wall, device, memory, ...). Those of
+-- `over_choices` have se_low and se_high, and how much of the ends is what was not seen. Of the p
 -- values of each clock and family those count that pass Benjamini and Hochberg's procedure over its
--- rows. `blocks_needed` is null where the verdict is not inconclusive, and so is `blocks_alone`:
--- as many as it lacks if asked alone, so that no other cell moves it.
---
--- Of a sweep that looks at its cells after some numbers of blocks a row also has `share`, how much
--- of the error this look may spend. Whenever a cell stops, the chance that one of its looks is wrong
--- is the sum of theirs: no more than with one look. `too_early`: no verdict yet, the usual interval,
--- and 1 for its p value. `of_cells`: rows of the plan, if more than there are yet.
+-- rows. `blocks_needed` is null if the verdict is not inconclusive, and so is `blocks_alone`: as
+-- many as it lacks if asked alone, so that no other cell moves it. `share`: of the error, what this
+-- look may spend. `too_early`: no verdict yet, the usual interval, and 1 for its p value.
+-- `of_cells`: rows of the plan, if more than there are yet.
 create or replace macro judged(estimates, min_effect, of_cells) as table
 with given as (
     select

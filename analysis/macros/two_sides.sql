@@ -145,8 +145,8 @@ inner join groups as c
 -- What two sides, b and c, took. `pairs` names a table of `group_pairs`, `trials` its `grouped`.
 -- One row a pair: the geometric means of both sides, and c over b by `judged`, from pairs of one
 -- block where there are two or more (`is_paired`), else from each side's processes. Of open loops
--- only as many steps count as every process made: later ones have other shapes. The device columns
--- are null where a side has no device time, or the two have it from different sources.
+-- only as many steps count as every process made: later ones have other shapes. Device columns are
+-- null if the two do not have device times from one source.
 -- `other_kernels` and `same_bits` are by `chose_otherwise`.
 create or replace macro sides_judged(pairs, trials, min_effect) as table
 with sided as (
@@ -270,11 +270,10 @@ left join estimates on means.cell = estimates.cell and estimates.clock = 'wall'
 left join verdicts as wall on means.cell = wall.cell and wall.clock = 'wall'
 left join verdicts as device on means.cell = device.cell and device.clock = 'device';
 
--- One row a cell and config that both sides measured. Where the two have a hardware in common only
--- trials on the same one compare, and likewise with software. `method` is pairs where they ran in
--- blocks together, two or more (round by round where they took turns; trials that did and that did
--- not never compare); else it is welch, of the processes' logarithms. Both tell choices apart
--- (`by_choice`). The ratios of the calibration, B / A, are above 1 where B is faster.
+-- One row a cell and config that both sides measured. If the two have a hardware in common, only
+-- trials on the same one compare, and likewise with software. `method` is pairs if they ran in two
+-- blocks together or more (trials in turns and others never compare), else welch, of the processes'
+-- logarithms. The ratios of the calibration, B / A, are above 1 if B is faster.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
 with trials as ( -- noqa: disable=RF01,ST07
     select -- noqa: ST06

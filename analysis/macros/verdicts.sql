@@ -110,9 +110,8 @@ cells as materialized (
     having bool_or(present <> 'candidate') and bool_or(present <> 'baseline')
 ),
 
--- What else is stored takes no verdict back: the cells of one sweep are a family, and so are those
--- that the same sweeps measured. Rows whose setting cannot have mattered are a family of their own:
--- however many they are, they hide no effect of the others.
+-- The cells that the same sweeps measured are a family; of those, rows whose setting cannot have
+-- mattered are one of their own: however many they are, they hide no effect of the others.
 estimates as materialized (
     select
         means.*,

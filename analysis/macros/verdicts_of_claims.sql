@@ -108,17 +108,11 @@ select
 from labelled
 where figure.measure = 'wall time, ms' or figure.value is not null;
 
--- A claim's figures with its verdict, which is of one GPU model, PyTorch and cuDNN:
---     holds            each figure that is decided says so
---     holds only when  some do: `holds_in` counts them by condition, and `in_words` names those
---                      all of whose decided figures do, then those of which some do
---     does not hold    none does
---     undecided        these agree, but they are fewer than half of the figures
---     not measured     there is no figure; this is a row all the same, whose `command` measures
--- A figure without an outcome stands beside the others and decides nothing. `rests_on_few` names
--- the conditions with one or two decided figures, where others have more; `holds_here` counts those
--- of the row's own condition. `figures` names a table with labels of cell and software, and more
--- columns than are shown.
+-- A claim's figures with its verdict, which is of one GPU model, PyTorch and cuDNN; the page of
+-- claims says how it is judged. A claim without figures is a row all the same, whose `command`
+-- measures. `holds_in` counts figures by condition, `holds_here` those of the row's own one, and
+-- `rests_on_few` names the conditions with one or two decided figures, if others have more.
+-- `figures` names a table with labels of cell and software, and more columns than are shown.
 create or replace macro claimed(figures, number, sentence, command) as table
 with by_condition as (
     select

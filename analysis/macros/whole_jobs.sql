@@ -1,10 +1,7 @@
--- What a job takes under each config, in starts and steps: see sql/advice.sql.
+-- What a job takes under each config: docs/your-model.md (What the answer rests on) says why.
 
 -- Two rows a cell and set of other settings: a start with an empty compute cache, one with a warm
--- one. `of_steps` or `of_hours` say how long the job is, `of_runs` of how many of them the mean is
--- predicted, `limit_gib` what memory there is (null: the GPU's); a smaller difference than
--- `difference` is none; what is decided is settled if its interval is within `width` of the ratio.
--- `is_over`: as `block_pairs` has it.
+-- one. The parameters are those of sql/advice.sql.
 create or replace macro jobs_weighed(
     flag, from_value, to_value, of_steps, of_hours, of_state, of_runs, limit_gib, difference,
     width, of_sweep, is_over

@@ -9,25 +9,17 @@
 -- none: no two cells differ in this axis alone
 --
 -- A row a cell of the candidate and config. Two values are two cells, whose processes ran in
--- different blocks: nothing pairs them. A ratio is that of the geometric means over processes; its
--- 95% interval and the test against the minimum effect are Welch's, on the logarithms of the
--- processes' medians, degrees of freedom rounded down; 5% of the verdicts that help or hurt may be
--- wrong (Benjamini-Hochberg over the rows). Drift between blocks is in the intervals only as far as
--- processes show it.
+-- different blocks: nothing pairs them. Intervals and tests are Welch's, on the logarithms of the
+-- processes' medians; 5% of the verdicts that help or hurt may be wrong (Benjamini-Hochberg over
+-- the rows). Drift between blocks counts only as far as processes show it.
 --
--- by_choice: of each side what its processes chose, as times over its usual one, where min_effect
---     or more lies between; or what may not have been seen
--- baseline_relative_l2_error: largest error of a baseline's process against float64
--- relative_l2_error: largest error of a candidate's process against float64
--- baseline_relative_max_error: the same by the largest deviation
--- relative_max_error: the same of the candidate
--- baseline_peak_reserved_bytes: most that PyTorch's allocator reserved in a process of the baseline
--- baseline_roofline_share: the baseline's share of its own precision's roofline, median
--- roofline_share: the candidate's share of its own
--- baseline_layout_conversions: most layout conversions that a step of the baseline launched
--- layout_conversions: most that a step of the candidate launched
--- baseline_layout_conversion_ms: device time that they take the baseline's step, median
--- layout_conversion_ms: device time that they take the candidate's step, median
+-- by_choice: of each side what its processes chose, as times over its usual one, if min_effect or
+--     more lies between; or what may not have been seen
+-- baseline_relative_l2_error, relative_l2_error: largest error of the side against float64
+-- baseline_relative_max_error, relative_max_error: the same by the largest deviation
+-- baseline_roofline_share, roofline_share: the side's share of its precision's roofline, median
+-- baseline_layout_conversions, layout_conversions: most layout conversions that a step launched
+-- baseline_layout_conversion_ms, layout_conversion_ms: device time that they take, median
 -- other_kernels: whether each side's processes all made one choice of kernels, and these differ;
 --     null where a side's own processes differ and none agrees with one of the other side's
 with trials as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04

@@ -7,20 +7,17 @@
 --
 -- A row a cell and ban: first those that fail (`sweep query failures` says how), then those that
 -- lose most. Blocks in turns and others are never mixed: the row is of those that are more.
--- Verdicts, ratios and their intervals are as `sweep query helps_or_hurts` has them, of all bans of
--- a sweep. Engines are those that cuDNN's log shows of a process of each side, at the first call of
--- each operation.
+-- Verdicts, ratios and intervals are as in `sweep query helps_or_hurts`, of all bans of a sweep.
+-- Engines are those that cuDNN's log shows of a process of each side, at each first call.
 --
 -- ban: the errata, OPERATION:ENGINE
 -- usual_ms: wall time per iteration without the ban, ms
--- banned_ms: with it
+-- usual_l2_error: relative L2 error against float64 without the ban; the largest
+-- banned_ms, banned_l2_error: with it
 -- operations: operations of a step, at the first call of a shape, that took another engine
 -- in_its_place: each engine that was taken, and the one that came instead
 -- usual_kernels: convolution kernels that a step launches without the ban alone
 -- banned_kernels: with it alone
--- usual_l2_error: relative L2 error against float64 without the ban; the largest
--- banned_l2_error: with it
--- reproducibility: what the ban changes of it, as `sweep query helps_or_hurts` says
 with sides as (
     select
         setting,

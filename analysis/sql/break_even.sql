@@ -8,36 +8,27 @@
 --     baseline_cold_ms, candidate_cold_ms, tuning_ms, gain_ms, no_effect_reason
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
--- A row a cell, set of other settings and state of the compute cache (empty, warm, disabled; none
--- without CUDA). Tuning is the candidate's cold cost, the first calls of all shapes, less the
--- baseline's in that state (with field compute_cache_disabled: in the state that the one with a
--- cache met). Gain is the baseline's time per iteration less the candidate's, over every block.
--- Outcomes:
+-- A row a cell, set of other settings and state of the compute cache; if that is what differs, the
+-- state that the side with a cache met. Outcomes:
 --     after         the candidate is ahead after break_even_iterations
 --     at once       it costs no more to start, and gains
 --     until         it costs less to start, loses by the iteration, is ahead until then
 --     never         it costs no less to start, and loses by the iteration
---     inconclusive  fewer than two blocks, or the gain's interval holds zero; where there is a
+--     inconclusive  fewer than two blocks, or the gain's interval holds zero; if there is a
 --                   break_even_low, payback does not come before that
 --     open loop     new shapes never end, so that searches are within the time per iteration
---     no_effect     the setting cannot have mattered: see no_effect_reason
--- Intervals are 95% t intervals over blocks. break_even_low and _high divide their ends, the worst
--- and best with each other. Of a tuning cost from a single block nobody knows how far off the next
--- would be: it has no interval. `new_compute_caches` in a suite gives more blocks that meet an
--- empty cache.
+-- Intervals are t intervals over blocks; those of break_even divide their ends, the worst and best
+-- with each other. A single tuning block gives none: set new_compute_caches in the suite.
 --
--- Per shape, tuning is of that shape's first call alone, and iterations are counted at that shape:
--- of a loop that meets it every tenth time it takes ten times as many. A loop is timed over all its
--- shapes, so no shape has a gain of its own; each is taken to gain the same share of its time. That
--- is the regime's gain, times what the shape's second call took the baseline, divided by their mean
--- over the shapes. The first shape also bears what all share, such as loading kernels.
+-- Per shape, tuning is of its first call; the first shape also bears what all share. Iterations are
+-- those at that shape. A loop is timed over all its shapes: each is taken to gain the same share of
+-- its time, which is that of the baseline's second call.
 --
 -- shape: sizes of the input, for $per = 'shape'
 -- shape_number: its place in order of arrival, from 1
 -- outcome: after, at once, until, never, inconclusive, open loop or no_effect
 -- break_even_iterations: iterations until both are level: tuning_ms / gain_ms
--- break_even_low: lower end of its 95% interval; null where tuning_blocks is 1
--- break_even_high: upper end of its 95% interval; null where tuning_blocks is 1
+-- break_even_low, break_even_high: 95% interval of the break-even point; null where unknown
 -- shapes: most distinct shapes that both trials of a block met
 -- baseline_cold_ms: first calls of these shapes in the baseline, median over blocks
 -- later_shape_ms: extra cold cost of each further shape, mean; null where there is no other

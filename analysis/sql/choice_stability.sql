@@ -6,37 +6,28 @@
 -- none: no process told its kernels: they are known of ok trials on a GPU
 --
 -- A row a cell and config. A choice is what the convolutions of one step launch: kernels, their
--- order and grids; every process draws its own. The modal choice is the most common one. Entropy is
--- 0 where all processes agree, and log2(n) where n choices are equally common; from few processes
--- it comes out too small.
---
--- What it would do to so many ranks is a prediction: each rank is taken for one more process like
--- those measured, on a GPU like theirs. Two of them agree as often as two different processes do.
--- Few processes do not show rare choices: the interval of `rank_agreement` has that in it (Clopper
--- and Pearson's, of the modal choice), the other columns do not.
+-- order and grids. Kernels, conversions and logs are those of the modal choice, the most common
+-- one; times are medians over processes. What ranks would do is a prediction: each is taken for one
+-- more process like those measured. Few processes do not show rare choices, which only the interval
+-- of rank_agreement has in it (Clopper and Pearson's).
 --
 -- processes: processes whose kernels are known
 -- distinct_choices: different choices among them
 -- cell_choices: different choices over all the cell's configs
 -- choice: hash of the modal choice, equal in two rows that run the same
 -- choice_share: share of the processes that drew it
--- entropy_bits: entropy of the choices
--- kernels: kernels of the modal choice, in order
--- choice_device_ms: device time of the processes that drew it, median
--- device_ms: device time of all, median
--- slowest_choice_ratio: median device time of the slowest choice / of the fastest
--- layout_conversions: layout conversions that a step with the modal choice launches
--- layout_conversion_ms: device time that a step would save without them, median
--- layout_conversion_share: of device time, median; null where shapes vary
+-- entropy_bits: 0 if all agree, log2(n) of n equally common choices; too small of few processes
+-- choice_device_ms: device time of the processes that drew it
+-- device_ms: device time of all processes
+-- slowest_choice_ratio: device time of the slowest choice / of the fastest
+-- layout_conversion_share: of device time; null where shapes vary
 -- rank_agreement: chance that all ranks choose the same; null for one process
--- rank_bits_agreement: chance that all ranks compute the same bits from the same input; null for
---     one process
--- straggler_cost: what a step loses that waits for the slowest rank: mean device time of the
+-- rank_bits_agreement: chance that they compute the same bits from the same input; null likewise
+-- straggler_cost: what a step loses by waiting for the slowest rank: mean device time of the
 --     slowest of so many processes / mean of one, less 1
--- search_stalls: steps that wait for somebody's search, where each rank draws sizes for itself and
---     all are equally likely; null where nothing is searched, or sizes never come back
+-- search_stalls: steps that wait for a search, if each rank draws sizes of its own, all equally
+--     likely; null where nothing is searched, or sizes never come back
 -- logged_engines: engines of the modal choice, from a log of cuDNN that shows the same kernels
--- logged_workspace_bytes: largest workspace that such logs show
 with drawn as (
     select
         cell_id,

@@ -4,18 +4,16 @@
 --     relative_l2_error
 -- none: no trial ended well
 --
--- A row a cell and config. A fingerprint is of the bits of a step's outputs and gradients; a
--- process without an error of its own shares that of one with the same fingerprint. PyTorch's
--- default config is compared with itself: with its A/A twins.
+-- A row a cell and config, over all its processes. A fingerprint is of the bits of a step's outputs
+-- and gradients; a process without an error of its own shares that of one with the same
+-- fingerprint. PyTorch's default config is compared with its A/A twins.
 --
 -- processes: processes whose fingerprint is known
 -- distinct_fingerprints: different fingerprints among them
--- bitwise_repeatable: in every process a second run gave the same bits
 -- default_pairs: processes in a block with one of PyTorch's default config
 -- same_as_default: those of them that gave its bits
 -- processes_with_error: processes whose error against float64 is known
--- relative_l2_error: the largest of their relative L2 errors
--- relative_max_error: the largest of their relative maximum errors
+-- relative_l2_error, relative_max_error: the largest of their relative errors
 -- loss: of the first training step, the median over processes; null where it is no training
 -- loss_pairs: processes in a block with one of PyTorch's default config, both with a loss
 -- loss_difference: the largest relative difference of such two losses; not finite where one is not

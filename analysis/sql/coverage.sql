@@ -3,11 +3,9 @@
 -- terminal: sweep_id, cell, blocks, usable_blocks, planned, recorded, ok, failed, missing
 -- none: no trial is recorded
 --
--- A row a sweep and cell. A block has each of the cell's configs once: what is planned of a cell is
--- reckoned from its blocks, and a cell or block of which nothing is recorded shows in none. The
--- sweep's own counts tell: sweep_planned less sweep_recorded are all that lack, `missing` those of
--- them that a recorded block names. Where a plan is split into shards, what a shard that has not
--- begun is to run is among those that lack.
+-- A row a sweep and cell. What is planned of a cell follows from its blocks, each of its configs
+-- once. A cell or block of which nothing is recorded shows in the sweep's own counts alone:
+-- sweep_planned less sweep_recorded lack in all, those of shards that have not begun included.
 --
 -- configs: configs recorded of the cell
 -- blocks: blocks of which a trial is recorded
@@ -18,9 +16,6 @@
 -- doubtful_blocks: complete ones on one slot with a trial whose GPU was throttled or shared
 -- replicates: ok trials of the config that has least of them, A/A twins left out
 -- planned: trials of those blocks: configs × blocks, and the recorded A/A twins
--- recorded: trials recorded
--- ok: trials that ended well
--- failed: trials that did not
 -- missing: planned less recorded
 -- sweep_planned: trials in the sweep's plan
 -- sweep_recorded: trials of that plan that are recorded

@@ -9,19 +9,12 @@
 -- terminal: cell, state, blocks, blocks_needed, ratio[ratio_low ratio_high], block_s
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
--- What `replicates: {until: decided}` asks after each look. A cell's state is the verdict on its
--- wall time, or open where further blocks may decide it, or hopeless: no blocks are left, or
--- those left would probably not decide it (in fewer than four of five cases). A setting that
--- cannot matter is no_effect after two blocks. Cells of the plan without a row count in
--- Benjamini-Hochberg as if their p values were 1. Where the
--- number of blocks was fixed, what is not decided stays open.
+-- What `replicates: {until: decided}` asks after each look: docs/measuring.md (How many blocks). A
+-- cell's state is its wall verdict, or open if further blocks may decide it, or hopeless if none is
+-- left or they probably would not. If the number of blocks was fixed, undecided cells stay open.
 --
 -- state: helps, hurts, equivalent, not_slower, fails, no_effect, hopeless or open
 -- surroundings: what surrounds a step; `state` in other questions
--- recorded_blocks: blocks of which both trials are recorded, whether they count or not
--- at_most: blocks that the sweep may ask for; null where their number was fixed
--- blocks_needed: blocks lacking, in four of five cases, or up to three that tell; null above 1,000
--- block_s: how long one of its blocks takes, seconds
 select -- noqa: disable=AM04,RF02,ST06
     labels.* exclude (cell_id, cell_order) rename (state as surroundings),
     columns([

@@ -3,30 +3,18 @@
 -- terminal: host, gpu, slots, driver, cudnn, torch, trials, sweeps
 -- none: no trial is recorded
 --
--- A row a host, hardware and software.
+-- A row a host, hardware and software. Clock, power and copy are medians over trials.
 --
 -- slots: GPUs of the host that measured, or CPU slots
--- cpu_cores: the most that a trial had
--- fewest_cpu_cores: the fewest
--- trials: trials recorded there
--- sweeps: sweeps that they are of
--- first_started_at: when the first of them started, UTC
--- last_ended_at: when the last of them ended, UTC
--- throttled: trials in which the GPU was throttled
--- shared_gpu: trials in which another process used the GPU
--- power_capped: trials in which the power limit held the clock down
--- clocks_unsettled: trials in which the clock moved while times were taken
+-- cpu_cores, fewest_cpu_cores: CPU cores of a trial, the most and the fewest
+-- trials, sweeps: what was recorded there
+-- throttled, shared_gpu, power_capped, clocks_unsettled: trials with this warning
 -- other_shapes: trials whose workload made other shapes than it was asked for
 -- own_loss_unused: trials whose model returned a loss of its own that the step did not use
 -- not_finite: trials whose first calls gave infinities or NaN
 -- diverged: trials whose loss was finite at first and was not at the end
--- sm_clock_mhz: SM clock, median over trials
--- sm_clock_low_mhz: lowest SM clock seen
--- power_w: mean power, median over trials
--- temperature_c: highest temperature seen
--- copy_gbps: the calibration's copy, 10^9 bytes a second, median over trials
--- copy_gbps_p10: 10% of the trials are below
--- copy_gbps_p90: 90% of the trials are below
+-- copy_gbps: the calibration's copy, 10^9 bytes a second
+-- copy_gbps_p10, copy_gbps_p90: 10% and 90% of the trials are below
 -- commits: git commits of cudnn-sweep, where known
 select -- noqa: ST06
     host,

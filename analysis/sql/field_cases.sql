@@ -5,30 +5,9 @@
 --     value[value_low value_high], cause
 -- none: no trial is recorded
 --
--- A row a case, GPU, hardware and software; one row where a case was not measured. The cases are
--- lines of workloads/field/*.csv, the trials those of the suite `field`, or any others of the same
--- cells under the same settings.
---
--- A claim is a bound on one number. Where a case compares two sides, that number is the ratio
--- candidate / baseline of wall time, device time, peak memory or the first call (cold). Two
--- settings of one cell are paired block by block, round by round where they took turns; two cells
--- are compared by Welch's t on the logarithms of their processes. The interval is the 95% one.
--- Where a case is about one side, the number is the median over its processes, or their share, and
--- the interval is the range over processes.
---
--- still there: the whole interval is where the claim says. gone: it is nowhere there. reversed: the
--- whole interval lies beyond 1 by $min_effect on the other side. undecided: the interval reaches
--- over the bound, or there is none. not measured yet: a side has no trial here. not to be run here:
--- the case says why (it is about another version, or needs what a cell does not have), or each
--- trial of a side failed.
---
--- The cause is of today's difference, not of the one that was reported. It is given where the
--- number differs from 1 by $min_effect or more, its interval beyond it, and it is the first of:
--- memory or search, where the claim is about these; route, where PyTorch sends the convolutions
--- elsewhere; layout conversion, where these kernels make up half of the difference in device time
--- or more; launch, where wall time differs and device time does not; heuristic, where benchmark
--- chose other kernels than the heuristic; kernel, where the kernels differ otherwise; else
--- `not in the record`. A claim about routes has the cause route where it holds.
+-- A row a case, GPU, hardware and software; one row if a case was not measured. Its trials are
+-- those of the suite `field`, or any others of the same cells under the same settings. How value,
+-- interval, outcome and cause are found is in docs/field.md (What became of them).
 --
 -- case_id: the report, by its line in workloads/field/*.csv
 -- address: where it was reported
@@ -42,15 +21,12 @@
 -- outcome: still there, gone, reversed, undecided, not measured yet, or not to be run here
 -- because: why it is not to be run here
 -- value: the number today
--- value_low: lower end of its interval
--- value_high: upper end of its interval
+-- value_low, value_high: ends of its interval; of one side the range over its processes
 -- baseline_value: what was measured of the baseline: ms, bytes of memory, or the number itself
--- cause: what makes the two sides differ today
+-- cause: what makes the two sides differ today; null within $min_effect
 -- baseline_routes: backends that PyTorch selected in the baseline
 -- baseline_trials: trials of the baseline
--- torch_then: PyTorch, where it was reported
--- cudnn_then: cuDNN, where it was reported
--- gpu_then: GPU, where it was reported
+-- torch_then, cudnn_then, gpu_then: where it was reported
 with claims as materialized ( -- noqa: disable=RF01,RF02,RF03,RF04,RF05,ST06,LT02,LT14
     select
         *,

@@ -14,11 +14,9 @@
 -- off_first_ms: first calls of all shapes with off and an empty compute cache, median
 -- off_first_warm_ms: with off and a warm compute cache
 -- off_peak_bytes: most that was reserved with off
--- off_results: different bits of outputs and gradients among processes with off
--- off_choices: different lists of kernels among processes with off
+-- off_results, off_choices: different bits, and lists of kernels, among processes with off
 -- off_l2_error: relative L2 error against float64 with off; null where it was not asked for
 -- processes: frozen processes
--- errata: the rules
 with told as (
     select
         *,

@@ -2,9 +2,8 @@
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- none: no process ended well
 --
--- A row a sweep, cell, config and metric; `--format json` makes them the file that is uploaded. The
--- fields are those of that database's table oss_ci_benchmark_v3, and the action that uploads adds
--- the run and the commit. Values are those of single processes; `night_series` has their medians.
+-- A row a sweep, cell, config and metric; `--format json` makes the file that is uploaded, with the
+-- fields of oss_ci_benchmark_v3. The action that uploads adds the run and the commit.
 --
 -- benchmark: name, mode, dtype; extra_info has the config, the cell's other axes, and the sweep
 -- model: the workload or the convolution

@@ -4,13 +4,10 @@
 -- terminal: night, gpu, host, precision, trials, calibration_matmul_tflops, calibration_copy_gbps
 -- none: no night is recorded
 --
--- A row a night, GPU, host and precision. The calibration is a fixed matrix product and a copy:
--- where both are slower the machine was.
+-- A row a night, GPU, host and precision. Calibration is the median over trials: if product and
+-- copy are slower, the machine was.
 --
--- night: sweep_id of the night
 -- trials: trials of it there
--- calibration_matmul_tflops: median over them
--- calibration_copy_gbps: median over them
 select
     sweep_id as night,
     env_hash,

@@ -4,19 +4,15 @@
 -- terminal: night, cell, config, metric, value, word, processes
 -- none: no night is recorded
 --
--- A row a night, cell, config and metric: the median over the night's processes. A night is the
--- sweep night-DATE-NAME; what confirm-DATE-NAME measured afresh with the same software joins it.
--- Times leave out processes whose GPU was throttled or shared. A single trial that failed makes a
--- failure of the night. Second trials of A/A pairs are left out.
+-- A row a night, cell, config and metric: the median over the night's processes, with the GPU, host
+-- and sources of most. A night is the sweep night-DATE-NAME; what confirm-DATE-NAME measured afresh
+-- with the same software joins it. Times leave out processes whose GPU was throttled or shared. A
+-- single trial that failed makes a failure of the night. Second trials of A/A pairs are left out.
 --
--- night: sweep_id of the night
--- metric: what it is; times are in ms, memory in bytes, the error is a share
 -- value: median over the processes; null where the metric is no number
 -- word: of engine the most common kernels of a step, of bits their hash, of repeats whether bits
---   repeat, in three processes or more, of failure how trials ended; else null
+--     repeat, in three processes or more, of failure how trials ended; else null
 -- processes: processes behind it
--- gpu_uuid: of the GPU that most of them ran on; host and cpu_model likewise
--- workload_hash: of the user's source files that most of them ran; null where bundled
 with grouped as (
     select
         night,

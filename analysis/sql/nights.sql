@@ -6,14 +6,8 @@
 --
 -- A row a night, hardware and software.
 --
--- night: sweep_id of the night
 -- launch: name that ends it; null where the sweep is no night
--- planned: trials in its plan
--- recorded: trials of it recorded, with this hardware and software
 -- reached: trials of the plan whose turn came, lost ones too; less than planned where time was up
--- in_turns: whether processes of a block took turns
--- first_started_at: when the first of them started, UTC
--- commit: git commits of cudnn-sweep
 with named as (
     select *
     from records

@@ -4,29 +4,22 @@
 --     wall_over_device, launch_bound
 -- none: neither a roofline nor a device time is known of any trial
 --
--- A row a cell and config. The limit is what calibration
--- reached on that GPU at that moment: a matrix product in the trial's precision, and a copy. What a
--- step does besides its convolutions is in its time, not in its limit. A share above 1 is possible:
--- the matrix product is no upper bound, algorithms may need fewer operations, caches save bytes. No
--- roofline is known where calibration was off, or nothing convolved.
---
--- What a setting saves on the device does not show in a loop that waits for the CPU's launches; a
--- CUDA graph would show it.
+-- A row a cell and config, medians over processes. The limit is what calibration reached on that
+-- GPU at that moment: a matrix product in the trial's precision, and a copy. A step's other work is
+-- in its time, not in its limit. A share above 1 is possible: the matrix product is no upper bound,
+-- algorithms may need fewer operations, caches save bytes. No limit is known without calibration or
+-- convolutions. If a loop waits for the CPU, only a CUDA graph shows what a setting saves.
 --
 -- processes: processes whose roofline or device time is known
--- timed_ms: device time per iteration, median; wall time without CUDA
--- roofline_ms: least time for the convolutions, each at the ceiling that limits it, median
--- roofline_share: roofline_ms / timed_ms, median over processes
+-- timed_ms: device time per iteration; wall time without CUDA
+-- roofline_ms: least time for the convolutions, each at the ceiling that limits it
 -- limited_by: compute or memory, whichever a step's convolutions together take longer at
 -- operations_per_byte: their arithmetic intensity
--- achieved_tflops: 10^12 operations a second of convolutions, median
--- matmul_tflops: what calibration reached, median
--- achieved_gbps: 10^9 bytes a second that they must move, median
--- copy_gbps: what calibration reached, median
--- wall_ms: wall time per iteration, median
--- device_ms: device time per iteration, free of launch gaps, median
--- wall_over_device: wall time / device time, median
--- launch_bound: wall time is over 1.1 × device time in most processes
+-- achieved_tflops: 10^12 operations a second of convolutions
+-- achieved_gbps: 10^9 bytes a second that they must move
+-- matmul_tflops, copy_gbps: what calibration reached
+-- wall_ms, device_ms: time per iteration; device time is free of launch gaps
+-- wall_over_device: wall time / device time
 -- device_source: graph (replays of a CUDA graph) or profiler (sum of kernel times)
 with found as (
     select -- noqa: ST06

@@ -5,12 +5,11 @@
 -- terminal: gpu, host, gpu_uuid, measure, finding, ratio, peers, trials
 -- none: no GPU has enough calibrated trials
 --
--- A row a GPU and measure: the calibration's copy, or its matrix product in one precision; medians
--- over trials, those left out in which another process used the GPU. Peers are other GPUs of its
--- model that ran the same software. One that differs from most of its peers is off. Where at least
--- half of a model's GPUs are off, as with two that differ, nobody can say which is at fault.
+-- A row a GPU and measure, without trials in which another process used the GPU. Peers are other
+-- GPUs of its model that ran the same software. A GPU that differs from most of its peers is off.
+-- If half of a model's GPUs are, as with two that differ, nobody can say which is at fault.
 --
--- measure: copy, or matmul and the precision
+-- measure: the calibration's copy, or its matmul and the precision
 -- speed_unit: of the speeds: GB/s, or TFLOP/s
 -- trials: calibrated trials
 -- speed: median over them
@@ -19,7 +18,6 @@
 -- ratio: speed / peers_speed
 -- finding: slow, fast, differs (off, and so are half of them or more), alike, or alone (no peer)
 -- throttled: of its trials those that found the GPU throttled
--- temperature_c: highest temperature seen
 with speeds as (
     select
         *,

@@ -9,9 +9,7 @@
 -- are left out, and those that ran on two slots or in two launches. Of open loops only as many
 -- steps count as both made.
 --
--- metric: what it is; times are in ms, memory in bytes, the error is a share
--- baseline: what the other software measured
--- candidate: what the launch's own measured
+-- baseline, candidate: what the other software measured, and what the launch's own did
 -- log_ratio: ln(candidate / baseline), above 0 where the launch's own takes more
 -- baseline_software_hash: hash of the other software
 with processes as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04

@@ -2,18 +2,9 @@
 -- terminal: sweep_id, suite, first_started_at, planned, recorded, ok, failed, gpu
 -- none: no trial is recorded
 --
--- first_started_at: when its first trial started, UTC
--- last_ended_at: when its last one ended, UTC
--- planned: trials in its plan
--- recorded: trials of the plan that are recorded
--- repeats: further ones, of split blocks that ran again whole
--- ok: trials that ended well
--- failed: trials that did not
+-- repeats: recorded trials besides, of split blocks that ran again whole
 -- shards: parts of the plan that recorded something, as 1/4; null where it was not split
 -- finished: whether all that is planned is recorded
--- gpu: GPU models that measured
--- torch: PyTorch's versions
--- cudnn: cuDNN's versions
 select
     sweep_id,
     any_value(suite) as suite,

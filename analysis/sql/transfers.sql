@@ -8,27 +8,22 @@
 -- terminal: what, cells, share[share_low share_high], cell, of_a, a, of_b, b, why
 -- none: no cell was measured on two of them
 --
--- First a row for each two of them and each thing that may carry over: of how many cells both sides
--- tell it, in how many they tell the same, and that share with its 95% interval (Clopper and
--- Pearson's). Cells of one list are not drawn at random: the interval is for cells like these. Then
--- a row for each cell whose verdict does not carry over.
+-- First a row for each two of them and each thing that may carry over, with a 95% interval of its
+-- share (Clopper and Pearson's) that is for cells like these. Then a row for each cell whose
+-- verdict does not carry over. A verdict does if both sides decided alike: helps, hurts or
+-- equivalent. Choices are the most common kernels and grids of a config's processes. Bits are those
+-- of one step's outputs and gradients, of versions alone: each GPU model draws inputs of its own.
 --
--- A verdict carries over where both sides decided alike: helps, hurts or equivalent. A direction
--- (faster, slower) is told where the interval excludes 1. Choices are the most common kernels and
--- grids of a config's processes, bits those of one step's outputs and gradients: of versions alone,
--- since each GPU model draws inputs of its own.
---
--- of_a: model or version
--- of_b: another
--- what: verdict (of wall time), device verdict, direction, or choice and bits of either config
+-- of_a, of_b: models or versions
+-- what: verdict (of wall time), device verdict, direction (the interval excludes 1), or choice and
+--     bits of either config
 -- cells: those of which both tell it; under other settings a cell counts again
 -- carried: those of which both tell the same
 -- share: carried / cells
 -- cell_id: one whose verdict does not carry over
--- a: its verdict and ratio of the first
--- b: those of the second
--- why: kernels, where a config's choice differs; cpu, where the loop waits for the CPU on one side
---     alone; else speed: another clock or bandwidth
+-- a, b: its verdict and ratio of each
+-- why: kernels, if a config's choice differs; cpu, if the loop waits for the CPU on one side alone;
+--     else speed: another clock or bandwidth
 with kinds as ( -- noqa: disable=RF02,RF04,ST03,AM07
     select
         coalesce(

@@ -3,16 +3,14 @@
 -- terminal: sweep_id, part, measuring, trials, median_s, total_s, share
 -- none: no trial is recorded
 --
--- A row a sweep and part of its trials' time, the largest first: the phases of a record, `log` (the
--- untimed process after it), `gap` (before it) and `other`, what no phase accounts for: of a failed
--- trial, what it was at when it ended. What a trial waits for others of its block to
--- take their turns is their time, and one-time costs that several pay side by side count once.
+-- A row a sweep and part of its trials' time, the largest first. What a trial waits for others of
+-- its block is their time, and one-time costs that several pay side by side count once.
 --
--- part: the part, as above
+-- part: a phase of a record, log (the untimed process after it), gap (before it), or other, such as
+--     what a failed trial was at when it ended
 -- measuring: whether the part yields what was asked for
 -- trials: trials that had the part
--- median_s: their median
--- total_s: their sum
+-- median_s, total_s: median over them, and sum
 -- overlapped_s: of one_time, what is in neither: others of the block paid theirs meanwhile
 -- share: of all the sweep's time
 with parts as (

@@ -43,7 +43,7 @@ def _column(field: pa.Field, within: str = "") -> Iterator[str]:
             yield from _column(inner, f"{within}{field.name}[].")
 
 
-SHARED_BY = 3  # questions that have a parameter or a column with one meaning: it is explained once
+SHARED_BY = 2  # questions that have a parameter or a column with one meaning: it is explained once
 CELL = (
     *("workload", "problem", "direction", "input_shape", "regime", "state"),
     *("precision", "layout", "gpu"),
@@ -90,8 +90,8 @@ def questions_page() -> str:
         "view `records`, one row per trial: [its columns](#columns-of-records). In SQL each is a table macro of its name:",
         "`select problem, ratio from helps_or_hurts(min_effect := 0.05) where ratio < 1`. There, a parameter with",
         "the name of a column has the prefix `of_` (`of_sweep_id`), and `describe from NAME()` shows types. A terminal",
-        "shows the columns in bold; `--all-columns` and every other format show all. What a row is and how it is",
-        "computed stands in the head of each question's SQL, and in `sweep query NAME --help`. Made by `make docs`.",
+        "shows the columns in bold; `--all-columns` and every other format show all. What a row is and what a verdict",
+        "means stands in the head of each question's SQL, and in `sweep query NAME --help`. Made by `make docs`.",
         "",
         ", ".join(f"[{each.name}](#{each.name})" for each in questions),
         "",
@@ -101,7 +101,7 @@ def questions_page() -> str:
         f"its *versions* are {_listed(VERSIONS)}. A *config's* columns are",
         f"{_listed(settings())}.",
         "They, and others named *of a record*, mean what they mean in [`records`](#columns-of-records). `_low` and `_high` after",
-        "a name are two further columns: the ends of its 95% interval. The others that at least three questions have:",
+        "a name are two further columns: the ends of its 95% interval. The others that at least two questions have:",
         *_lines(_shared(parameters)),
         *_lines(_together(_shared(columns))),
     ]

@@ -155,6 +155,13 @@ def test_a_text_default_may_hold_a_colon_and_prints_as_sql() -> None:
     assert asked.prepared({"x": "it's"}).endswith("EXECUTE q(x := 'it''s');\n")
 
 
+def test_a_line_of_a_head_may_explain_several_columns() -> None:
+    head = "-- Why?\n-- A row a cell: all of it.\n-- low, high: ends of\n--     its interval\n"
+    asked = parse_query("mine", f"{head}select 1 as low, 2 as high;\n")
+    assert asked.columns == dict.fromkeys(("low", "high"), "ends of its interval")
+    assert asked.notes == "A row a cell: all of it."
+
+
 def test_a_users_own_file_is_found_by_name_and_the_nearer_one_counts(tmp_path: Path) -> None:
     (tmp_path / "queries").mkdir()
     (tmp_path / "my_slowest.sql").write_text("-- Which is slowest?\nselect 1\n")
