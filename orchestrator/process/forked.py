@@ -26,6 +26,7 @@ from cudnn_sweep.orchestrator.process.protocol import (
     SO_FAR,
     TURN,
     WHAT_WAS_SAID,
+    CallJob,
     LogJob,
     Outcome,
     Reply,
@@ -36,6 +37,7 @@ from cudnn_sweep.orchestrator.process.protocol import (
 )
 from cudnn_sweep.workloads.cells.measurement import Measurement
 from cudnn_sweep.workloads.errors import UserCodeError, WorkloadError
+from cudnn_sweep.workloads.measuring.first_call import call_once
 from cudnn_sweep.workloads.measuring.log_pass import run_log_pass
 from cudnn_sweep.workloads.measuring.model_trace import trace_model
 from cudnn_sweep.workloads.measuring.trial import run_trial
@@ -292,6 +294,8 @@ def _work(request: Request, told: int, reply_to: int, born: float) -> Reply:
             )
         elif isinstance(job, LogJob):
             reply.log_pass = run_log_pass(job.trial, job.shapes)
+        elif isinstance(job, CallJob):
+            call_once(job.trial)
         elif isinstance(job, TraceJob):
             reply.trace = trace_model(job.trace)
         else:
@@ -326,7 +330,7 @@ def _package(frame: FrameType) -> str:
 
 def _hint(job: object, error: BaseException) -> str:
     """Networks that halve their input and join the halves again take no odd size."""
-    if not isinstance(job, TrialJob):
+    if not isinstance(job, TrialJob | CallJob):
         return ""
     try:
         rule = job.trial.cell.shapes()
