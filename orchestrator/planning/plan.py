@@ -205,12 +205,16 @@ def first_blocks(plan: Plan, most: int) -> Plan:
 
 
 def first_calls(plan: Plan) -> list[TrialRequest]:
-    """A trial of each of the user's models with PyTorch's own settings, to be called before any is measured."""
+    """A trial of each of the user's models with PyTorch's own settings, to be called before any is measured.
+
+    A bundled model is called only if counts are expected of it.
+    """
     first: dict[tuple[str, str], Trial] = {}
     for trial in plan.trials:
         cell = trial.cell
-        if cell.model is not None and not cell.workload.startswith(BUNDLED):
-            first.setdefault((cell.workload, repr(cell.model)), trial)
+        model, is_bundled = cell.model, cell.workload.startswith(BUNDLED)
+        if model is not None and (model.expect is not None or not is_bundled):
+            first.setdefault((cell.workload, repr(model)), trial)
     return [
         TrialRequest(
             cell=trial.cell,

@@ -25,6 +25,7 @@ from cudnn_sweep.workloads.models.inputs import Inputs
 from cudnn_sweep.workloads.parameters import NamedChoice
 from cudnn_sweep.workloads.problem import ConvProblem, Shape, none_empty, parse_sizes, sizes_text
 from cudnn_sweep.workloads.strict import STRICT
+from cudnn_sweep.workloads.training.choice import Expect
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
 
 ALL_MODELS = "all"
@@ -167,6 +168,9 @@ class ModelSpec(BaseModel):
     the model returns, or a function FILE.py:NAME of what the model returns."""
     optimiser: NamedChoice = "sgd"
     """The optimiser for training, with its parameters."""
+    expect: Expect | None = None
+    """Counts of the model that is meant, as `{parameters: 223685, convolutions: 7}`; no part of the
+    cell's id."""
 
 
 MOST_TRIALS = 1_000_000  # of a plan: it is made in half a minute, and takes weeks to run

@@ -1,16 +1,21 @@
 """A model is called once before anything is measured: one that does not run leaves no sweep."""
 
+import re
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
 
 from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.launch_file import no_launch_file
 from cudnn_sweep.orchestrator.errors import ModelError, SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
+from cudnn_sweep.orchestrator.launching.one_step import suite_of
+from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import first_calls
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
@@ -21,9 +26,11 @@ from cudnn_sweep.orchestrator.running.run_sweep import plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.survey import Survey
+from cudnn_sweep.workloads.training.choice import Expect
 from tests.fake_machine import FakeMachine, FakeScript
 from tests.makers import MakePlan
 from tests.orchestrator.typed import invoke
+from tests.workloads.made_up_models import small
 
 HERE = "tests.workloads.made_up_models"
 CELLS = f"""
@@ -124,3 +131,40 @@ def test_server_of_a_look_ends_once_it_has_called(plan_of: MakePlan, tmp_path: P
         place.look(request.suite)
         server = place._server
     assert server is not None and not Path(f"/proc/{server.pid}").exists()
+
+
+def test_model_with_other_counts_than_expected_is_refused_with_both(
+    server: ForkServer, plan_of: MakePlan
+) -> None:
+    def called(expect: dict[str, int], **axes: object) -> list[str]:
+        model = {"arguments": axes.pop("arguments", {}), "expect": expect}
+        plan = plan_of(f"{HERE}:small", input="2x3x8x8", model=model, **axes)
+        return list(call_models(server, first_calls(plan)))
+
+    narrow, wide = (sum(map(torch.Tensor.numel, small(width).parameters())) for width in (4, 500))
+    counts = {"parameters": narrow, "convolutions": 2}
+    assert called({}, arguments={"width": 4}) == []
+    for direction in ("training", "inference"):
+        assert called(counts, arguments={"width": 4}, direction=direction) == []
+    has = f"small(width=500) has {wide:,} parameters and 2 convolutions; expected {narrow} and 2"
+    with pytest.raises(SpecError, match=re.escape(f"{has}: arguments of the model are missing?")):
+        called(counts, arguments={"width": 500})
+    with pytest.raises(SpecError, match=re.escape("has 2 convolutions; expected 1,007: arguments")):
+        called({"convolutions": 1007}, arguments={"width": 4})
+
+
+def test_expected_counts_are_no_part_of_a_cell_and_typed_as_an_option(plan_of: MakePlan) -> None:
+    usual = plan_of(f"{HERE}:Plain", input="2x3x8x8")
+    expecting = plan_of(f"{HERE}:Plain", input="2x3x8x8", model={"expect": {"parameters": 7}})
+    assert usual.plan_hash == expecting.plan_hash
+    (request,) = first_calls(expecting)
+    assert request.cell.model is not None and request.cell.model.expect == Expect(parameters=7)
+    options = AdviseOptions(
+        workload=f"{HERE}:Plain", input=("2x3x8x8",), expect="parameters=223685,convolutions=7"
+    )
+    (cell,) = suite_of(options, 1).cells
+    assert cell.model.expect == Expect(parameters=223685, convolutions=7)
+    assert "--expect parameters=223685,convolutions=7" in options.command()
+    for wrong in ("parameters=0", "width=7", "parameters=many", "7"):
+        with pytest.raises(LaunchFileError, match="--expect"):
+            suite_of(replace(options, expect=wrong), 1)
