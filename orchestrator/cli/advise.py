@@ -70,8 +70,7 @@ def engines(options: EnginesOptions) -> None:
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.showing.say import console_here
 
-    with ThisMachine() as place:
-        ran = ban_and_measure(options, console_here(stderr=True), place)
+    ran = ban_and_measure(options, console_here(stderr=True), ThisMachine())
     if ran is not None and ran.stored:
         asked = ["--sweep-id", ran.session.sweep_id, "--min-effect", str(options.threshold)]
         stored = open_results([ran.store.location])
@@ -118,6 +117,4 @@ def _run_here(measure: Callable[..., int], options: StepOptions, *, is_apart: bo
     from cudnn_sweep.orchestrator.showing.say import console_here
 
     console = console_here(stderr=is_apart)
-    with ThisMachine() as place:
-        code = measure(options, console, place, console_here())
-    failing.leave(code)
+    failing.leave(measure(options, console, ThisMachine(), console_here()))

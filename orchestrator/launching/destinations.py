@@ -84,12 +84,13 @@ class Here:
     where = "this machine"
 
     def launch(self, request: SweepRequest, console: Console) -> int:
+        place = ThisMachine()
         say(console, "Looking at this machine: torch is imported.")
+        planned = plan_sweep(request, place)
+        tell_without_gpu(planned, console)
+
         tell = partial(print_summary, console, location=request.results, options=request.options)
-        with ThisMachine() as place:
-            planned = plan_sweep(request, place)
-            tell_without_gpu(planned, console)
-            ran = run_sweep(planned, place, console, if_cut=tell)
+        ran = run_sweep(planned, place, console, if_cut=tell)
         tell(ran)
         if request.options.json:
             print(to_json(ran, request.results))

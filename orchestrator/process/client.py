@@ -242,11 +242,7 @@ def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[
     Raises ModelError if a model fails, SpecError for a mistake in what was asked.
     """
     for trial in trials:
-        limit = trial.measure.host_memory_limit_mib
-        request = Request(
-            job=CallJob(trial=trial), timeout_s=CALL_TIMEOUT_S, host_memory_limit_mib=limit
-        )
-        outcome = server.run(request)
+        outcome = server.run(Request(job=CallJob(trial=trial), timeout_s=CALL_TIMEOUT_S))
         at = f"{trial.cell.workload} at input {sizes_text(trial.cell.input_shape)}"
         if outcome.status in ("timeout", "out_of_memory"):
             yield f"{at} was not tried before it is measured: {outcome.message}"

@@ -46,7 +46,6 @@ from cudnn_sweep.orchestrator.remote.job import (
 from cudnn_sweep.orchestrator.remote.nodes import (
     NO_CUDA,
     Node,
-    call_there,
     look_at_last_good,
     look_at_nodes,
     wait_for_nodes,
@@ -78,8 +77,7 @@ class TheseNodes:
         return self._nodes[0].machine
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
-        for note in call_there(self._nodes[0], trials):
-            say(console, note)
+        """A model that fails on the nodes is found by its first trials."""
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         sweep = SweepStatus(sweep_id=session.sweep_id)

@@ -9,13 +9,11 @@ from time import monotonic, sleep, time
 from typing import Any, TypeAlias
 
 import ray
-from ray.exceptions import RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cudnn_sweep.orchestrator.errors import NeedsGpuError, ServerError, SpecError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
-from cudnn_sweep.orchestrator.process.client import ForkServer, call_models, survey, survey_of
-from cudnn_sweep.workloads.cells.measurement import TrialRequest
+from cudnn_sweep.orchestrator.process.client import ForkServer, survey, survey_of
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
@@ -163,19 +161,6 @@ def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
     if len({each.software_hash for each in environments}) > 1:
         raise SpecError(f"last_good: {python} is not the same software on all nodes")
     return environments[0]
-
-
-def call_there(node: Node, trials: Sequence[TrialRequest]) -> list[str]:
-    """What `call_models` says there. Raises what it raises."""
-    try:
-        return list(ray.get(_ask(node.node_id, _called, trials))) if trials else []
-    except RayTaskError as error:
-        raise error.cause from None
-
-
-def _called(trials: Sequence[TrialRequest]) -> list[str]:
-    with ForkServer(survey_only=True, folder=Path.cwd()) as server:
-        return list(call_models(server, trials))
 
 
 def _alike(fit: list[Node], unfit: Unfit) -> tuple[list[Node], Unfit]:

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
 from threading import Timer
-from typing import Self
+from weakref import finalize
 
 from rich.console import Console
 
@@ -42,26 +42,16 @@ PATIENCE_S = 3.0  # without a word
 LOOK_S = 10.0  # between two looks
 
 
-class ThisMachine(AbstractContextManager["ThisMachine"]):
-    """A Place. In its context the fork server of a look lives on, for calls, until trials begin."""
+class ThisMachine:
+    """A Place."""
 
     def __init__(self, wait_s: float = 0.0) -> None:
         """`wait_s`: how long somebody else's work on its GPUs is waited for."""
         self._wait_s = wait_s
-        self._is_entered = False
         self._server: ForkServer | None = None
-
-    def __enter__(self) -> Self:
-        self._is_entered = True
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._close()
-
-    def _close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-        self._server = None
+        """That of the last look, until it has called models."""
+        self._living = ExitStack()
+        finalize(self, self._living.close)
 
     def look(self, suite: SuiteSpec) -> Survey:
         """Ask a process of its own: planning imports no workload and touches no GPU."""
@@ -80,21 +70,19 @@ class ThisMachine(AbstractContextManager["ThisMachine"]):
         with ThreadPoolExecutor(1) as beside:
             # one that cannot be imported is imported again where it is used, and tells why there
             beside.submit(lambda: [import_module(name) for name in NEEDED_NEXT])
-            self._close()
-            server = self._server = ForkServer(survey_only=True, gpu_uuids=gpu_uuids)
-            try:
-                with _telling_of_a_wait(own_code(workload_names(suite))):
-                    return survey(server, workload_names(suite))
-            finally:
-                if not self._is_entered:
-                    self._close()
+            self._living.close()
+            self._server = ForkServer(survey_only=True, gpu_uuids=gpu_uuids)
+            self._living.enter_context(self._server)
+            with _telling_of_a_wait(own_code(workload_names(suite))):
+                return survey(self._server, workload_names(suite))
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
-        if trials and self._server is not None:
-            with free_devices(machine.gpu_uuids, self._wait_s, console):
-                for note in call_models(self._server, trials):
-                    warn(console, note)
-        self._close()
+        server, self._server = self._server, None
+        with self._living:
+            if trials and server is not None:
+                with free_devices(machine.gpu_uuids, self._wait_s, console):
+                    for note in call_models(server, trials):
+                        warn(console, note)
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         say(console, f"Sweep {session.sweep_id} ({reason})")
@@ -111,7 +99,7 @@ class ThisMachine(AbstractContextManager["ThisMachine"]):
     def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
         from cudnn_sweep.cluster.local.local_ray import local_ray
 
-        self._close()
+        self._living.close()
         gpus = len(machine.gpus)
         say(console, "Preparing Ray and the processes that measure.")
         with (

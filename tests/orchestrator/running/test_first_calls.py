@@ -120,16 +120,18 @@ def test_model_that_fails_ends_a_command_before_a_sweep_is_opened(
 
 
 @pytest.mark.measuring
-def test_server_of_a_look_ends_once_it_has_called(plan_of: MakePlan, tmp_path: Path) -> None:
-    request = _request(tmp_path)
-    with ThisMachine() as place:
-        machine = place.look(request.suite)
-        server = place._server
-        assert server is not None and Path(f"/proc/{server.pid}").exists()
-        place.call(_requests(plan_of, "Plain"), machine, Console(quiet=True))
-        assert not Path(f"/proc/{server.pid}").exists()
-        place.look(request.suite)
-        server = place._server
+def test_server_of_a_look_ends_once_it_has_called_or_its_place_is_gone(
+    plan_of: MakePlan, tmp_path: Path
+) -> None:
+    place, request = ThisMachine(), _request(tmp_path)
+    machine = place.look(request.suite)
+    server = place._server
+    assert server is not None and Path(f"/proc/{server.pid}").exists()
+    place.call(_requests(plan_of, "Plain"), machine, Console(quiet=True))
+    assert not Path(f"/proc/{server.pid}").exists()
+    place.look(request.suite)
+    server = place._server
+    del place
     assert server is not None and not Path(f"/proc/{server.pid}").exists()
 
 
