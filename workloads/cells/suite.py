@@ -35,7 +35,7 @@ GpuName = Annotated[str, Field(min_length=1)]
 Batch = Annotated[int, Field(ge=1, lt=2**31)]
 
 
-def _read_sizes(text: object) -> object:
+def _read_sizes(text: object) -> Shape:
     """`8x3x224x224`; a lone number stays one in YAML."""
     if isinstance(text, str | int) and not isinstance(text, bool):
         return parse_sizes(str(text))
@@ -144,6 +144,17 @@ class ProblemSpec(BaseModel):
     """How much larger the output of a transposed convolution is on one side."""
     occurrences: PositiveInt = 1
     """How often the network contains it; a column of the results."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _padding_is_a_number(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("padding") == "same":
+            kernel, dilation = (_read_sizes(given.get(key, 1)) for key in ("kernel", "dilation"))
+            added = [reach * (size - 1) for size, reach in zip(kernel, dilation * 3, strict=False)]
+            here = f"write {sizes_text(tuple(each // 2 for each in added))}, which is the same here"
+            odd = "no number is the same here: one more is added at the end"
+            raise ValueError(f"padding: found same; {odd if any(n % 2 for n in added) else here}")
+        return given
 
     def problem(self, name: str) -> ConvProblem:
         """Raises WorkloadError for sizes that do not go together."""
