@@ -148,12 +148,12 @@ class ProblemSpec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _padding_is_a_number(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("padding") == "same":
+        if isinstance(given, dict) and given.get("padding") == "same" and "kernel" in given:
             kernel, dilation = (_read_sizes(given.get(key, 1)) for key in ("kernel", "dilation"))
             added = [reach * (size - 1) for size, reach in zip(kernel, dilation * 3, strict=False)]
-            here = f"write {sizes_text(tuple(each // 2 for each in added))}, which is the same here"
-            odd = "no number is the same here: one more is added at the end"
-            raise ValueError(f"padding: found same; {odd if any(n % 2 for n in added) else here}")
+            here = f"which is {sizes_text(tuple(each // 2 for each in added))} here"
+            odd = "which is no number here: it adds one more at the end"
+            raise ValueError(f"padding: found same, {odd if any(n % 2 for n in added) else here}")
         return given
 
     def problem(self, name: str) -> ConvProblem:
