@@ -71,8 +71,8 @@ class ThisMachine:
             # one that cannot be imported is imported again where it is used, and tells why there
             beside.submit(lambda: [import_module(name) for name in NEEDED_NEXT])
             self._living.close()
-            self._server = ForkServer(survey_only=True, gpu_uuids=gpu_uuids)
-            self._living.enter_context(self._server)
+            server = ForkServer(survey_only=True, gpu_uuids=gpu_uuids)
+            self._server = self._living.enter_context(server)
             with _telling_of_a_wait(own_code(workload_names(suite))):
                 return survey(self._server, workload_names(suite))
 
