@@ -5,7 +5,7 @@ It runs whole plans in seconds through the same records and the same store.
 
 import asyncio
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -43,6 +43,7 @@ from cudnn_sweep.workloads.cells.measurement import (
     MemoryUse,
     SteadyDevice,
     SteadyWall,
+    TrialRequest,
 )
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment, our_version
@@ -274,6 +275,9 @@ class FakeMachine:
             gpu_uuids=[UUID],
             workloads=workload_facts(workload_names(suite)),
         )
+
+    def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
+        """None of its models is run."""
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         say(console, f"Sweep {session.sweep_id} ({reason})")

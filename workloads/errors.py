@@ -7,6 +7,7 @@ WorkloadError
 
 from difflib import get_close_matches
 
+TRY = "\nTry: "  # between a message and what a user may try next
 MOST_NAMES = 30  # that are listed; of more, those like what was found
 
 

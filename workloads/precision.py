@@ -72,5 +72,6 @@ PRECISIONS = {
 
 def find_precision(name: str) -> Precision:
     if name not in PRECISIONS:
-        raise unknown("precision", name, list(PRECISIONS))
+        of_8_bits = "; PyTorch has no fp8 convolution" if "8" in name else ""
+        raise WorkloadError(f"{unknown('precision', name, list(PRECISIONS))}{of_8_bits}")
     return PRECISIONS[name]

@@ -60,6 +60,7 @@ SECTIONS = {  # what the schema calls it: the heading, and where it stands
     "PrecisionByDevice": ("precision", "a cell"),
     "ModelSpec": ("model", "a cell"),
     "TensorSpec": ("inputs", "`model`, each in a list or under its name"),
+    "Expect": ("expect", "`model`"),
     "ListedChoice": ("Shapes from a file", "`regime` of a cell"),
     "ListedSpec": ("listed", "`regime` of a cell"),
     "CudnnConfig": ("configs", BOTH),

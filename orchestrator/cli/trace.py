@@ -31,6 +31,7 @@ class TraceOptions(StepOptions):
         Sequence[str], typer.Option(metavar="SIZES", help="Input sizes, such as 8x3x512x512.")
     ] = field()  # has to be given
     loss: None = None  # no options here
+    expect: None = None
     results: None = None
     direction: Annotated[
         Literal["training", "inference"],

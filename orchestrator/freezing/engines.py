@@ -16,7 +16,7 @@ from cudnn_sweep.orchestrator.launching.one_step import (
     suite_asked,
 )
 from cudnn_sweep.orchestrator.launching.step_options import EnginesOptions
-from cudnn_sweep.orchestrator.planning.plan import make_plan
+from cudnn_sweep.orchestrator.planning.plan import first_calls, make_plan
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
@@ -39,6 +39,7 @@ def engines(
     if machine.environment.device != "cuda":
         raise NeedsGpuError("sweep engines needs a GPU: on a CPU cuDNN chooses no engine")
     looked = plan_cells(options, name, suite, machine)
+    place.call(first_calls(looked.chosen), machine, console)
     bans = _bans(looked, console, opened)
     if not bans:
         say(console, f"Nothing to ban: no cell of {name} runs a convolution in cuDNN.")

@@ -31,6 +31,7 @@ from cudnn_sweep.orchestrator.launching.advising import (
 )
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step
 from cudnn_sweep.orchestrator.launching.step_options import FreezeOptions
+from cudnn_sweep.orchestrator.planning.plan import first_calls
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.advice_text import Kept
@@ -105,7 +106,9 @@ def _looked(options: FreezeOptions, errata: str | None, console: Console, place:
     machine = place.look(suite)
     if machine.environment.device != "cuda":
         raise NeedsGpuError("sweep freeze needs a GPU: what a search chooses is seen only there")
-    return plan_step(options, suite, machine, suite_name=SUITE, minutes=_minutes(options))
+    planned = plan_step(options, suite, machine, suite_name=SUITE, minutes=_minutes(options))
+    place.call(first_calls(planned.chosen), machine, console)
+    return planned
 
 
 def _minutes(options: FreezeOptions) -> float:

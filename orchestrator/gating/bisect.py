@@ -21,11 +21,11 @@ from cudnn_sweep.orchestrator.gating.sides import Side, environments_of
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_cells, suite_asked
 from cudnn_sweep.orchestrator.launching.step_options import BisectOptions
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
-from cudnn_sweep.orchestrator.planning.plan import make_plan
+from cudnn_sweep.orchestrator.planning.plan import first_calls, make_plan
 from cudnn_sweep.orchestrator.planning.request import Planned
-from cudnn_sweep.orchestrator.process.client import survey_of
+from cudnn_sweep.orchestrator.process.client import ForkServer, call_models, survey_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results, run_sweep
-from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.hashes import content_hash
@@ -148,6 +148,10 @@ def bisect(
     planned = plan_cells(options, name, suite, machine)
     if (cells := len(planned.chosen.cell_ids())) > 1:
         raise SpecError(f"found {cells} cells of {name}, allowed: one; --only cell_id=... names it")
+    if options.expect is not None:
+        with ForkServer(python=sides[0].code.python, survey_only=True) as server:
+            for note in call_models(server, first_calls(planned.chosen)):
+                warn(console, note)
     environments = [
         Installation(side=side, software=each.environment, packages=_packages(side.code.python))
         for side, each in zip(sides, found, strict=True)

@@ -1,8 +1,9 @@
 """`sweep gate`: does one change make a step slower? Two sides in turns on one GPU, each also against itself."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -27,8 +28,10 @@ from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.gating.answer import Gate, State, junit
 from cudnn_sweep.orchestrator.gating.power import power
 from cudnn_sweep.orchestrator.gating.sides import Side, Sides, scratch_for_gate, sides_of
-from cudnn_sweep.orchestrator.launching.one_step import LOOKING, check_step, plan_step, suite_of
+from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step, suite_of
 from cudnn_sweep.orchestrator.launching.step_options import GateOptions, TurnOptions
+from cudnn_sweep.orchestrator.planning.plan import first_calls
+from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.orchestrator.showing.write_whole import is_stream, write_whole
@@ -179,9 +182,18 @@ def _measured(options: GateOptions, sides: Sides, console: Console, place: Place
         warn(console, note)
     say(console, LOOKING.format(workload=options.workload))
     suite = with_sides(options, suite_of(options, UNTIL, MEASURE), base, head)
-    machine, faults = _look(options, suite, (head, base), place)
-    gpu = machine.environment.gpu if machine else ""
-    if machine is None or head.label in faults:
+    plan = partial(
+        plan_step,
+        options,
+        suite,
+        suite_name=SUITE,
+        minutes=options.minutes,
+        codes={side.label: side.code for side in (base, head)},
+        min_effect=options.threshold,
+    )
+    planned, faults = _look(plan, suite, (head, base), place, console)
+    gpu = planned.machine.environment.gpu if planned else ""
+    if planned is None or head.label in faults:
         return Gate(
             workload=options.workload,
             base=base.label,
@@ -189,18 +201,9 @@ def _measured(options: GateOptions, sides: Sides, console: Console, place: Place
             gpu=gpu,
             sweep_id="",
             threshold=options.threshold,
-            state="broken" if machine else "cannot tell yet",
+            state="broken" if planned else "cannot tell yet",
             messages=faults,
         )
-    planned = plan_step(
-        options,
-        suite,
-        machine,
-        suite_name=SUITE,
-        minutes=options.minutes,
-        codes={side.label: side.code for side in (base, head)},
-        min_effect=options.threshold,
-    )
     ran = run_sweep(planned, place, console)
     labels, budget_s = (base.label, head.label), 60 * (planned.request.budget_minutes or 0)
     answer = gate_of(options, ran.store, ran.session.sweep_id, *labels, gpu, budget_s)
@@ -217,20 +220,25 @@ def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -
 
 
 def _look(
-    options: GateOptions, suite: SuiteSpec, sides: Sequence[Side], place: Place
-) -> tuple[Survey | None, dict[str, str]]:
-    """Return what the first side that has the step knows of it, and why the sides before it lack it.
+    plan: Callable[[Survey], Planned],
+    suite: SuiteSpec,
+    sides: Sequence[Side],
+    place: Place,
+    console: Console,
+) -> tuple[Planned | None, dict[str, str]]:
+    """Return the plan of the first side on which the step runs, and why it does not on the sides before it.
 
-    Raises SpecError if no side has it and it was typed wrongly.
+    Raises SpecError if it runs on no side and was typed wrongly.
     """
     faults: dict[str, str] = {}
     typed: SpecError | None = None
     for side in sides:
         try:
             with side.entered():
-                machine = place.look(suite)
-            check_step(options, machine)
-            return machine, faults
+                planned = plan(place.look(suite))
+                if side.code.python is None:
+                    place.call(first_calls(planned.chosen), planned.machine, console)
+            return planned, faults
         except ModelError as error:
             faults[side.label] = printable(str(error))
         except SpecError as error:

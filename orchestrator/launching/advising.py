@@ -40,7 +40,7 @@ from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGp
 SUITE = "advise"
 AT_MOST = 20  # blocks
 DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
-TIMED = ["steady_wall_ms", "message"]
+TIMED = ["steady_wall_ms", "status", "message"]
 STORED = "No GPU here, so nothing is measured: this is a stored measurement in {results}."
 TIMED_ON_CPU = (
     "No GPU here: cuDNN's flags have no effect on a CPU, so only the time of the step is measured."
@@ -155,7 +155,7 @@ def answered_of(options: AdviseOptions, store: Store, sweep_id: str) -> Answered
         kernels=kernels,
         ranks=rank_predictions(store, sweep_id, ranks=options.ranks) if options.ranks else [],
         times_ms=[row["steady_wall_ms"] for row in trials if row["steady_wall_ms"] is not None],
-        messages=[row["message"] for row in trials if row["message"]],
+        failures=[(row["status"], row["message"]) for row in trials if row["message"]],
         workload=options.workload,
         program=options.program,
         command=options.command(),
@@ -192,7 +192,7 @@ def as_json(answered: Answered) -> dict[str, object]:
         "kernels": answered.kernels,
         "ranks": answered.ranks,
         "step_times_ms": answered.times_ms,
-        "messages": sorted(set(answered.messages)),
+        "messages": sorted({message for _, message in answered.failures}),
         "again": answered.again,
     }
 

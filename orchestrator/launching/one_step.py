@@ -35,6 +35,7 @@ from cudnn_sweep.workloads.errors import CellsError
 from cudnn_sweep.workloads.models.inputs import Inputs
 from cudnn_sweep.workloads.problem import Shape, none_empty, parse_sizes
 from cudnn_sweep.workloads.survey import Survey, workload_facts
+from cudnn_sweep.workloads.training.choice import Expect
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
 
 REPLICATES_WITHOUT_GPU = 1  # with an A/A twin: two processes show how far times scatter
@@ -61,6 +62,7 @@ def suite_of(
         "model": ModelSpec(
             arguments=options.arguments,
             inputs=read_inputs(options.inputs),
+            expect=_read_expect(options.expect),
             loss=options.loss or MEAN_SQUARE,
         ),
     }
@@ -193,6 +195,14 @@ def read_inputs(text: str | None) -> Inputs | None:
     if text is None:
         return None
     return read_strict_text(f"inputs: {text}", "--inputs", ModelSpec).inputs
+
+
+def _read_expect(text: str | None) -> Expect | None:
+    """Raises LaunchFileError for other counts than those of `Expect`."""
+    if text is None:
+        return None
+    given = text.replace("=", ": ")
+    return read_strict_text(f"expect: {{{given}}}", "--expect", ModelSpec).expect
 
 
 def one_input(texts: Sequence[str]) -> Shape | None:

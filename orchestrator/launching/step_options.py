@@ -67,6 +67,13 @@ class StepOptions(_Model):
         str | None,
         "mean_square, cross_entropy, own (the model returns it), or a loss of your own as file.py:name.",
     ] = None
+    expect: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COUNTS",
+            help="Refuse a model that has others: parameters=223685,convolutions=7, or one of them.",
+        ),
+    ] = None
     precision: Annotated[str, "fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16."] = "tf32"
     layout: Annotated[str, "contiguous or channels_last."] = "contiguous"
     direction: Annotated[str | None, "Of a model: training (the default) or inference."] = None

@@ -13,7 +13,7 @@ from typing import TypeVar
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.cells.suite import LOOKS, SuiteSpec, most_replicates, too_many_trials
 from cudnn_sweep.workloads.hashes import content_hash
 
@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 OWN_SOFTWARE = ""  # the launch's own, where a sweep interleaves two
 LAST_GOOD = "last_good"  # the other one
+BUNDLED = "cudnn_sweep."  # how the names of our own networks begin: they run
 WRITTEN = re.compile(r"(\d+)/(\d+)")
 
 
@@ -201,6 +202,29 @@ def first_blocks(plan: Plan, most: int) -> Plan:
     """Without the blocks of a cell past so many; the same where nothing else was chosen."""
     kept = tuple(trial for trial in plan.trials if trial.replicate < most)
     return replace(plan, trials=kept or plan.trials)
+
+
+def first_calls(plan: Plan) -> list[TrialRequest]:
+    """A trial of each of the user's models with PyTorch's own settings, to be called before any is measured.
+
+    A bundled model is called only if counts are expected of it.
+    """
+    first: dict[tuple[str, str], Trial] = {}
+    for trial in plan.trials:
+        cell = trial.cell
+        model, is_bundled = cell.model, cell.workload.startswith(BUNDLED)
+        if model is not None and (model.expect is not None or not is_bundled):
+            first.setdefault((cell.workload, repr(model)), trial)
+    return [
+        TrialRequest(
+            cell=trial.cell,
+            config=CudnnConfig(),
+            measure=plan.measure,
+            seed=trial.seed,
+            compute_cache=None,
+        )
+        for trial in first.values()
+    ]
 
 
 class _BlockOrder:

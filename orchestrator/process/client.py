@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from cudnn_sweep.orchestrator.process.protocol import (
     SAID,
     TURN,
     WHAT_WAS_SAID,
+    CallJob,
     Outcome,
     Request,
     SurveyJob,
@@ -32,9 +33,11 @@ from cudnn_sweep.orchestrator.process.protocol import (
     line_of,
     parts_of,
 )
+from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.hardware.environment import our_version
 from cudnn_sweep.workloads.measuring.tracing import Trace, TraceRequest
 from cudnn_sweep.workloads.measuring.turns import Said, Turn
+from cudnn_sweep.workloads.problem import sizes_text
 from cudnn_sweep.workloads.survey import Survey
 
 SERVER = "cudnn_sweep.orchestrator.process.server"
@@ -46,6 +49,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 # What of our own environment is about our own Python and version: not for another one's.
 OURS_ALONE = ("PYTHONPATH", "PYTHONHOME", "SWEEP_VERSION", "SWEEP_COMMIT")
 TRACE_TIMEOUT_S = 600.0  # a large model's first pass on a few CPU cores takes minutes
+CALL_TIMEOUT_S = 20.0
 SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs takes tens of seconds
 
 
@@ -230,6 +234,21 @@ def trace(server: ForkServer, request: TraceRequest) -> Trace:
         is_mistake = outcome.reply is not None and outcome.reply.is_mistake
         raise (SpecError if is_mistake else ModelError)(outcome.message or outcome.status)
     return outcome.reply.trace
+
+
+def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[str]:
+    """Call the model of each trial once. Yields a note for each that had too little time or memory.
+
+    Raises ModelError if a model fails, SpecError for a mistake in what was asked.
+    """
+    for trial in trials:
+        outcome = server.run(Request(job=CallJob(trial=trial), timeout_s=CALL_TIMEOUT_S))
+        at = f"{trial.cell.workload} at input {sizes_text(trial.cell.input_shape)}"
+        if outcome.status in ("timeout", "out_of_memory"):
+            yield f"{at} was not tried before it is measured: {outcome.message}"
+        elif outcome.status != "ok":
+            is_mistake = outcome.reply is not None and outcome.reply.is_mistake
+            raise (SpecError if is_mistake else ModelError)(f"{at}: {outcome.message}")
 
 
 def survey_of(python: Path, workloads: list[str]) -> Survey:

@@ -2,7 +2,6 @@
 
 import math
 import os
-import re
 import resource
 import signal
 import sys
@@ -26,6 +25,7 @@ from cudnn_sweep.orchestrator.process.protocol import (
     SO_FAR,
     TURN,
     WHAT_WAS_SAID,
+    CallJob,
     LogJob,
     Outcome,
     Reply,
@@ -35,12 +35,14 @@ from cudnn_sweep.orchestrator.process.protocol import (
     TrialJob,
 )
 from cudnn_sweep.workloads.cells.measurement import Measurement
-from cudnn_sweep.workloads.errors import UserCodeError, WorkloadError
+from cudnn_sweep.workloads.errors import TRY, UserCodeError, WorkloadError
+from cudnn_sweep.workloads.measuring.first_call import call_once
 from cudnn_sweep.workloads.measuring.log_pass import run_log_pass
 from cudnn_sweep.workloads.measuring.model_trace import trace_model
 from cudnn_sweep.workloads.measuring.trial import run_trial
 from cudnn_sweep.workloads.measuring.turns import Said, Turn
 from cudnn_sweep.workloads.models.inputs import what_to_try
+from cudnn_sweep.workloads.models.remedies import does_not_fit
 from cudnn_sweep.workloads.regime import SpatialRegime
 from cudnn_sweep.workloads.survey import survey_machine
 
@@ -51,7 +53,6 @@ FOREIGN_BYTES = 80  # of what is no reply of ours
 Heard = TypeVar("Heard")
 
 MOST_CHARACTERS = 2000  # of an error, in its record and on the screen
-ABOUT_SIZES = re.compile(r"must match|shape|[Ss]ize")  # what torch says of tensors that do not fit
 NOT_THE_USERS = {"torch", "cudnn_sweep"}  # packages in whose code no mistake is looked for
 _replier = 0  # the fresh process's id
 CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeError for host memory
@@ -292,12 +293,16 @@ def _work(request: Request, told: int, reply_to: int, born: float) -> Reply:
             )
         elif isinstance(job, LogJob):
             reply.log_pass = run_log_pass(job.trial, job.shapes)
+        elif isinstance(job, CallJob):
+            call_once(job.trial)
         elif isinstance(job, TraceJob):
             reply.trace = trace_model(job.trace)
         else:
             reply.survey = survey_machine(job.workloads)
     except WorkloadError as error:
         reply.status, reply.message = "error", _storable(str(error))
+        if TRY not in str(error):  # a trace has it
+            reply.message += _hint(job, error)
         reply.is_mistake = not isinstance(error, UserCodeError)
     except (MemoryError, torch.OutOfMemoryError) as error:
         reply.status, reply.message = "out_of_memory", _describe(error)
@@ -326,17 +331,21 @@ def _package(frame: FrameType) -> str:
 
 def _hint(job: object, error: BaseException) -> str:
     """Networks that halve their input and join the halves again take no odd size."""
-    if not isinstance(job, TrialJob):
+    if isinstance(job, TraceJob):
+        return what_to_try(error, job.trace.input)
+    if not isinstance(job, TrialJob | CallJob):
         return ""
+    cell = job.trial.cell
     try:
-        rule = job.trial.cell.shapes()
-    except Exception:  # noqa: BLE001  # a user's own; that is the error, then
+        rule = cell.shapes()
+        is_of_rule = isinstance(rule, SpatialRegime) and rule.multiple <= 1
+        if is_of_rule and does_not_fit(error, cell.input_shape):
+            return (
+                f"{TRY}`multiple: 32`: regime {rule.name} makes sizes that the network may not take"
+            )
+    except Exception:  # noqa: BLE001  # a user's regime; that is the error, then
         return ""
-    if not isinstance(rule, SpatialRegime):
-        return what_to_try(error, job.trial.cell.input_shape)
-    if rule.multiple > 1 or not ABOUT_SIZES.search(str(error)):
-        return ""
-    return f"; regime {rule.name} makes sizes that the network may not take: try `multiple: 32`"
+    return what_to_try(error, cell.input_shape)
 
 
 def _storable(text: str) -> str:

@@ -58,6 +58,14 @@ class LogJob:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CallJob:
+    """Make the first step of a trial, untimed."""
+
+    trial: TrialRequest
+    kind: Literal["call"] = "call"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SurveyJob:
     """Say what machine this is and what these workloads are."""
 
@@ -79,7 +87,7 @@ class Request:
 
     __pydantic_config__: ClassVar = WHOLE
 
-    job: Annotated[TrialJob | LogJob | SurveyJob | TraceJob, Field(discriminator="kind")]
+    job: Annotated[TrialJob | LogJob | CallJob | SurveyJob | TraceJob, Field(discriminator="kind")]
     timeout_s: float
     """How long it may have the baton, all turns together."""
     host_memory_limit_mib: int | None = None

@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -55,6 +55,7 @@ from cudnn_sweep.orchestrator.showing.display import now_and_then
 from cudnn_sweep.orchestrator.showing.say import PLAIN_WIDTH, say
 from cudnn_sweep.orchestrator.showing.summary import print_summary
 from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots, alive_nodes
+from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.cells.suite import GpuChoice, SuiteSpec, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
@@ -74,6 +75,9 @@ class TheseNodes:
     def look(self, suite: SuiteSpec) -> Survey:
         """The survey of one node: they are alike."""
         return self._nodes[0].machine
+
+    def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
+        """A model that fails on the nodes is found by its first trials."""
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         sweep = SweepStatus(sweep_id=session.sweep_id)

@@ -4,7 +4,7 @@ lacks, end. A place is where they run: the GPUs of this machine, nodes of a clus
 
 import math
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +26,7 @@ from cudnn_sweep.orchestrator.planning.plan import (
     Plan,
     Trial,
     first_blocks,
+    first_calls,
     make_plan,
     narrow,
     with_alternate_caches,
@@ -39,6 +40,7 @@ from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.orchestrator.showing.summary import Summary
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells, without_missing
+from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
@@ -53,6 +55,9 @@ class Place(Protocol):
 
     def look(self, suite: SuiteSpec) -> Survey:
         """What is there. Raises SpecError where the suite cannot run."""
+
+    def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
+        """Call the model of each trial once, after a look. Raises SpecError, as ModelError, if one does not run."""
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         """Say what runs next, and why: each session is announced before it runs."""
@@ -119,6 +124,8 @@ def run_sweep(
 
     with sweep_lock(store.location, choose_sweep(store, planned).lock_name):
         session = choose_sweep(store, planned)  # under the lock: another launch may just have ended
+        if not request.codes and not request.may_skip and lacks_anything(session, store):
+            place.call(first_calls(planned.chosen), machine, console)
         place.announce(session, session.reason, console)
         session = _limited(session, request, len(machine.gpus), console)
         ran = partial(Ran, store=store, session=session)

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
 from threading import Timer
+from weakref import finalize
 
 from rich.console import Console
 
@@ -21,6 +22,7 @@ from cudnn_sweep.orchestrator.planning.standing import verdicts_of
 from cudnn_sweep.orchestrator.process.client import (
     SURVEY_TIMEOUT_S,
     ForkServer,
+    call_models,
     own_code,
     survey,
     survey_of,
@@ -29,6 +31,7 @@ from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import RunSession
 from cudnn_sweep.orchestrator.showing.display import watch
 from cudnn_sweep.orchestrator.showing.say import console_here, say, warn
+from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
@@ -45,6 +48,10 @@ class ThisMachine:
     def __init__(self, wait_s: float = 0.0) -> None:
         """`wait_s`: how long somebody else's work on its GPUs is waited for."""
         self._wait_s = wait_s
+        self._server: ForkServer | None = None
+        """That of the last look, until it has called models."""
+        self._living = ExitStack()
+        finalize(self, self._living.close)
 
     def look(self, suite: SuiteSpec) -> Survey:
         """Ask a process of its own: planning imports no workload and touches no GPU."""
@@ -63,11 +70,19 @@ class ThisMachine:
         with ThreadPoolExecutor(1) as beside:
             # one that cannot be imported is imported again where it is used, and tells why there
             beside.submit(lambda: [import_module(name) for name in NEEDED_NEXT])
-            with (
-                ForkServer(survey_only=True, gpu_uuids=gpu_uuids) as server,
-                _telling_of_a_wait(own_code(workload_names(suite))),
-            ):
-                return survey(server, workload_names(suite))
+            self._living.close()
+            server = ForkServer(survey_only=True, gpu_uuids=gpu_uuids)
+            self._server = self._living.enter_context(server)
+            with _telling_of_a_wait(own_code(workload_names(suite))):
+                return survey(self._server, workload_names(suite))
+
+    def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
+        server, self._server = self._server, None
+        with self._living:
+            if trials and server is not None:
+                with free_devices(machine.gpu_uuids, self._wait_s, console):
+                    for note in call_models(server, trials):
+                        warn(console, note)
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         say(console, f"Sweep {session.sweep_id} ({reason})")
@@ -84,6 +99,7 @@ class ThisMachine:
     def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
         from cudnn_sweep.cluster.local.local_ray import local_ray
 
+        self._living.close()
         gpus = len(machine.gpus)
         say(console, "Preparing Ray and the processes that measure.")
         with (

@@ -38,28 +38,19 @@ from cudnn_sweep.analysis.words import (
 )
 from cudnn_sweep.orchestrator.showing.drawing import table_text
 from cudnn_sweep.orchestrator.showing.say import plain_table
+from cudnn_sweep.workloads.errors import TRY
 
 WIDTH = 80
 LABEL = 12
 ON_THE_GPU = "measure on the GPU that your job will use: only a measurement can tell what benchmark does to it"
 FROZEN = "frozen"
-REMEDIES = [
-    (
-        ("out of memory", "allocate memory", "not enough memory", "bad_alloc", "sigkill"),
-        "a smaller batch, a smaller size, or --precision amp_bf16",
-    ),
-    (("no result after",), "a smaller input, or more time: `sweep advise --minutes`"),
-    (
-        ("size", "shape", "expected", "channels"),
-        "other sizes with --input; a model that takes more than one float tensor needs --inputs",
-    ),
-    (
-        ("import", "module"),
-        "the environment in which the model is trained: sweep has to be installed there",
-    ),
-    (("",), "the model alone, with one random input of this size, in Python"),
-]
-"""Words of a message, and what to try next; the first that fits."""
+SMALLER = "a smaller batch, a smaller size, or --precision amp_bf16"
+REMEDIES = {
+    "out_of_memory": SMALLER,
+    "killed": SMALLER,
+    "timeout": "a smaller input, or more time: `sweep advise --minutes`",
+}
+"""What to try next, by a failed trial's status; its message may know more."""
 WAYS = ("off", "on", "frozen")
 LEAST = 0.005  # of the time of a step: less is not worth a file
 NAMED = 4  # operations
@@ -111,8 +102,8 @@ class Answered:
     """None: no kept choice was compared."""
     times_ms: Sequence[float] = ()
     """Of a step, each process."""
-    messages: Sequence[str] = ()
-    """Why trials failed."""
+    failures: Sequence[tuple[str, str]] = ()
+    """Status and message of each trial that failed."""
     program: str
     command: str
     """What to type to ask once more."""
@@ -197,11 +188,12 @@ def _headline(answered: Answered) -> str:
 def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
     advice, other = answered.advice, answered.other
     if answered.fails:
-        messages = Counter(answered.messages) or Counter(["nothing was recorded"])
-        ((message, _),) = messages.most_common(1)
-        yield "Why", message
-        remedies = (text for words, text in REMEDIES if any(map(message.lower().count, words)))
-        yield "Try", next(remedies)
+        failures = Counter(answered.failures) or Counter([("", "nothing was recorded")])
+        (((status, message), _),) = failures.most_common(1)
+        why, _, found = message.partition(TRY)
+        yield "Why", why
+        if remedy := found or REMEDIES.get(status):
+            yield "Try", remedy
         return
     if advice is None or advice.no_effect_reason == "no_cuda":
         times = answered.times_ms

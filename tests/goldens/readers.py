@@ -12,12 +12,13 @@ def webhook(file: Path) -> Webhook:
 
 
 def advice(file: Path) -> str:
-    """Of a model that ended with the message in the second line at the sizes in the first."""
-    sizes, message = file.read_text().splitlines()
+    """Of a model whose trial at the sizes of the first line ended with the status of the second and the message of the
+    others."""
+    sizes, status, message = file.read_text().split("\n", 2)
     answered = Answered(
         sweep_id="one",
         workload="nets.py:Net",
-        messages=[message, message, "another"],
+        failures=[(status, message), (status, message), ("error", "another")],
         program="sweep",
         command="sweep advise nets.py:Net",
         where=[],

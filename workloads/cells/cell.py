@@ -46,8 +46,10 @@ class Cell:
             for name, value in asdict(self).items()
             if name not in added or value != added[name]
         }
-        if self.model is not None and self.model.inputs is None:
-            del told["model"]["inputs"]
+        if self.model is not None:
+            del told["model"]["expect"]
+            if self.model.inputs is None:
+                del told["model"]["inputs"]
         return json.dumps(told, sort_keys=True)
 
     def shapes(self) -> ShapeRegime:

@@ -4,9 +4,16 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    model_validator,
+)
 
 from cudnn_sweep.workloads.cells.errata import (
     ERRATA_FILE,
@@ -72,6 +79,13 @@ class CudnnConfig:
     """
 
     __pydantic_config__: ClassVar = ConfigDict(strict=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_tf32(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "allow_tf32" in given:
+            raise ValueError("found allow_tf32, which is `precision: fp32` or `tf32` of a cell")
+        return given
 
     enabled: bool = True
     """False moves convolutions, batch norm, RNNs and CTC off cuDNN."""

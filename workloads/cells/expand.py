@@ -217,6 +217,7 @@ def _model(workload: str, known: WorkloadFacts, spec: ModelSpec) -> ModelChoice 
         loss=spec.loss,
         optimiser=name,
         optimiser_parameters=parameters,
+        expect=spec.expect,
     )
 
 

@@ -25,6 +25,7 @@ from cudnn_sweep.workloads.models.inputs import Inputs
 from cudnn_sweep.workloads.parameters import NamedChoice
 from cudnn_sweep.workloads.problem import ConvProblem, Shape, none_empty, parse_sizes, sizes_text
 from cudnn_sweep.workloads.strict import STRICT
+from cudnn_sweep.workloads.training.choice import Expect
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
 
 ALL_MODELS = "all"
@@ -34,7 +35,7 @@ GpuName = Annotated[str, Field(min_length=1)]
 Batch = Annotated[int, Field(ge=1, lt=2**31)]
 
 
-def _read_sizes(text: object) -> object:
+def _read_sizes(text: object) -> Shape:
     """`8x3x224x224`; a lone number stays one in YAML."""
     if isinstance(text, str | int) and not isinstance(text, bool):
         return parse_sizes(str(text))
@@ -144,6 +145,17 @@ class ProblemSpec(BaseModel):
     occurrences: PositiveInt = 1
     """How often the network contains it; a column of the results."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _padding_is_a_number(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("padding") == "same" and "kernel" in given:
+            kernel, dilation = (_read_sizes(given.get(key, 1)) for key in ("kernel", "dilation"))
+            added = [reach * (size - 1) for size, reach in zip(kernel, dilation * 3, strict=False)]
+            here = f"which is {sizes_text(tuple(each // 2 for each in added))} here"
+            odd = "which is no number here: it adds one more at the end"
+            raise ValueError(f"padding: found same, {odd if any(n % 2 for n in added) else here}")
+        return given
+
     def problem(self, name: str) -> ConvProblem:
         """Raises WorkloadError for sizes that do not go together."""
         given = dict(self)
@@ -167,6 +179,9 @@ class ModelSpec(BaseModel):
     the model returns, or a function FILE.py:NAME of what the model returns."""
     optimiser: NamedChoice = "sgd"
     """The optimiser for training, with its parameters."""
+    expect: Expect | None = None
+    """Counts of the model that is meant, as `{parameters: 223685, convolutions: 7}`; no part of the
+    cell's id."""
 
 
 MOST_TRIALS = 1_000_000  # of a plan: it is made in half a minute, and takes weeks to run

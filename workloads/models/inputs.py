@@ -1,6 +1,5 @@
 """What a model is called with, where that is not one float tensor: token ids, masks, labels, several tensors."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -15,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.errors import TRY, WorkloadError
 from cudnn_sweep.workloads.problem import Shape, named_sizes, sizes_text, space_names
 from cudnn_sweep.workloads.strict import STRICT
 from cudnn_sweep.workloads.user_code import import_named
@@ -26,13 +25,6 @@ if TYPE_CHECKING:
 SizeName = Literal["batch", "channels", "length", "depth", "height", "width"]
 PARTS = {"batch": "batch", "length": "space", "depth": "space", "height": "space", "width": "space"}
 WHOLE = ("int64", "int32", "uint8")
-
-OFTEN = 32  # networks that halve their input up to five times take its multiples
-DIFFERING_SIZES = re.compile(r"[Ss]izes? of tensors? .*must match")
-EXAMPLE = (
-    "{image: {shape: [batch, 3, height, width]}, label: {shape: [batch], dtype: int64, below: 10}}"
-)
-MISSING_INPUT = re.compile(r"missing \d+ required (positional|keyword-only) argument")
 
 
 class TensorSpec(BaseModel):
@@ -203,12 +195,11 @@ def _made_by(name: str, setting: "Setting") -> Callable[[Shape], Called]:
 
 
 def what_to_try(error: BaseException, shape: Shape) -> str:
-    """Where a network cannot take what it is given: a few words behind the error, or none.
+    """What stands behind the error's message: what a user may try, or nothing. `shape` is that of the input."""
+    from cudnn_sweep.workloads.models.remedies import remedy_of
 
-    `shape` is that of the input: batch, channels, then space.
-    """
-    if isinstance(error, TypeError) and MISSING_INPUT.search(str(error)):
-        return f"; it was called with one tensor: describe all that it takes, as in --inputs '{EXAMPLE}'"
-    if DIFFERING_SIZES.search(str(error)) and any(size % OFTEN for size in shape[2:]):
-        return f"; the network may not take these sizes: try multiples of {OFTEN}"
-    return ""
+    try:
+        found = remedy_of(error, shape)
+    except Exception:  # noqa: BLE001  # of frames unlike any known one
+        return ""
+    return found and TRY + found

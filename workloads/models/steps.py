@@ -15,6 +15,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from cudnn_sweep.workloads.errors import UserCodeError, WorkloadError
 from cudnn_sweep.workloads.models.inputs import Called, make_prepare
+from cudnn_sweep.workloads.models.lazy import placed
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.training.choice import ModelChoice, make_optimiser
 from cudnn_sweep.workloads.training.loss import (
@@ -76,7 +77,7 @@ def _own_step(function: Callable[..., Any], setting: Setting) -> TimedStep:
 def _build(name: str, source: Source, setting: Setting) -> TimedStep:
     """Weights are drawn as the model does it, on the CPU in float32, and then placed."""
     assert setting.model is not None
-    net = setting.place(make_module(name, source, setting.model.arguments))
+    net = placed(make_module(name, source, setting.model.arguments), setting)
     if setting.direction == "inference":
         return _inference(net, setting.model, setting)
     if not any(weight.requires_grad for weight in net.parameters()):

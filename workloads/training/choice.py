@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue, PositiveInt
 
 from cudnn_sweep.workloads.parameters import make_from_parameters
+from cudnn_sweep.workloads.strict import STRICT
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE, check_loss
 
 if TYPE_CHECKING:
@@ -89,6 +90,17 @@ def make_optimiser(name: str, parameters: dict[str, float]) -> Optimiser:
     return make_from_parameters("optimiser", OPTIMISERS, name, parameters)
 
 
+class Expect(BaseModel):
+    """Counts of the model that is meant. A launch refuses a model with others before it measures."""
+
+    model_config = STRICT
+
+    parameters: PositiveInt | None = None
+    """Elements of its parameters."""
+    convolutions: PositiveInt | None = None
+    """Convolutions that one call runs."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelChoice:
     """Beside its import path, which is the workload's name.
@@ -104,6 +116,8 @@ class ModelChoice:
     optimiser: str = "sgd"
     optimiser_parameters: dict[str, float] = field(default_factory=dict)
     """Keyword arguments of the optimiser that are not its defaults here."""
+    expect: Expect | None = field(default=None, compare=False)
+    """Counts that its first call is to show; no part of a cell."""
 
     def __post_init__(self) -> None:
         check_loss(self.loss)

@@ -5,7 +5,8 @@ import json
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from cudnn_sweep.orchestrator.planning.session import Code
 from cudnn_sweep.orchestrator.process.client import survey_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.survey import Survey, workload_facts
 from tests.fake_machine import FakeEffect, FakeMachine
 from tests.orchestrator.gating.conftest import STEP, made_up
@@ -73,6 +75,22 @@ def _bisect(
     code = bisect(options, Console(file=said, width=200), place, out, look)
     assert isinstance(out.file, io.StringIO)
     return code, json.loads(out.file.getvalue()), said.getvalue()
+
+
+def test_expected_counts_are_those_of_the_model_in_the_oldest_environment(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(python: Path, trials: Sequence[TrialRequest]) -> Iterator[str]:
+        (trial,) = trials
+        assert trial.cell.model is not None
+        raise SpecError(f"{python}: {trial.cell.model.expect}")
+
+    module = "cudnn_sweep.orchestrator.gating.bisect"
+    monkeypatch.setattr(f"{module}.ForkServer", lambda python, **_: nullcontext(python))
+    monkeypatch.setattr(f"{module}.call_models", refuse)
+    step: dict[str, Any] = {"workload": "torch.nn:ReLU", "input": ("2x3x8x8",)}
+    with pytest.raises(SpecError, match=f"{here}/a/bin/python: parameters=7 convolutions=None"):
+        _bisect(_machine(), _looking(_machine()), **step, expect="parameters=7")
 
 
 @pytest.mark.slow

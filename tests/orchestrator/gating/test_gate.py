@@ -145,6 +145,24 @@ def test_a_side_that_cannot_be_looked_at_ends_the_gate_before_it_measures(
     assert not open_store("results").sweep_ids()
 
 
+@pytest.mark.parametrize("broken", ["b", "a b"])
+def test_a_side_whose_model_fails_at_its_first_call_ends_the_gate_before_it_measures(
+    broken: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def call(*_: object) -> None:
+        if Path.cwd().name in broken:
+            raise SpecError("step.py:step: missing a required argument")
+
+    monkeypatch.setattr(FakeMachine, "call", call)
+    if broken == "b":
+        ended, answer = _gate(made_up())
+        assert (ended, answer["state"]) == (BROKEN, "broken")
+    else:
+        with pytest.raises(SpecError, match="missing a required argument"):
+            _gate(made_up())
+    assert not open_store("results").sweep_ids()
+
+
 def test_step_that_no_side_has_is_typed_wrongly_and_the_comment_says_so(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TrialJob
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec, TrialRequest
-from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.errors import TRY, WorkloadError
 from tests import processes
 from tests.makers import MakePlan, RunTrial
 
@@ -124,11 +124,13 @@ def test_sizes_that_a_network_cannot_take_are_explained(
     free = run_trial(f"{file}:Joins", input="1x1x80x80", regime="fresh")
     assert free.status == "error" and free.message is not None
     assert "Sizes of tensors must match" in free.message
-    assert free.message.endswith("try `multiple: 32`")
+    of_regime = "`multiple: 32`: regime fresh makes sizes that the network may not take"
+    assert free.message.endswith(f"{TRY}{of_regime}")
     even = run_trial(f"{file}:Joins", input="1x1x96x96", regime={"fresh": {"multiple": 32}})
     assert even.status == "ok", even.message
     fixed = run_trial(f"{file}:Joins", input="1x1x33x33")
-    assert fixed.message is not None and fixed.message.endswith("try multiples of 32")
+    joined = "multiples of 32 with --input: tensors that are joined differ in size"
+    assert fixed.message is not None and fixed.message.endswith(f"{TRY}{joined}")
 
 
 TAKES = """
@@ -156,9 +158,10 @@ def test_an_error_names_the_users_line_and_what_else_to_give(
     two = run_trial(f"{file}:Two", input="1x1x8x8")
     assert two.status == "error" and two.message is not None
     assert "missing 1 required positional argument: 'b'" in two.message
-    assert "as in --inputs '{image: {shape: " in two.message
+    assert f"{TRY}--inputs '{{a: {{shape: [batch, channels, height, width]}}, b: " in two.message
     wide = run_trial(f"{file}:Wide", input="1x1x8x8")
-    assert wide.message is not None and wide.message.endswith("(takes.py:10 in forward)")
+    assert wide.message is not None
+    assert wide.message.partition(TRY)[0].endswith("(takes.py:10 in forward)")
 
 
 BUCKETS = """

@@ -159,7 +159,7 @@ def test_repeated_convolutions_are_counted_in_order() -> None:
 
 
 def test_an_input_that_is_missing_is_said() -> None:
-    with pytest.raises(WorkloadError, match="missing 1 required .*as in --inputs .{image: "):
+    with pytest.raises(WorkloadError, match="missing 1 required .*\nTry: --inputs .{image: "):
         trace("TwoInputs", (1, 3, 8, 8))
 
 

@@ -140,3 +140,37 @@ def test_what_a_model_computes_on_a_gpu_is_near_float64(precision: str) -> None:
     noisy = build(here("Noisy"), setting(precision=precision, device="cuda"))
     first, second = examined(noisy), examined(noisy)
     assert float(first["loss"]) == float(second["loss"])
+
+
+LAZY = """
+from torch import nn
+
+class Lazy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.norm, self.head = nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.LazyLinear(2)
+    def forward(self, images):
+        return self.head(self.norm(self.body(images)).mean((2, 3)))
+
+class Eager(Lazy):
+    def __init__(self):
+        nn.Module.__init__(self)
+        self.body, self.norm, self.head = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Linear(4, 2)
+"""
+
+
+@pytest.mark.parametrize("direction", ["training", "inference"])
+def test_a_model_of_lazy_modules_runs_as_one_that_names_its_sizes(
+    direction: str, tmp_path: Path
+) -> None:
+    (tmp_path / "lazy.py").write_text(LAZY)
+    wanted = setting(direction=direction, precision="bf16", layout="channels_last")
+    shape, found = (2, 3, 8, 8), {}
+    for name in ("Lazy", "Eager"):
+        step = build(f"{tmp_path / 'lazy.py'}:{name}", wanted)
+        inputs = step.prepare(shape)
+        losses = [step.run(inputs) for _ in range(3)]
+        assert step.examine is not None
+        found[name] = {key: values.shape for key, values in step.examine(inputs).items()}
+        assert direction == "inference" or losses[2] < losses[0]
+    assert found["Lazy"] == found["Eager"]
