@@ -49,7 +49,8 @@ def _expecting(cell: Cell) -> Iterator[None]:
     expected = cell.model.expect.model_dump(exclude_none=True)
     if any(found.get(name) != count for name, count in expected.items()):
         given = ", ".join(f"{name}={value!r}" for name, value in cell.model.arguments.items())
-        has = " and ".join(f"{found.get(name, 0):,} {name}" for name in expected)
+        counts = ((found.get(name, 0), name) for name in expected)
+        has = " and ".join(f"{n:,} {name if n != 1 else name[:-1]}" for n, name in counts)
         wanted = " and ".join(f"{count:,}" for count in expected.values())
         raise WorkloadError(
             f"{cell.workload.rpartition(':')[2]}({given}) has {has}; expected {wanted}: arguments of the model are "
