@@ -268,7 +268,7 @@ class FakeMachine:
     script: FakeScript
     night: date
 
-    def look(self, suite: SuiteSpec) -> Survey:
+    def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
         return Survey(
             environment=self.environment(),
             gpus=[self.script.gpu],

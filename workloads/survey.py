@@ -22,8 +22,8 @@ class Survey:
     """Why torch finds no GPU, and what to do; None where it finds one."""
 
 
-def survey_machine(names: list[str]) -> Survey:
-    """The machine, and what planning must know of each name."""
+def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
+    """The machine, and what planning must know of each name; of none if `needs_cuda` and there is no GPU."""
     from cudnn_sweep.workloads.hardware.gpu import seen_gpus
 
     seen = seen_gpus()
@@ -31,7 +31,7 @@ def survey_machine(names: list[str]) -> Survey:
         environment=capture_environment(),
         gpus=[model for model, _ in seen],
         gpu_uuids=[uuid for _, uuid in seen],
-        workloads=workload_facts(names),
+        workloads={} if needs_cuda and not seen else workload_facts(names),
         no_cuda=None if seen else why_no_cuda(),
     )
 

@@ -35,7 +35,7 @@ def engines(
     open_results(options.location, console)  # to fail before anything is looked at
     say(console, LOOKING.format(workload=options.workload))
     name, suite = suite_asked(options, MEASURE)
-    machine = place.look(suite)
+    machine = place.look(suite, needs_cuda=True)
     if machine.environment.device != "cuda":
         raise NeedsGpuError("sweep engines needs a GPU: on a CPU cuDNN chooses no engine")
     looked = plan_cells(options, name, suite, machine)

@@ -103,7 +103,7 @@ def _looked(options: FreezeOptions, errata: str | None, console: Console, place:
     """Raises NeedsGpuError where there is no GPU."""
     say(console, LOOKING.format(workload=options.workload))
     suite = suite_to_compare(options, errata)
-    machine = place.look(suite)
+    machine = place.look(suite, needs_cuda=True)
     if machine.environment.device != "cuda":
         raise NeedsGpuError("sweep freeze needs a GPU: what a search chooses is seen only there")
     planned = plan_step(options, suite, machine, suite_name=SUITE, minutes=_minutes(options))

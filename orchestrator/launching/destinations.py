@@ -97,7 +97,7 @@ class Here:
         return ran.exit_code
 
     def show(self, request: SweepRequest, console: Console) -> int:
-        planned = plan_sweep(request, ThisMachine())
+        planned = plan_sweep(request, ThisMachine(plans_only=True))
         gpus = planned.machine.gpus
         tell_without_gpu(planned, console)
         print_part(console, planned.chosen, request.options, max(1, len(gpus)), gpu=bool(gpus))
@@ -125,7 +125,12 @@ def tell_without_gpu(planned: Planned, console: Console) -> None:
     suite = planned.request.suite
     short = suite.on("cpu")
     few, usual = most_replicates(short.replicates), most_replicates(suite.replicates)
-    line = "No GPU here: cuDNN's flags have no effect, so this only shows what a sweep does"
+    shows = "this only shows what a sweep does"
+    if suite.needs_cuda:
+        shows = (
+            "the suite runs only where there is one, and this is its plan for a machine of one slot"
+        )
+    line = f"No GPU here: cuDNN's flags have no effect, so {shows}"
     more = f", in {few} blocks per cell instead of {usual}" if few < usual else ""
     say(console, f"{line}{more}.")
 

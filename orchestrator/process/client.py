@@ -213,9 +213,11 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         self.close()
 
 
-def survey(server: ForkServer, workloads: list[str]) -> Survey:
-    """Raises ServerError if no answer came, with the reason; ModelError if the user's code was asked about."""
-    own, job = own_code(workloads), SurveyJob(workloads=workloads)
+def survey(server: ForkServer, workloads: list[str], *, needs_cuda: bool = False) -> Survey:
+    """The machine and these workloads; none of them is imported if `needs_cuda` and there is no GPU.
+
+    Raises ServerError if no answer came, with the reason; ModelError if the user's code was asked about."""
+    own, job = own_code(workloads), SurveyJob(workloads=workloads, needs_cuda=needs_cuda)
     try:
         outcome = server.run(Request(job=job, timeout_s=SURVEY_TIMEOUT_S))
         if outcome.reply is not None and outcome.reply.survey is not None:

@@ -298,7 +298,7 @@ def _work(request: Request, told: int, reply_to: int, born: float) -> Reply:
         elif isinstance(job, TraceJob):
             reply.trace = trace_model(job.trace)
         else:
-            reply.survey = survey_machine(job.workloads)
+            reply.survey = survey_machine(job.workloads, needs_cuda=job.needs_cuda)
     except WorkloadError as error:
         reply.status, reply.message = "error", _storable(str(error))
         if TRY not in str(error):  # a trace has it

@@ -70,6 +70,8 @@ class SurveyJob:
     """Say what machine this is and what these workloads are."""
 
     workloads: list[str]
+    needs_cuda: bool = False
+    """Import none if there is no GPU."""
     kind: Literal["survey"] = "survey"
 
 

@@ -72,7 +72,7 @@ class TheseNodes:
         self._sweeps: dict[str, SweepStatus] = {}
         """By launch_id: a night has a second one, of what it measures again."""
 
-    def look(self, suite: SuiteSpec) -> Survey:
+    def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
         """The survey of one node: they are alike."""
         return self._nodes[0].machine
 

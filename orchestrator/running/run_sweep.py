@@ -53,8 +53,11 @@ RunSession: TypeAlias = Callable[[Session, float | None], Progress]
 class Place(Protocol):
     """What a sweep needs of where it runs."""
 
-    def look(self, suite: SuiteSpec) -> Survey:
-        """What is there. Raises SpecError where the suite cannot run."""
+    def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
+        """What is there; no workload is imported if `needs_cuda` and there is no GPU.
+
+        Raises SpecError if the suite cannot run.
+        """
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
         """Call the model of each trial once, after a look. Raises SpecError, as ModelError, if one does not run."""

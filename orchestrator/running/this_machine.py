@@ -45,18 +45,20 @@ LOOK_S = 10.0  # between two looks
 class ThisMachine:
     """A Place."""
 
-    def __init__(self, wait_s: float = 0.0) -> None:
-        """`wait_s`: how long somebody else's work on its GPUs is waited for."""
+    def __init__(self, wait_s: float = 0.0, *, plans_only: bool = False) -> None:
+        """`wait_s`: how long somebody else's work on its GPUs is waited for. `plans_only`: nothing will run on it."""
         self._wait_s = wait_s
+        self._plans_only = plans_only
         self._server: ForkServer | None = None
         """That of the last look, until it has called models."""
         self._living = ExitStack()
         finalize(self, self._living.close)
 
-    def look(self, suite: SuiteSpec) -> Survey:
+    def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
         """Ask a process of its own: planning imports no workload and touches no GPU."""
-        machine = self._survey(suite)
-        if suite.needs_cuda and machine.environment.device != "cuda":
+        refuses = suite.needs_cuda and not self._plans_only
+        machine = self._survey(suite, needs_cuda=needs_cuda or refuses)
+        if refuses and machine.environment.device != "cuda":
             raise NeedsGpuError(
                 f"the suite needs CUDA (needs_cuda: true); {machine.no_cuda or 'torch finds none here'}"
             )
@@ -66,7 +68,9 @@ class ThisMachine:
         # the default GPU is another model: survey the requested one
         return self._survey(suite, chosen.gpu_uuids)
 
-    def _survey(self, suite: SuiteSpec, gpu_uuids: Sequence[str] = ()) -> Survey:
+    def _survey(
+        self, suite: SuiteSpec, gpu_uuids: Sequence[str] = (), *, needs_cuda: bool = False
+    ) -> Survey:
         with ThreadPoolExecutor(1) as beside:
             # one that cannot be imported is imported again where it is used, and tells why there
             beside.submit(lambda: [import_module(name) for name in NEEDED_NEXT])
@@ -74,7 +78,7 @@ class ThisMachine:
             server = ForkServer(survey_only=True, gpu_uuids=gpu_uuids)
             self._server = self._living.enter_context(server)
             with _telling_of_a_wait(own_code(workload_names(suite))):
-                return survey(self._server, workload_names(suite))
+                return survey(self._server, workload_names(suite), needs_cuda=needs_cuda)
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
         server, self._server = self._server, None

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from cudnn_sweep.workloads.errors import UserCodeError, WorkloadError
 from cudnn_sweep.workloads.hardware.cpus import usable_cpus
@@ -13,6 +14,7 @@ from cudnn_sweep.workloads.layout import layout_of
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
 from cudnn_sweep.workloads.models.inputs import Called, make_prepare, what_to_try
+from cudnn_sweep.workloads.models.lazy import placed
 from cudnn_sweep.workloads.models.steps import ALLOWED, Source, is_source, make_module
 from cudnn_sweep.workloads.precision import Precision, find_precision
 from cudnn_sweep.workloads.problem import sizes_text
@@ -93,12 +95,14 @@ def _run(
     training = request.direction == "training"
     watch = ConvolutionWatch(setting.precision)
     try:
-        placed = setting.place(module).train(training)
+        net = placed(module, setting).train(training)
         called: Called = (setting.random(request.input),), {}
         if request.inputs is not None:
             called = make_prepare(request.inputs, setting)(request.input)
+        if any(map(is_lazy, net.parameters())):
+            net(*called[0], **called[1])
         with torch.set_grad_enabled(training), setting.region(), watch:
-            placed(*called[0], **called[1])
+            net(*called[0], **called[1])
     except torch.OutOfMemoryError:
         raise
     except Exception as error:

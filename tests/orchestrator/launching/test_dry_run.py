@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+import torch
 from typer.testing import Result
 
 from cudnn_sweep.orchestrator.process.client import ForkServer
@@ -27,17 +28,26 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer) -
     return lambda *words: invoke(["launch", *words])
 
 
-def test_suite_that_needs_cuda_is_refused_without(typed: Typed, tmp_path: Path) -> None:
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_suite_that_needs_cuda_is_planned_anywhere_and_refused_before_a_model_is_imported(
+    typed: Typed, tmp_path: Path
+) -> None:
     (tmp_path / "cluster.yaml").write_text("")
+    (tmp_path / "nets.py").write_text("open('imported', 'w')\nraise RuntimeError\n")
     (tmp_path / "gpu.yaml").write_text("needs_cuda: true\ncells: [{workload: noop}]\n")
-    told = typed("--suite", "gpu.yaml", "--dry-run")
-    import torch
-
-    if torch.cuda.is_available():
-        assert told.exit_code == 0
-    else:
-        assert told.exit_code == 5
-        assert "needs CUDA" in told.stderr
+    planned = typed("--suite", "gpu.yaml", "--dry-run")
+    assert planned.exit_code == 0
+    assert "No GPU here" in planned.stdout and "noop" in planned.stdout
+    (tmp_path / "own.yaml").write_text(
+        "needs_cuda: true\ncells: [{workload: nets.py:Net, input: 1x1x8x8}]\n"
+    )
+    refused = typed("--suite", "own.yaml")
+    assert refused.exit_code == 5 and "needs CUDA" in refused.stderr
+    frozen = invoke(["freeze", "nets.py:Net", "--input", "1x1x8x8"])
+    assert frozen.exit_code == 5 and "sweep freeze needs a GPU" in frozen.stderr
+    banned = invoke(["engines", "nets.py:Net", "--input", "1x1x8x8"])
+    assert banned.exit_code == 5 and "sweep engines needs a GPU" in banned.stderr
+    assert not (tmp_path / "imported").exists()
 
 
 def test_gpus_that_are_not_there_are_named(typed: Typed, tmp_path: Path) -> None:

@@ -211,3 +211,10 @@ def test_traced_modules_are_seen() -> None:
 def read(file: Path) -> Trace:
     """What is traced of the model that this file names."""
     return trace(file.read_text(), (2, 3, 4, 4))
+
+
+def test_lazy_modules_are_traced() -> None:
+    """Their parameters are made by a first call, which counts no convolution."""
+    lazy: dict[str, Any] = {"out_channels": 4, "kernel_size": 3}
+    (found,) = trace("torch.nn:LazyConv2d", (2, 3, 8, 8), **lazy).convolutions
+    assert (found.weight_shape, found.times) == ((4, 3, 3, 3), 1)
