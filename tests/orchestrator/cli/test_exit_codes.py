@@ -57,11 +57,11 @@ CASES = f"""
 4 advise leaves.py:Net {STEP}
 4 advise dies.py:Net {STEP}
 2 freeze
-4 freeze exits.py:Net {STEP}
+5 freeze exits.py:Net {STEP}
 5 freeze noop
 2 freeze noop --output nowhere/noop.json
 2 engines noop --minutes few
-4 engines exits.py:Net {STEP}
+5 engines exits.py:Net {STEP}
 5 engines noop
 2 gate . .
 2 gate . nowhere noop
@@ -77,7 +77,7 @@ CASES = f"""
 4 launch --suite breaks.yaml
 4 launch --suite breaks.yaml --dry-run
 5 launch --suite gpu.yaml
-5 launch --suite gpu.yaml --dry-run
+0 launch --suite gpu.yaml --dry-run
 6 launch
 0 launch --dry-run
 0 status --results one
@@ -126,7 +126,7 @@ CASES = f"""
 2 nightly --night tomorrow
 3 nightly --no-measure
 5 nightly gpu-night.yaml
-5 nightly gpu-night.yaml --dry-run
+0 nightly gpu-night.yaml --dry-run
 6 nightly
 2 cluster attach gone.yaml
 2 cluster stop gone.yaml
