@@ -231,4 +231,6 @@ def _pair(
     ran = run(replace(planned, request=request, whole=plan, chosen=plan))
     labels = one.side.label, other.side.label
     sweep_id, gpu, budget_s = ran.session.sweep_id, one.software.gpu, 60 * options.minutes
-    return gate_of(options, ran.store, sweep_id, *labels, gpu, budget_s)
+    answer = gate_of(options, ran.store, sweep_id, *labels, gpu, budget_s)
+    ran.unless_stopped(answer.code)
+    return answer

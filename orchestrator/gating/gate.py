@@ -20,7 +20,6 @@ from cudnn_sweep.orchestrator.errors import (
     ModelError,
     OutputError,
     SpecError,
-    UnfinishedError,
     exit_code_of,
 )
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
@@ -204,8 +203,7 @@ def _measured(options: GateOptions, sides: Sides, console: Console, place: Place
     ran = run_sweep(planned, place, console)
     labels, budget_s = (base.label, head.label), 60 * (planned.request.budget_minutes or 0)
     answer = gate_of(options, ran.store, ran.session.sweep_id, *labels, gpu, budget_s)
-    if ran.progress.stopped and answer.state == "cannot tell yet":
-        raise UnfinishedError(f"stopped: {ran.progress.stopped}; the same command measures anew")
+    ran.unless_stopped(answer.code)
     return answer
 
 
