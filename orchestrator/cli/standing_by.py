@@ -27,16 +27,14 @@ CODES: dict[int, int] = {
 KEPT = "recorded trials are kept; launch again to resume"
 NO_ANSWER_S = 60.0  # a network disk whose server starts again is often back by then
 LOOK_S = 10.0  # a look takes some milliseconds of a core that may be measuring
-SERVER = "cudnn_sweep.orchestrator.process.server"
 NAMES = {  # by what the command line holds
     "ray::Recorder": "the recorder",
     "ray::ResourceTrainable": "a slot",
     "raylet/raylet": "Ray's raylet",
     "gcs_server": "Ray's GCS",
-    SERVER: "the fork server",
+    "cudnn_sweep.orchestrator.process.server": "a trial or its fork server",
 }
 WAYS = {"T": "stopped by a signal", "D": "stuck in the kernel"}
-SIGKILL_PENDING = 1 << 8
 PROC = Path("/proc")
 
 _say: int | None = None  # where the working process says its exit code
@@ -79,7 +77,7 @@ def say_code(code: int) -> None:
 
 
 class StuckBelow:
-    """Watches a process and all that it started. A trial has a limit of its own: it counts once it was killed."""
+    """Watches a process and all that it started."""
 
     def __init__(self, root: int) -> None:
         self._root = root
@@ -89,8 +87,8 @@ class StuckBelow:
         """Those of which a thread has not run for NO_ANSWER_S, though it does not sleep: in what way."""
         now, before, self._since = monotonic(), self._since, {}
         found = {}
-        for pid, is_trial in _below(self._root):
-            for mark in _standing_still(pid, killed=is_trial):
+        for pid in _below(self._root):
+            for mark in _standing_still(pid):
                 self._since[mark] = before.get(mark, now)
                 if now - self._since[mark] >= NO_ANSWER_S:
                     found[pid] = WAYS[mark[0]]
@@ -103,29 +101,25 @@ def name_of(pid: int) -> str:
     return f"{(known or [command[:40]])[0]} (process {pid} on {os.uname().nodename})"
 
 
-def _below(root: int) -> Iterator[tuple[int, bool]]:
-    """All, and whether a fork server forked them."""
+def _below(root: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for name in filter(str.isdecimal, os.listdir(PROC)):
         if words := _read(f"{name}/stat").rpartition(")")[2].split():
             children.setdefault(int(words[1]), []).append(int(name))
-    left = [(root, False)]
-    while left:
-        pid, is_trial = left.pop()
-        yield pid, is_trial
-        forks = is_trial or SERVER in _read(f"{pid}/cmdline")
-        left += [(child, forks) for child in children.get(pid, ())]
+    found = [root]
+    for pid in found:
+        found += children.get(pid, ())
+    return found
 
 
-def _standing_still(pid: int, *, killed: bool) -> Iterator[tuple[str, ...]]:
+def _standing_still(pid: int) -> Iterator[tuple[str, ...]]:
     """A mark for each thread that is stopped or waits in the kernel: another one as soon as it has run."""
     with suppress(OSError):
         for thread in os.listdir(PROC / f"{pid}/task"):
             lines = _read(f"{pid}/task/{thread}/status").splitlines()
             fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
             state = fields.get("State", "")[:1]
-            pending = int(fields.get("SigPnd", "0"), 16) | int(fields.get("ShdPnd", "0"), 16)
-            if state in WAYS and (pending & SIGKILL_PENDING or not killed):
+            if state in WAYS:
                 yield state, thread, *(fields[name] for name in fields if "ctxt_switches" in name)
 
 
