@@ -196,15 +196,16 @@ def _why_no_commit() -> str:
 
 def environments_of(pythons: str) -> list[Side]:
     """Of `--pythons`; a folder stands for its bin/python. Raises SpecError."""
-    texts = list(dict.fromkeys(text.strip() for text in pythons.split(",")))
-    paths = [Path(text).expanduser() for text in texts]
-    programs = [path / "bin/python" if path.is_dir() else path for path in paths]
-    for text, program in zip(texts, programs, strict=True):
+    sides = []
+    for text in dict.fromkeys(text.strip() for text in pythons.split(",")):
+        path = Path(text).expanduser()
+        program = path / "bin/python" if path.is_dir() else path
         if not _is_program(program):
             raise SpecError(f"--pythons: found {text!r}, allowed: {PYTHONS}; {PYTHON}")
-    if len(texts) < 2:
-        raise SpecError(f"--pythons: found one, {texts[0]!r}, allowed: {PYTHONS}")
-    return [_environment(text, program) for text, program in zip(texts, programs, strict=True)]
+        sides.append(_environment(text, program))
+    if len(sides) < 2:
+        raise SpecError(f"--pythons: found one, {sides[0].label!r}, allowed: {PYTHONS}")
+    return sides
 
 
 def _environment(label: str, path: Path) -> Side:
