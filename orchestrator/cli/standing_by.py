@@ -14,16 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
+from cudnn_sweep.orchestrator.cli import early_signals
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 
 FROM_RAY = 1  # what it ends a process with
 END_S = 25.0  # to close after a signal; Slurm gives 30 s
 WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
-CODES: dict[int, int] = {
-    signal.SIGINT: ExitCode.INTERRUPTED,
-    signal.SIGTERM: ExitCode.TERMINATED,
-    signal.SIGHUP: ExitCode.TERMINATED,
-}
+CODES = early_signals.CODES | {signal.SIGHUP: ExitCode.TERMINATED}
 KEPT = "recorded trials are kept; launch again to resume"
 NO_ANSWER_S = 60.0  # a network disk whose server starts again is often back by then
 LOOK_S = 10.0  # a look takes some milliseconds of a core that may be measuring
@@ -143,13 +140,13 @@ class _Watch:
     """When a worker that got a signal is ended."""
 
     def code(self) -> int:
-        while (status := self._ended()) is None:
+        while not (ended := os.waitpid(self.worker, os.WNOHANG))[0]:
             self._wait()
         if said := os.read(self.said, 1):
             return said[0]
         if self.signal is not None:
-            return self._tell(f"interrupted; {KEPT}", CODES[self.signal])
-        code = os.waitstatus_to_exitcode(status)
+            return self._tell(f"interrupted; {KEPT}", CODES[signal.Signals(self.signal)])
+        code = os.waitstatus_to_exitcode(ended[1])
         if code >= 0 and code != FROM_RAY:
             return code
         how = (
@@ -158,10 +155,6 @@ class _Watch:
             else f"ended, {code}"
         )
         return self._tell(f"{how}; {KEPT}", ExitCode.UNFINISHED)
-
-    def _ended(self) -> int | None:
-        found, status = os.waitpid(self.worker, os.WNOHANG)
-        return status if found else None
 
     def _wait(self) -> None:
         """For its end, or a signal that it is to hear of too."""

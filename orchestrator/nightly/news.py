@@ -6,8 +6,8 @@ The URL is a secret. Only its scheme and host stand in what is raised, logged or
 import json
 import logging
 import shlex
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from threading import Thread
@@ -62,16 +62,12 @@ class News:
     """The night's JSON, for programs; Slack does not get it."""
 
 
-def json_body(news: News) -> Mapping[str, Json]:
-    return {"headline": news.headline, "findings": news.findings, "result": news.result}
-
-
 def slack_body(news: News) -> Mapping[str, Json]:
     text = "\n\n".join([f"*{news.headline}*", *news.findings]).translate(ESCAPES)
     return {"text": text[:MOST_CHARACTERS]}
 
 
-BODIES = {"json": json_body, "slack": slack_body}
+BODIES: Mapping[str, Callable[[News], Mapping[str, Json]]] = {"json": asdict, "slack": slack_body}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
