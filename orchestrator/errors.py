@@ -1,17 +1,5 @@
 """Errors that are no fault of ours, and the exit code of each: the command line prints these without a
 traceback, beside WorkloadError, ClusterError and AnalysisError of the other folders.
-
-OrchestratorError
-├── SpecError          what was asked for cannot be planned or scheduled
-│   ├── NeedsGpuError  it needs a GPU, and there is none
-│   └── ModelError     the user's code fails
-├── SweepBusyError     another launch is running this sweep
-├── ServerError        a fork server died
-│   └── PythonError    another environment's would not start
-├── UnfinishedError    what the launch needs to go on is gone
-├── WebhookError       news could not be delivered
-├── ReproError         torch alone cannot reproduce a case or a trial
-└── OutputError        a file that the user named cannot be written
 """
 
 import errno
@@ -31,7 +19,7 @@ class OrchestratorError(Exception):
 
 
 class SpecError(OrchestratorError):
-    """Says what was asked for, and what is allowed."""
+    """Says what was asked for and cannot be planned, and what is allowed."""
 
 
 class NeedsGpuError(SpecError):
@@ -53,13 +41,13 @@ class SweepBusyError(OrchestratorError):
 
 
 class ServerError(OrchestratorError):
-    """Carries the server's own last output."""
+    """Carries the last output of a fork server that died."""
 
     exit_code = ExitCode.UNFINISHED
 
 
 class PythonError(ServerError):
-    """Names the Python."""
+    """Names the Python of another environment, whose fork server does not start."""
 
     exit_code = ExitCode.USAGE
 
@@ -71,7 +59,7 @@ class UnfinishedError(OrchestratorError):
 
 
 class WebhookError(OrchestratorError):
-    """Names the host; the rest of the URL is a secret."""
+    """Names the host that takes no news; the rest of the URL is a secret."""
 
 
 class ReproError(OrchestratorError):
@@ -79,7 +67,7 @@ class ReproError(OrchestratorError):
 
 
 class OutputError(OrchestratorError):
-    """Names the file."""
+    """Names the file that cannot be written."""
 
 
 MISTAKES = (AnalysisError, ClusterError, OrchestratorError, WorkloadError)

@@ -4,8 +4,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from http.client import HTTPException
 from pathlib import Path
@@ -27,6 +26,7 @@ LONGEST = 300  # characters of what the cluster says
 NO_AGENT = "No available agent"  # as Ray says it of a cluster that has just come up
 AGENT_S = 60.0
 PORT_TAKEN = "; if another Ray on its head has the port of the agents, start it with --dashboard-agent-listen-port"
+PREFERRED = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")  # by Ray's client to what it is given
 CHATTY = (
     "ray.dashboard.modules.dashboard_sdk",
     "ray.dashboard.modules.job.sdk",
@@ -52,9 +52,10 @@ class Jobs:
 
         for name in CHATTY:
             logging.getLogger(name).setLevel(logging.WARNING)
-        with _without_own_address():
-            headers = dict(self._headers)
-            self._client = self._answer(lambda: JobSubmissionClient(self.url, headers=headers))
+        for name in PREFERRED:
+            os.environ.pop(name, None)
+        headers = dict(self._headers)
+        self._client = self._answer(lambda: JobSubmissionClient(self.url, headers=headers))
 
     def submit(
         self, job_id: str, entrypoint: str, runtime_env: Mapping[str, Any], metadata: dict[str, str]
@@ -186,16 +187,6 @@ def _url(address: str) -> str:
 def _brief(error: Exception) -> str:
     """The error's first line: tracebacks of the cluster follow it."""
     return next(iter(str(error).splitlines()), type(error).__name__)[:LONGEST]
-
-
-@contextmanager
-def _without_own_address() -> Iterator[None]:
-    """Ray's client prefers RAY_ADDRESS to what it is given."""
-    kept = {name: os.environ.pop(name, None) for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")}
-    try:
-        yield
-    finally:
-        os.environ.update({name: value for name, value in kept.items() if value is not None})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

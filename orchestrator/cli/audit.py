@@ -10,7 +10,7 @@ import typer
 
 from cudnn_sweep.orchestrator.errors import OutputError, SpecError
 from cudnn_sweep.orchestrator.planning.spelling import program
-from cudnn_sweep.orchestrator.showing.write_whole import writing
+from cudnn_sweep.orchestrator.showing.write_whole import write_whole
 
 if TYPE_CHECKING:
     from cudnn_sweep.orchestrator.auditing.audit import Audited, Inputs
@@ -73,8 +73,7 @@ def audit(
     for file in (shapes, _suite_file(shapes)):
         check_may_write(file)
     if output is not None:
-        with writing(output):
-            output.write_text("")  # before the script runs, which may take long
+        write_whole(output, "")  # before the script runs, which may take long
     request = AuditRequest(
         script=script,
         is_module=module,
@@ -97,8 +96,7 @@ def audit(
     if output is None:
         typer.echo(text, err=True)
     else:
-        with writing(output):
-            output.write_text(f"{text.lstrip()}\n", encoding="utf-8")
+        write_whole(output, f"{text.lstrip()}\n")
     if mistake is not None:
         raise mistake
     raise typer.Exit(audited.exit_code)
@@ -119,8 +117,7 @@ def _write_shapes(audited: "Audited", inputs: "Inputs | None", shapes: Path) -> 
     }
     written = {file: text for file, text in texts.items() if text is not None}
     for file, text in written.items():
-        with writing(file):
-            file.write_text(text, encoding="utf-8")
+        write_whole(file, text)
     return list(written)
 
 

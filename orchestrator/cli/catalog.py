@@ -1,6 +1,6 @@
 """`sweep suites` and `sweep workloads`: what there is to choose from, a line each. `sweep schema`: how it is written."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import fields
 from importlib.resources import files
 from itertools import takewhile
@@ -76,17 +76,12 @@ def _with_defaults(rule: type) -> str:
     return _summary(rule.__doc__) + (f" ({', '.join(parameters)})" if parameters else "")
 
 
-def _print(heads: tuple[str, str, str], rows: Iterable[tuple[str, str, str]]) -> None:
+def _print(heads: tuple[str, str, str], rows: Sequence[tuple[str, str, str]]) -> None:
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for head in heads:
-        table.add_column(head, no_wrap=head == heads[0])
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console().print(table, highlight=False)
+    from cudnn_sweep.orchestrator.showing.say import plain_table
+
+    Console().print(plain_table(heads, rows), highlight=False)
 
 
 def _first_sentence(text: str) -> str:

@@ -68,7 +68,9 @@ def mistakes_exit() -> Iterator[None]:
         _tell(text)
         if _came_of(error, KeyboardInterrupt):  # it took along what the command needs to end well
             leave(code)
-        _end(ends_with)
+        if is_watched():  # Ray Tune may have run here
+            leave(ends_with)
+        raise typer.Exit(ends_with) from None
 
 
 @contextmanager
@@ -138,12 +140,6 @@ def _no_interrupt_dropped() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = usual
-
-
-def _end(code: int) -> NoReturn:
-    if is_watched():  # Ray Tune may have run here
-        leave(code)
-    raise typer.Exit(code)
 
 
 def leave(code: int) -> NoReturn:

@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     results_asked,
     warn_of,
 )
-from cudnn_sweep.orchestrator.showing.write_whole import writing
+from cudnn_sweep.orchestrator.showing.write_whole import write_whole
 
 ReportFormat = Literal["html", "markdown", "json"]
 
@@ -52,8 +52,7 @@ def report(
         typer.echo(text, nl=False)
         return
     target = output or Path(f"{page or 'report'}.html")
-    with writing(target):
-        target.write_text(text)
+    write_whole(target, text)
     typer.echo(f"{target}: {answer}")
 
 

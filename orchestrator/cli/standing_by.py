@@ -14,29 +14,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
+from cudnn_sweep.orchestrator.cli import early_signals
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 
 FROM_RAY = 1  # what it ends a process with
 END_S = 25.0  # to close after a signal; Slurm gives 30 s
 WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
-CODES: dict[int, int] = {
-    signal.SIGINT: ExitCode.INTERRUPTED,
-    signal.SIGTERM: ExitCode.TERMINATED,
-    signal.SIGHUP: ExitCode.TERMINATED,
-}
+CODES = early_signals.CODES | {signal.SIGHUP: ExitCode.TERMINATED}
 KEPT = "recorded trials are kept; launch again to resume"
 NO_ANSWER_S = 60.0  # a network disk whose server starts again is often back by then
 LOOK_S = 10.0  # a look takes some milliseconds of a core that may be measuring
-SERVER = "cudnn_sweep.orchestrator.process.server"
 NAMES = {  # by what the command line holds
     "ray::Recorder": "the recorder",
     "ray::ResourceTrainable": "a slot",
     "raylet/raylet": "Ray's raylet",
     "gcs_server": "Ray's GCS",
-    SERVER: "the fork server",
+    "cudnn_sweep.orchestrator.process.server": "a trial or its fork server",
 }
 WAYS = {"T": "stopped by a signal", "D": "stuck in the kernel"}
-SIGKILL_PENDING = 1 << 8
 PROC = Path("/proc")
 
 _say: int | None = None  # where the working process says its exit code
@@ -79,7 +74,7 @@ def say_code(code: int) -> None:
 
 
 class StuckBelow:
-    """Watches a process and all that it started. A trial has a limit of its own: it counts once it was killed."""
+    """Watches a process and all that it started."""
 
     def __init__(self, root: int) -> None:
         self._root = root
@@ -89,8 +84,8 @@ class StuckBelow:
         """Those of which a thread has not run for NO_ANSWER_S, though it does not sleep: in what way."""
         now, before, self._since = monotonic(), self._since, {}
         found = {}
-        for pid, is_trial in _below(self._root):
-            for mark in _standing_still(pid, killed=is_trial):
+        for pid in _below(self._root):
+            for mark in _standing_still(pid):
                 self._since[mark] = before.get(mark, now)
                 if now - self._since[mark] >= NO_ANSWER_S:
                     found[pid] = WAYS[mark[0]]
@@ -103,29 +98,25 @@ def name_of(pid: int) -> str:
     return f"{(known or [command[:40]])[0]} (process {pid} on {os.uname().nodename})"
 
 
-def _below(root: int) -> Iterator[tuple[int, bool]]:
-    """All, and whether a fork server forked them."""
+def _below(root: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for name in filter(str.isdecimal, os.listdir(PROC)):
         if words := _read(f"{name}/stat").rpartition(")")[2].split():
             children.setdefault(int(words[1]), []).append(int(name))
-    left = [(root, False)]
-    while left:
-        pid, is_trial = left.pop()
-        yield pid, is_trial
-        forks = is_trial or SERVER in _read(f"{pid}/cmdline")
-        left += [(child, forks) for child in children.get(pid, ())]
+    found = [root]
+    for pid in found:
+        found += children.get(pid, ())
+    return found
 
 
-def _standing_still(pid: int, *, killed: bool) -> Iterator[tuple[str, ...]]:
+def _standing_still(pid: int) -> Iterator[tuple[str, ...]]:
     """A mark for each thread that is stopped or waits in the kernel: another one as soon as it has run."""
     with suppress(OSError):
         for thread in os.listdir(PROC / f"{pid}/task"):
             lines = _read(f"{pid}/task/{thread}/status").splitlines()
             fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
             state = fields.get("State", "")[:1]
-            pending = int(fields.get("SigPnd", "0"), 16) | int(fields.get("ShdPnd", "0"), 16)
-            if state in WAYS and (pending & SIGKILL_PENDING or not killed):
+            if state in WAYS:
                 yield state, thread, *(fields[name] for name in fields if "ctxt_switches" in name)
 
 
@@ -149,13 +140,13 @@ class _Watch:
     """When a worker that got a signal is ended."""
 
     def code(self) -> int:
-        while (status := self._ended()) is None:
+        while not (ended := os.waitpid(self.worker, os.WNOHANG))[0]:
             self._wait()
         if said := os.read(self.said, 1):
             return said[0]
         if self.signal is not None:
-            return self._tell(f"interrupted; {KEPT}", CODES[self.signal])
-        code = os.waitstatus_to_exitcode(status)
+            return self._tell(f"interrupted; {KEPT}", CODES[signal.Signals(self.signal)])
+        code = os.waitstatus_to_exitcode(ended[1])
         if code >= 0 and code != FROM_RAY:
             return code
         how = (
@@ -164,10 +155,6 @@ class _Watch:
             else f"ended, {code}"
         )
         return self._tell(f"{how}; {KEPT}", ExitCode.UNFINISHED)
-
-    def _ended(self) -> int | None:
-        found, status = os.waitpid(self.worker, os.WNOHANG)
-        return status if found else None
 
     def _wait(self) -> None:
         """For its end, or a signal that it is to hear of too."""

@@ -11,7 +11,7 @@ import typer
 
 from cudnn_sweep.orchestrator.launching.step_options import StepOptions
 from cudnn_sweep.orchestrator.planning.spelling import program
-from cudnn_sweep.orchestrator.showing.write_whole import writing
+from cudnn_sweep.orchestrator.showing.write_whole import write_whole
 
 if TYPE_CHECKING:
     from cudnn_sweep.workloads.measuring.tracing import Trace, TraceRequest
@@ -62,8 +62,7 @@ def trace(options: TraceOptions) -> None:
     text = suite_text(found) if file else ""
     _show(found, options.json)
     if file:
-        with writing(file):
-            file.write_text(text)
+        write_whole(file, text)
         next_step = shlex.join([program(), "launch", str(file)])
         typer.echo(f"Wrote {file}; next: {next_step}", err=options.json)
 

@@ -23,11 +23,11 @@ from cudnn_sweep.orchestrator.freezing.probe import Probe, forked_probe
 from cudnn_sweep.orchestrator.launching.advising import (
     SUITE,
     answered_of,
+    code_of,
     kept_choice,
     kept_rules,
     suite_to_compare,
     tell,
-    unless_stopped,
 )
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step
 from cudnn_sweep.orchestrator.launching.step_options import FreezeOptions
@@ -88,7 +88,8 @@ def _freeze(
     answered = answered_of(options, ran.store, sweep_id)
     kept = kept_choice(options, ran.store, sweep_id, file, frozen.text)
     if kept is None:
-        return unless_stopped(ran, tell(options, answered, out))
+        ran.unless_stopped(code_of(answered))
+        return tell(options, answered, out)
     if kept.is_no_faster:
         return _nothing(options, out, "a step with what a search found is no faster than off")
     kept = replace(kept, cannot=frozen.cannot, operations=len(frozen.plans))

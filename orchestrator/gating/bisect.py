@@ -16,7 +16,7 @@ from cudnn_sweep.analysis.words import cudnn_version, interval, ratio
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.gating.answer import Gate
-from cudnn_sweep.orchestrator.gating.gate import MEASURE, SETTINGS_APART, gate_of, with_sides
+from cudnn_sweep.orchestrator.gating.gate import MEASURE, SETTINGS_APART, compared, with_sides
 from cudnn_sweep.orchestrator.gating.sides import Side, environments_of
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_cells, suite_asked
 from cudnn_sweep.orchestrator.launching.step_options import BisectOptions
@@ -24,7 +24,7 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import first_calls, make_plan
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.process.client import ForkServer, call_models, survey_of
-from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment
@@ -99,16 +99,12 @@ class Bisection:
         """What differs between the first slow environment and the last good one: software, and every package."""
         if self.first is None:
             return {}
-        before, since = self.environments[self.good], self.environments[self.first]
-        parts: dict[str, tuple[object, object]] = {
-            name: (getattr(before.software, name), getattr(since.software, name))
-            for name in SETTINGS_APART
-        }
-        names = sorted({*before.packages, *since.packages} - parts.keys(), key=str.lower)
-        parts |= {
-            name: (before.packages.get(name, NONE), since.packages.get(name, NONE))
-            for name in names
-        }
+        before, since = (
+            {**each.packages, **{name: getattr(each.software, name) for name in SETTINGS_APART}}
+            for each in (self.environments[self.good], self.environments[self.first])
+        )
+        names = [*SETTINGS_APART, *sorted({*before, *since}, key=str.lower)]
+        parts = {name: (before.get(name, NONE), since.get(name, NONE)) for name in names}
         return {name: values for name, values in parts.items() if values[0] != values[1]}
 
     def text(self) -> str:
@@ -156,8 +152,7 @@ def bisect(
         Installation(side=side, software=each.environment, packages=_packages(side.code.python))
         for side, each in zip(sides, found, strict=True)
     ]
-    run = partial(run_sweep, place=place, console=console)
-    measure = partial(_pair, planned, run, environments[0])
+    measure = partial(_pair, planned, place, console, environments[0])
     answer = _bisected(options, environments, measure, console)
     say(out, answer.json() if options.json else f"\n{answer.text()}")
     return answer.code
@@ -211,7 +206,8 @@ def _step_file(workload: str) -> str:
 
 def _pair(
     planned: Planned,
-    run: Callable[[Planned], Ran],
+    place: Place,
+    console: Console,
     one: Installation,
     other: Installation,
     options: BisectOptions,
@@ -232,7 +228,5 @@ def _pair(
         budget_minutes=options.minutes,
         min_effect=options.threshold,
     )
-    ran = run(replace(planned, request=request, whole=plan, chosen=plan))
-    labels = one.side.label, other.side.label
-    sweep_id, gpu, budget_s = ran.session.sweep_id, one.software.gpu, 60 * options.minutes
-    return gate_of(options, ran.store, sweep_id, *labels, gpu, budget_s)
+    planned = replace(planned, request=request, whole=plan, chosen=plan)
+    return compared(options, planned, one.side, other.side, place, console)

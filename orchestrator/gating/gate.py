@@ -15,13 +15,11 @@ from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.asking.queries import Value, literal
 from cudnn_sweep.analysis.asking.settings import as_text
-from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.words import printable
 from cudnn_sweep.orchestrator.errors import (
     ModelError,
     OutputError,
     SpecError,
-    UnfinishedError,
     exit_code_of,
 )
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
@@ -70,21 +68,15 @@ with pairs as (
 kinds as (
     select
         kind,
-        count(log_ratio) as pairs,
+        count(*) as pairs,
         avg(log_ratio) as mean,
-        var_pop(log_ratio) * count(log_ratio) as squares,
-        max(wall_elsewhere) as elsewhere
+        max(max(wall_elsewhere)) over () as elsewhere,
+        (sum(count(*) - 1) over ())::bigint + if(elsewhere is null, 0, 1) as df,
+        sum(var_pop(log_ratio) * count(*)) over () + coalesce(elsewhere, 0) as squares,
+        sqrt(squares / nullif(df, 0)) as scatter
     from pairs
+    where log_ratio is not null
     group by kind
-    having count(log_ratio) > 0
-),
-
-pooled as (
-    select
-        sqrt(max(elsewhere)) as prior,
-        sum(pairs - 1)::bigint + count(elsewhere) as df,
-        sqrt((sum(squares) + coalesce(max(elsewhere), 0)) / nullif(df, 0)) as scatter
-    from kinds
 )
 
 select
@@ -93,42 +85,25 @@ select
     exp(mean) as ratio,
     exp(mean - t_95(df) * scatter / sqrt(pairs)) as ratio_low,
     exp(mean + t_95(df) * scatter / sqrt(pairs)) as ratio_high,
-    prior,
+    sqrt(elsewhere) as prior,
     scatter
-from kinds, pooled
+from kinds
 where df > 0
 order by kind nulls first
 """
 # What the rule takes at each look, if the minutes suffice for `$most` blocks.
 LOOKS = f"""
-with looks as (
-    select unnest(list_append(list_filter({list(UNTIL.looks)}, lambda look: look < $most), $most))
-        as blocks
-),
-
-numbered as (
-    select blocks, row_number() over (order by blocks) as number from looks
-)
-
 select
     blocks,
     t_exceeded(
         0.05 * (if(blocks = $most, 1, spent(number, {len(UNTIL.looks)})) - spent(number - 1, {len(UNTIL.looks)})),
         blocks - $lacks
     ) as quantile
-from numbered
+from unnest(list_append(list_filter({list(UNTIL.looks)}, lambda look: look < $most), $most))
+with ordinality as looks (blocks, number)
 where blocks > $lacks
 """
 PACE = "select epoch(max(ended_at) - min(started_at)) / count(distinct block) as s from records"
-SIDES = """
-select
-    code,
-    {columns},
-    any_value(message) as message
-from records
-where code in ($base, $head)
-group by code
-"""
 
 
 def gate(options: GateOptions, console: Console, place: Place, out: Console) -> ExitCode:
@@ -143,13 +118,11 @@ def gate(options: GateOptions, console: Console, place: Place, out: Console) -> 
             answer = replace(answer, changed=changed, state="cannot tell yet")
     code = answer.code
     try:
-        say(out, answer.json() if options.json else f"\n{answer.text()}")
-    finally:
-        try:
-            _write(options, answer.markdown(), answer.junit())
-        except OutputError as error:
-            warn(console, f"sweep: {error}")
-            code = code or exit_code_of(error)
+        _write(options, answer.markdown(), answer.junit())
+    except OutputError as error:
+        warn(console, f"sweep: {error}")
+        code = code or exit_code_of(error)
+    say(out, answer.json() if options.json else f"\n{answer.text()}")
     return code
 
 
@@ -192,24 +165,18 @@ def _measured(options: GateOptions, sides: Sides, console: Console, place: Place
         min_effect=options.threshold,
     )
     planned, faults = _look(plan, suite, (head, base), place, console)
-    gpu = planned.machine.environment.gpu if planned else ""
     if planned is None or head.label in faults:
         return Gate(
             workload=options.workload,
             base=base.label,
             head=head.label,
-            gpu=gpu,
+            gpu=planned.machine.environment.gpu if planned else "",
             sweep_id="",
             threshold=options.threshold,
             state="broken" if planned else "cannot tell yet",
             messages=faults,
         )
-    ran = run_sweep(planned, place, console)
-    labels, budget_s = (base.label, head.label), 60 * (planned.request.budget_minutes or 0)
-    answer = gate_of(options, ran.store, ran.session.sweep_id, *labels, gpu, budget_s)
-    if ran.progress.stopped and answer.state == "cannot tell yet":
-        raise UnfinishedError(f"stopped: {ran.progress.stopped}; the same command measures anew")
-    return answer
+    return compared(options, planned, base, head, place, console)
 
 
 def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -> SuiteSpec:
@@ -239,47 +206,49 @@ def _look(
                 if side.code.python is None:
                     place.call(first_calls(planned.chosen), planned.machine, console)
             return planned, faults
-        except ModelError as error:
-            faults[side.label] = printable(str(error))
         except SpecError as error:
-            typed, faults[side.label] = error, printable(str(error))
+            typed = typed if isinstance(error, ModelError) else error
+            faults[side.label] = printable(str(error))
     if typed is not None and len(set(faults.values())) == 1:
         raise typed
     return None, faults
 
 
-def gate_of(
-    options: TurnOptions,
-    store: Store,
-    sweep_id: str,
-    base: str,
-    head: str,
-    gpu: str,
-    budget_s: float,
+def compared(
+    options: TurnOptions, planned: Planned, base: Side, head: Side, place: Place, console: Console
 ) -> Gate:
-    """Return what the store says of a gate's sweep. `budget_s`: time for all of its blocks."""
-    sides = {"base": base, "head": head}
-    contrast = {"field": "code", "baseline": as_text(base), "candidate": as_text(head)}
+    """Run a sweep of two sides, and return its answer. Raises UnfinishedError if it was stopped undecided."""
+    ran = run_sweep(planned, place, console)
+    store, sweep_id = ran.store, ran.session.sweep_id
+    texts = as_text(base.label), as_text(head.label)
+    contrast = {"field": "code", "baseline": texts[0], "candidate": texts[1]}
     rows = verdicts(store, sweep_id, **contrast, min_effect=options.threshold)
     row = max(rows, key=lambda each: each.blocks, default=None)
-    columns = ", ".join(f"any_value({name})::text as {name}" for name in SETTINGS_APART)
     with open_database(store, sweep_id) as database:
-        found = {
-            each["code"]: each
-            for each in database.query(SIDES.format(columns=columns), sides).to_pylist()
-        }
-        kernels = kernel_changes(database, sweep_id, f"code = {literal(head)}", kind=None)
-        pairs = _pairs(database, sweep_id, base, head)
+        kernels = kernel_changes(database, sweep_id, f"code = {literal(head.label)}", kind=None)
+        values: dict[str, Value] = {"base_text": texts[0], "head_text": texts[1]}
+        found = database.query(PAIRS, {**values, "sweep_id": sweep_id}).to_pylist()
+        pairs = [AnswerRow(**each) for each in found]
+        budget_s = 60 * (planned.request.budget_minutes or 0)
         false_alarms, least_found = _power(database, options, pairs, row, budget_s)
-    one, other = (found.get(side, {}) for side in (base, head))
-    return Gate(
+    trials = store.snapshot(sweep_id).table(["code", "message", *SETTINGS_APART]).to_pylist()
+    of_sides = {
+        side.label: [each for each in trials if each["code"] == side.label] for side in (base, head)
+    }
+    messages = {
+        side: printable(each["message"])
+        for side, those in of_sides.items()
+        for each in those
+        if each["message"]
+    }
+    answer = Gate(
         workload=options.workload,
-        base=base,
-        head=head,
-        gpu=gpu,
+        base=base.label,
+        head=head.label,
+        gpu=planned.machine.environment.gpu,
         sweep_id=sweep_id,
         threshold=options.threshold,
-        state=state_of(row, options.threshold, one.get("message"), other.get("message")),
+        state=state_of(row, options.threshold, base.label in messages, head.label in messages),
         row=row,
         alone=[each for each in pairs if each.kind is not None],
         false_alarms=false_alarms,
@@ -287,25 +256,15 @@ def gate_of(
         kernels=kernels,
         different={
             name: (str(one[name]), str(other[name]))
+            for one, other in zip(*of_sides.values(), strict=False)
             for name in SETTINGS_APART
-            if one and other and one[name] != other[name]
+            if one[name] != other[name]
         },
-        messages={
-            side: printable(each["message"])
-            for side, each in ((base, one), (head, other))
-            if each.get("message")
-        },
+        messages=messages,
         results=options.where(),
     )
-
-
-def _pairs(database: Database, sweep_id: str, base: str, head: str) -> list[AnswerRow]:
-    values: dict[str, Value] = {
-        "sweep_id": sweep_id,
-        "base_text": as_text(base),
-        "head_text": as_text(head),
-    }
-    return [AnswerRow(**row) for row in database.query(PAIRS, values).to_pylist()]
+    ran.unless_stopped(answer.code)
+    return answer
 
 
 def _power(
@@ -322,18 +281,16 @@ def _power(
     allowed = int(budget_s / pace["s"]) if pace["s"] else 0
     most = min(max(row.blocks, allowed), UNTIL.at_most)
     prior, scatter = pairs[0].prior, pairs[0].scatter
-    values: dict[str, Value] = {"most": most, "lacks": int(prior is None)}
-    looks = database.query(LOOKS, values).to_pylist()
+    looks = database.query(LOOKS, {"most": most, "lacks": int(prior is None)}).to_pylist()
     quantiles = {look["blocks"]: look["quantile"] for look in looks}
     return power(scatter, prior, options.threshold, quantiles)
 
 
-def state_of(
-    row: Verdict | None, threshold: float, base_message: str | None, head_message: str | None
-) -> State:
-    if row is None or not row.blocks or row.wall_verdict == "fails":
-        is_broken = head_message and not (base_message and (row is None or not row.blocks))
-        return "broken" if is_broken else "cannot tell yet"
+def state_of(row: Verdict | None, threshold: float, base_fails: bool, head_fails: bool) -> State:
+    if row is None or not row.blocks:
+        return "broken" if head_fails and not base_fails else "cannot tell yet"
+    if row.wall_verdict == "fails":
+        return "broken" if head_fails else "cannot tell yet"
     if row.wall_verdict == "hurts":
         return "slower"
     is_below = row.ratio_high is not None and row.ratio_high < 1 + threshold

@@ -1,13 +1,12 @@
 """The user's git repository, read and never written to: a commit's tree is checked out with an index of our own."""
 
 import os
+import re
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from cudnn_sweep.analysis.words import printable, some
@@ -20,8 +19,11 @@ SETTINGS = (
     *("core.untrackedCache=false", "core.ignoreStat=false", "submodule.recurse=false"),
 )
 VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-# Magit exports one of them, and git does not list them.
-PATHSPECS = frozenset(f"GIT_{each}_PATHSPECS" for each in ("LITERAL", "GLOB", "NOGLOB", "ICASE"))
+# What git and Magit export to hooks: with it we would write the index of the commit that is being made.
+OF_HOOKS = re.compile(
+    "GIT_((COMMON_)?DIR|(IMPLICIT_)?WORK_TREE|(INDEX|GRAFT|SHALLOW)_FILE|PREFIX|.*_PATHSPECS"
+    "|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|NO_REPLACE_OBJECTS|REPLACE_REF_BASE)"
+)
 CODE = ("*.py", "*.pth", "*.so")  # a new one stands in for a module
 SUBMODULE = "160000 "  # how `git ls-files --stage` begins its line
 POINTER = b"version https://git-lfs"
@@ -84,47 +86,14 @@ def commit_of(text: str) -> str | None:
     return None
 
 
-def remove_worktrees_of_gates() -> None:
-    """Remove the worktrees that gates of earlier versions added and did not remove, locked ones too."""
-    ours = Path(tempfile.gettempdir()).resolve()
-    for line in git("worktree", "list", "--porcelain").splitlines():
-        path = Path(line.removeprefix("worktree "))
-        if path.match("sweep-gate-*/*") and path.parents[1].resolve() == ours:
-            with suppress(SpecError, OSError):
-                git("worktree", "remove", "--force", "--force", str(path))
-                path.parent.rmdir()
-
-
 def git(*words: str, folder: Path | None = None, index: Path | None = None) -> str:
-    """Return what git prints. It is waited for whatever happens. Raises SpecError with its reason.
-
-    It does not get the variables that git exports to hooks: with GIT_INDEX_FILE it would write the index of the
-    commit that is being made.
-    """
-    variables = {name: each for name, each in os.environ.items() if name not in _of_hooks()}
+    """Return what git prints. It is waited for whatever happens. Raises SpecError with its reason."""
+    variables = {name: each for name, each in os.environ.items() if not OF_HOOKS.fullmatch(name)}
     variables |= VARIABLES | ({"GIT_INDEX_FILE": str(index)} if index else {})
     settings = (part for each in SETTINGS for part in ("-c", each))
-    code, output, reason = _run(["git", *settings, *words], variables, folder)
-    if code:
-        shown = printable(" ".join(reason.split()))[:SHOWN]
-        raise SpecError(shown or f"git {words[0]}: exit code {code}")
-    return output.removesuffix("\n")
-
-
-@cache
-def _of_hooks() -> frozenset[str]:
-    """Return the variables that git exports to hooks. Those with settings stay: safe.directory may come by them."""
-    _, output, _ = _run(["git", "rev-parse", "--local-env-vars"], os.environ)
-    local = {name for name in output.split() if not name.startswith("GIT_CONFIG_")}
-    return PATHSPECS.union(local)
-
-
-def _run(
-    command: list[str], variables: Mapping[str, str], folder: Path | None = None
-) -> tuple[int, str, str]:
     try:
         process = subprocess.Popen(
-            command,
+            ["git", *settings, *words],
             cwd=folder,
             env=variables,
             stdin=subprocess.DEVNULL,
@@ -137,11 +106,14 @@ def _run(
         raise SpecError(f"git cannot be run: {error.strerror}") from error
     with process:
         try:
-            output, reason = process.communicate()
+            output, reason = map(os.fsdecode, process.communicate())
         except BaseException:
             _end(process)
             raise
-    return process.returncode, os.fsdecode(output), os.fsdecode(reason)
+    if process.returncode:
+        shown = printable(" ".join(reason.split()))[:SHOWN]
+        raise SpecError(shown or f"git {words[0]}: exit code {process.returncode}")
+    return output.removesuffix("\n")
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

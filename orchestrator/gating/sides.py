@@ -14,13 +14,7 @@ from filelock import FileLock, Timeout
 
 from cudnn_sweep.analysis.words import counted, one_line, printable
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
-from cudnn_sweep.orchestrator.gating.repository import (
-    Tree,
-    check_out,
-    commit_of,
-    git,
-    remove_worktrees_of_gates,
-)
+from cudnn_sweep.orchestrator.gating.repository import Tree, check_out, commit_of, git
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder, private_folder
 from cudnn_sweep.orchestrator.planning.session import Code
 from cudnn_sweep.orchestrator.process.protocol import MODULES
@@ -101,8 +95,6 @@ def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
     commits = {name: _commit(name, text) for name, text in texts.items()}
     if commits["base"] and commits["head"] and not exact:
         notes += _take_merge_base(commits, texts)
-    if any(commits.values()):
-        remove_worktrees_of_gates()
     with suppress(SpecError):  # a bare repository has no files
         if commits["head"] and git("status", "--porcelain", "--untracked-files=no"):
             notes.append(UNCOMMITTED)
@@ -204,15 +196,16 @@ def _why_no_commit() -> str:
 
 def environments_of(pythons: str) -> list[Side]:
     """Of `--pythons`; a folder stands for its bin/python. Raises SpecError."""
-    texts = list(dict.fromkeys(text.strip() for text in pythons.split(",")))
-    paths = [Path(text).expanduser() for text in texts]
-    programs = [path / "bin/python" if path.is_dir() else path for path in paths]
-    for text, program in zip(texts, programs, strict=True):
+    sides = []
+    for text in dict.fromkeys(text.strip() for text in pythons.split(",")):
+        path = Path(text).expanduser()
+        program = path / "bin/python" if path.is_dir() else path
         if not _is_program(program):
             raise SpecError(f"--pythons: found {text!r}, allowed: {PYTHONS}; {PYTHON}")
-    if len(texts) < 2:
-        raise SpecError(f"--pythons: found one, {texts[0]!r}, allowed: {PYTHONS}")
-    return [_environment(text, program) for text, program in zip(texts, programs, strict=True)]
+        sides.append(_environment(text, program))
+    if len(sides) < 2:
+        raise SpecError(f"--pythons: found one, {sides[0].label!r}, allowed: {PYTHONS}")
+    return sides
 
 
 def _environment(label: str, path: Path) -> Side:

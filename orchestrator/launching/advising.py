@@ -29,7 +29,7 @@ from cudnn_sweep.orchestrator.launching.one_step import (
     suite_of,
 )
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
-from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
 from cudnn_sweep.orchestrator.showing.advice_text import Answered, Kept, advice_lines
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.config import CudnnConfig
@@ -70,17 +70,11 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     else:
         say(console, TIMED_ON_CPU)
     ran = run_sweep(planned, place, console)
-    code = tell(options, answered_of(options, ran.store, ran.session.sweep_id), out)
+    answered = answered_of(options, ran.store, ran.session.sweep_id)
+    code = ran.unless_stopped(code_of(answered))
+    tell(options, answered, out)
     no_gpu = machine.environment.device != "cuda" and not options.on_any_device
-    if no_gpu and code == ExitCode.CANNOT_TELL:
-        return ExitCode.NEEDS_GPU
-    return unless_stopped(ran, code)
-
-
-def unless_stopped(ran: Ran, code: ExitCode) -> ExitCode:
-    """The exit code; UNFINISHED if something stopped the sweep before it was decided."""
-    is_cut = ran.progress.stopped and code == ExitCode.CANNOT_TELL
-    return ExitCode.UNFINISHED if is_cut else code
+    return ExitCode.NEEDS_GPU if no_gpu and code == ExitCode.CANNOT_TELL else code
 
 
 def suite_to_compare(

@@ -6,8 +6,8 @@ The URL is a secret. Only its scheme and host stand in what is raised, logged or
 import json
 import logging
 import shlex
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from threading import Thread
@@ -46,6 +46,10 @@ Json: TypeAlias = "None | bool | float | str | Sequence[Json] | Mapping[str, Jso
 MOST_CHARACTERS = 38_000  # Slack takes 40,000 of one text
 ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 KEY = "metadata.sweep.nightly.webhook"
+TRIES = 5
+PAUSE_S = 2.0  # the second try comes at once, the third after twice this; then the pause doubles
+SILENCE_S = 10.0  # in a try
+LIMIT_S = 120.0  # for all tries and pauses together, however an answer comes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,16 +62,12 @@ class News:
     """The night's JSON, for programs; Slack does not get it."""
 
 
-def json_body(news: News) -> Mapping[str, Json]:
-    return {"headline": news.headline, "findings": news.findings, "result": news.result}
-
-
 def slack_body(news: News) -> Mapping[str, Json]:
     text = "\n\n".join([f"*{news.headline}*", *news.findings]).translate(ESCAPES)
     return {"text": text[:MOST_CHARACTERS]}
 
 
-BODIES = {"json": json_body, "slack": slack_body}
+BODIES: Mapping[str, Callable[[News], Mapping[str, Json]]] = {"json": asdict, "slack": slack_body}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,17 +82,6 @@ class Webhook:
             return f"{self.url.partition('://')[0]}://"
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Patience:
-    tries: int = 5
-    pause_s: float = 2.0
-    """The second try comes at once, the third after twice this; then the pause doubles."""
-    try_limit_s: float = 10.0
-    """Of silence in a try."""
-    limit_s: float = 120.0
-    """Of all tries and pauses together, however an answer comes."""
 
 
 def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
@@ -129,24 +118,23 @@ def _is_plain_url(url: str) -> bool:
     return readable and host_alone and parts.scheme in ("http", "https")
 
 
-def tell(webhook: Webhook, news: News, patience: Patience | None = None) -> None:
+def tell(webhook: Webhook, news: News) -> None:
     """Post the news, and again after a pause if the other side cannot be reached or is too busy.
 
     A try whose answer got lost is repeated, so a message may arrive twice. Raises WebhookError if the news was
-    refused or the patience is at its end.
+    refused, or after LIMIT_S.
     """
-    patience = patience or Patience()
-    failures = [f"gave no whole answer in {patience.limit_s:g} s"]
+    failures = [f"gave no whole answer in {LIMIT_S:g} s"]
     send = _notify if webhook.form == "apprise" else _post
     # A timeout limits silence alone: an answer may come a byte at a time for ever.
-    thread = Thread(target=lambda: failures.append(send(webhook, news, patience)), daemon=True)
+    thread = Thread(target=lambda: failures.append(send(webhook, news)), daemon=True)
     thread.start()
-    thread.join(patience.limit_s)
+    thread.join(LIMIT_S)
     if failures[-1]:
         raise WebhookError(f"{webhook.shown}: {failures[-1]}")
 
 
-def _notify(webhook: Webhook, news: News, patience: Patience) -> str:
+def _notify(webhook: Webhook, news: News) -> str:
     """What went wrong, or nothing. Apprise tries once, with limits of its own."""
     sent = _apprise(webhook.url).notify(title=news.headline, body="\n\n".join(news.findings))
     return "" if sent else "apprise could not send it"
@@ -165,17 +153,17 @@ def _apprise(url: str) -> Any:
     return sender
 
 
-def _post(webhook: Webhook, news: News, patience: Patience) -> str:
+def _post(webhook: Webhook, news: News) -> str:
     """What went wrong, or nothing."""
     body = json.dumps(BODIES[webhook.form](news), allow_nan=False).encode()
     logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # its messages have the URL's path
     retries = Retry(
-        patience.tries - 1,
+        TRIES - 1,
         allowed_methods=None,
         status_forcelist={HTTPStatus.TOO_MANY_REQUESTS, *range(500, 1000)},
         raise_on_status=False,
-        backoff_factor=patience.pause_s,
-        backoff_jitter=patience.pause_s / 4,  # several machines' nights do not end in step
+        backoff_factor=PAUSE_S,
+        backoff_jitter=PAUSE_S / 4,  # several machines' nights do not end in step
     )
     try:
         with (
@@ -187,7 +175,7 @@ def _post(webhook: Webhook, news: News, patience: Patience) -> str:
                 headers={"Content-Type": "application/json", "User-Agent": "cudnn-sweep"},
                 redirect=False,  # a redirected POST becomes a GET, which is answered and tells nobody
                 preload_content=False,
-                timeout=Timeout(patience.try_limit_s),
+                timeout=Timeout(SILENCE_S),
                 retries=retries,
             ) as response,
         ):

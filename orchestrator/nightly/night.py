@@ -59,7 +59,7 @@ from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, print_ou
 from cudnn_sweep.orchestrator.nightly.request import NightRequest, as_sent_alert, read_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, OWN_SOFTWARE, Plan, Trial, balanced
-from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.standing import settings_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place, plan_sweep, run_sweep, tell_stopped
 from cudnn_sweep.orchestrator.showing.plan_text import cell_labels
@@ -336,16 +336,11 @@ def _measure(
             if todo.trials and left_s > 0:
                 labels = ", ".join(cell_labels(trial.cell for trial in todo.trials).values())
                 say(console, f"Measuring again, {len(todo.trials)} trials: {labels}")
-                session = Session(
-                    sweep_id=confirm_id,
+                session = replace(
+                    session_of(plan, confirm_id, Path()),
+                    scratch=scratch_folder(confirm_id),
                     launch_id=f"launch-{secrets.token_hex(4)}",
                     plan=todo,
-                    own=plan,
-                    plan_hash=plan.plan_hash,
-                    plan_trials=len(plan.trials),
-                    retries={},
-                    scratch=scratch_folder(confirm_id),
-                    folder=Path.cwd(),
                     preload=planned.preload,
                     pythons=pythons,
                 )

@@ -199,8 +199,7 @@ def read_replicates(text: str) -> "Replicates":
         )
         return blocks
     except ValidationError:
-        pass
-    raise SpecError(
-        f"--replicates: found {text!r}, allowed: a number from 1, decided, or decided:MOST with MOST from "
-        f"{LOOKS[1]} to {LOOKS[-1]}"
-    )
+        raise SpecError(
+            f"--replicates: found {text!r}, allowed: a number from 1, decided, or decided:MOST with MOST from "
+            f"{LOOKS[1]} to {LOOKS[-1]}"
+        ) from None

@@ -83,6 +83,12 @@ class Ran(Summary):
 
     exit_code: ExitCode
 
+    def unless_stopped(self, code: ExitCode) -> ExitCode:
+        """Return an answer's code. Raises UnfinishedError if something stopped the sweep before it could decide."""
+        if self.progress.stopped and (code == ExitCode.CANNOT_TELL or not self.stored):
+            raise UnfinishedError(f"stopped: {self.progress.stopped}; type it again")
+        return code
+
 
 def plan_sweep(request: SweepRequest, place: Place) -> Planned:
     """Raises SpecError for a suite that cannot run there, or a mistake in what its cells mean."""

@@ -205,41 +205,15 @@ class ActorsKept(FIFOScheduler):
         """Tune then starts those that wait in their order."""
 
 
-class NodeLossWatch:
-    """Whether all of a sweep's nodes are gone, and for so long that it ends."""
-
-    def __init__(
-        self, nodes: Mapping[str, str], alive: Callable[[], set[str]], patience_s: float
-    ) -> None:
-        """`nodes`: the sweep's, by id what they are called; `alive`: the ids of those that are there."""
-        self._nodes = nodes
-        self._alive = alive
-        self._patience_s = patience_s
-        self._next_look = self._seen = monotonic()
-
-    def look(self) -> str | None:
-        """Why it ends. May be asked at any rate."""
-        now = monotonic()
-        if now >= self._next_look:
-            self._next_look = now + self._patience_s / LOOKS
-            if not self._alive().isdisjoint(self._nodes):
-                self._seen = now
-            elif now - self._seen >= self._patience_s:
-                return (
-                    f"for {self._patience_s / 60:g} minutes Ray has had none of the sweep's nodes: "
-                    f"{', '.join(self._nodes.values())}; a node that starts again counts as a new one: "
-                    "launch again to resume with the nodes that are up"
-                )
-        return None
-
-
 class UntilLost(tune.Stopper):
-    """Ends a run once its nodes or its recorder are gone."""
+    """Ends a run once its recorder, or all of its nodes for so long, are gone."""
 
-    def __init__(self, nodes: NodeLossWatch, recorder: Any) -> None:
+    def __init__(self, nodes: Mapping[str, str], patience_s: float, recorder: Any) -> None:
+        """`nodes`: the sweep's, by id what they are called."""
         self._nodes = nodes
+        self._patience_s = patience_s
         self._recorder = recorder
-        self._next_look = monotonic()
+        self._seen = self._next_look = self._next_question = monotonic()
         self._answer: Any | None = None
         self.reason: str | None = None
         """Why it ends."""
@@ -249,21 +223,36 @@ class UntilLost(tune.Stopper):
 
     def stop_all(self) -> bool:
         """Asked by Tune many times a second; does not wait."""
-        self.reason = self.reason or self._recorder_gone() or self._nodes.look()
+        self.reason = self.reason or self._recorder_gone() or self.nodes_gone()
         return self.reason is not None
 
     def _recorder_gone(self) -> str | None:
         """It answers at once while it lives."""
-        if self._answer is None and monotonic() >= self._next_look:
+        if self._answer is None and monotonic() >= self._next_question:
             self._answer = self._recorder.wanted.remote([])
         if self._answer is not None and ray.wait([self._answer], timeout=0)[0]:
-            self._next_look = monotonic() + LOOK_S
+            self._next_question = monotonic() + LOOK_S
             answer, self._answer = self._answer, None
             try:
                 ray.get(answer)
             except ray.exceptions.RayError:
                 return "the recorder is gone"
         return None
+
+    def nodes_gone(self) -> str | None:
+        now = monotonic()
+        if now < self._next_look:
+            return None
+        self._next_look = now + self._patience_s / LOOKS
+        if not alive_nodes().isdisjoint(self._nodes):
+            self._seen = now
+        if now - self._seen < self._patience_s:
+            return None
+        return (
+            f"for {self._patience_s / 60:g} minutes Ray has had none of the sweep's nodes: "
+            f"{', '.join(self._nodes.values())}; a node that starts again counts as a new one: "
+            "launch again to resume with the nodes that are up"
+        )
 
 
 def alive_nodes() -> set[str]:
@@ -321,7 +310,7 @@ class Host:
         # Without nodes of a cluster the one that this process started is all there is.
         nodes = self._slots.nodes or {_own_node(): "this machine"}
         patience_s = GONE_S if self._slots.nodes else OWN_GONE_S
-        lost = UntilLost(NodeLossWatch(nodes, alive_nodes, patience_s), self.recorder)
+        lost = UntilLost(nodes, patience_s, self.recorder)
         queue = BlockQueue(self._session, self._look)
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),

@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from cudnn_sweep.orchestrator.cli import standing_by as stuck
-from cudnn_sweep.orchestrator.cli.standing_by import NO_ANSWER_S, SERVER, StuckBelow
+from cudnn_sweep.orchestrator.cli.standing_by import NO_ANSWER_S, StuckBelow
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 
-ROOT, RECORDER, FORK_SERVER, TRIAL = 100, 101, 102, 103
+ROOT, RECORDER, TRIAL = 100, 101, 102
 SLEEPS, STOPPED, IN_KERNEL = "S (sleeping)", "T (stopped)", "D (disk sleep)"
-KILLED = "0000000000000100"
 
 
 class FakeProc:
@@ -21,21 +20,18 @@ class FakeProc:
         for pid, parent, command in (
             (ROOT, 1, "sweep\0launch"),
             (RECORDER, ROOT, "ray::Recorder"),
-            (FORK_SERVER, ROOT, f"python\0-m\0{SERVER}"),
-            (TRIAL, FORK_SERVER, f"python\0-m\0{SERVER}"),
+            (TRIAL, RECORDER, "python\0-m\0cudnn_sweep.orchestrator.process.server"),
         ):
             (folder / f"{pid}/task/{pid}").mkdir(parents=True)
             (folder / f"{pid}/stat").write_text(f"{pid} (a) b) S {parent} 0 0")
             (folder / f"{pid}/cmdline").write_text(command)
             self.is_in(pid, SLEEPS)
 
-    def is_in(
-        self, pid: int, state: str, runs: int = 1, pending: str = "0", thread: int = 0
-    ) -> None:
+    def is_in(self, pid: int, state: str, runs: int = 1, thread: int = 0) -> None:
         task = self.folder / f"{pid}/task/{thread or pid}"
         task.mkdir(exist_ok=True)
         (task / "status").write_text(
-            f"Name:\ta\nState:\t{state}\nSigPnd:\t{pending}\nvoluntary_ctxt_switches:\t{runs}\n"
+            f"Name:\ta\nState:\t{state}\nvoluntary_ctxt_switches:\t{runs}\n"
         )
 
     def after(self, seconds: float) -> float:
@@ -59,17 +55,20 @@ def _found(proc: FakeProc, below: StuckBelow) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("state", "thread", "way"),
-    [(STOPPED, 0, "stopped by a signal"), (IN_KERNEL, 777, "stuck in the kernel")],
+    ("pid", "name", "state", "thread", "way"),
+    [
+        (RECORDER, "the recorder", STOPPED, 0, "stopped by a signal"),
+        (TRIAL, "a trial or its fork server", IN_KERNEL, 777, "stuck in the kernel"),
+    ],
 )
 def test_what_does_not_run_for_the_whole_time_is_named_though_it_is_one_thread(
-    proc: FakeProc, state: str, thread: int, way: str
+    proc: FakeProc, pid: int, name: str, state: str, thread: int, way: str
 ) -> None:
-    proc.is_in(RECORDER, state, thread=thread)
+    proc.is_in(pid, state, thread=thread)
     below = StuckBelow(ROOT)
-    assert _found(proc, below) == [RECORDER]
-    assert below.look() == {RECORDER: way}
-    assert stuck.name_of(RECORDER) == f"the recorder (process {RECORDER} on {os.uname().nodename})"
+    assert _found(proc, below) == [pid]
+    assert below.look() == {pid: way}
+    assert stuck.name_of(pid) == f"{name} (process {pid} on {os.uname().nodename})"
 
 
 def test_what_ran_meanwhile_or_sleeps_is_left_alone(proc: FakeProc) -> None:
@@ -81,13 +80,6 @@ def test_what_ran_meanwhile_or_sleeps_is_left_alone(proc: FakeProc) -> None:
     assert _found(proc, below) == [RECORDER]
     proc.is_in(RECORDER, SLEEPS)
     assert below.look() == {}
-
-
-def test_a_trial_has_its_own_limit_and_counts_once_it_was_killed(proc: FakeProc) -> None:
-    proc.is_in(TRIAL, IN_KERNEL)
-    assert _found(proc, StuckBelow(ROOT)) == []
-    proc.is_in(TRIAL, IN_KERNEL, pending=KILLED)
-    assert _found(proc, StuckBelow(ROOT)) == [TRIAL]
 
 
 def test_what_cannot_be_ended_ends_the_launch(

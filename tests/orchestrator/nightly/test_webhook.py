@@ -19,9 +19,9 @@ from typing import Any, Literal
 import pytest
 
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
+from cudnn_sweep.orchestrator.nightly import news
 from cudnn_sweep.orchestrator.nightly.news import (
     News,
-    Patience,
     Webhook,
     find_webhook,
     slack_body,
@@ -35,7 +35,6 @@ NEWS = News(
     findings=("mnist <training> & more: 10% slower",),
     result={"exit_code": 1, "ratio": 1.1, "cells": ["mnist"]},
 )
-QUICK = Patience(tries=4, pause_s=0.01, try_limit_s=5.0, limit_s=20.0)
 Answer = bytes | Callable[[socket.socket], None]
 
 
@@ -92,6 +91,7 @@ class Receiver:
 @pytest.fixture
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(news, "PAUSE_S", 0.01)
     with socket.create_server(("127.0.0.1", 0)) as server:
         kept = Receiver(url=f"http://127.0.0.1:{server.getsockname()[1]}/services/{SECRET}")
         Thread(target=kept.serve, args=(server,), daemon=True).start()
@@ -125,10 +125,12 @@ def test_slack_gets_its_form_and_takes_the_worst_night(receiver: Receiver) -> No
     assert len(worst["text"]) < 40_000
 
 
-def test_busy_server_is_tried_again_with_growing_pauses(receiver: Receiver) -> None:
+def test_busy_server_is_tried_again_with_growing_pauses(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     receiver.answers = [status(503), socket.socket.close, status(502), status(200)]
-    patience = Patience(tries=4, pause_s=0.1, try_limit_s=5.0, limit_s=20.0)
-    tell(receiver.webhook(), NEWS, patience)
+    monkeypatch.setattr(news, "PAUSE_S", 0.1)
+    tell(receiver.webhook(), NEWS)
     first, second, third, fourth = receiver.times
     assert second - first < 0.2 <= third - second < 0.4 <= fourth - third
     assert receiver.bodies[0] == receiver.bodies[-1]
@@ -137,7 +139,7 @@ def test_busy_server_is_tried_again_with_growing_pauses(receiver: Receiver) -> N
 def test_retry_after_is_kept(receiver: Receiver) -> None:
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=-5), usegmt=True)
     receiver.answers = [*(status(429, Retry_After=text) for text in ("1", soon)), status(200)]
-    tell(receiver.webhook(), NEWS, QUICK)
+    tell(receiver.webhook(), NEWS)
     assert len(receiver.times) == 3
     assert receiver.times[1] - receiver.times[0] >= 1.0
 
@@ -154,7 +156,7 @@ def test_refusal_is_not_tried_again_and_a_redirect_not_followed(
 ) -> None:
     receiver.answers = [answer]
     with pytest.raises(WebhookError, match=rf"^http://127.0.0.1:\d+: {said}"):
-        tell(receiver.webhook(), NEWS, QUICK)
+        tell(receiver.webhook(), NEWS)
     assert len(receiver.heads) == 1
 
 
@@ -177,12 +179,14 @@ MISBEHAVING: dict[str, Answer] = {
 
 
 @pytest.mark.parametrize("how", MISBEHAVING)
-def test_other_side_that_misbehaves_holds_no_night(receiver: Receiver, how: str) -> None:
+def test_other_side_that_misbehaves_holds_no_night(
+    receiver: Receiver, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("TRIES", 2), ("SILENCE_S", 0.2), ("LIMIT_S", 0.6)):
+        monkeypatch.setattr(news, name, value)
     receiver.answers = [MISBEHAVING[how]]
     with pytest.raises(WebhookError, match=r"^http://127.0.0.1:\d+: "):
-        tell(
-            receiver.webhook(), NEWS, Patience(tries=2, pause_s=0.01, try_limit_s=0.2, limit_s=0.6)
-        )
+        tell(receiver.webhook(), NEWS)
     assert time.monotonic() - receiver.times[0] < 2.6
 
 
@@ -191,7 +195,7 @@ def test_the_environments_proxy_is_used(
 ) -> None:
     address = receiver.url.removeprefix("http://").partition("/")[0]
     monkeypatch.setenv("http_proxy", f"me:p%40ss@{address}")
-    tell(Webhook(url=f"http://hooks.example/{SECRET}", form="json"), NEWS, QUICK)
+    tell(Webhook(url=f"http://hooks.example/{SECRET}", form="json"), NEWS)
     (head,) = receiver.heads
     assert head.startswith(f"POST http://hooks.example/{SECRET} ")
     assert f"Basic {b64encode(b'me:p@ss').decode()}" in head

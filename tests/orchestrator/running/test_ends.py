@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import date
 from pathlib import Path
 from time import sleep
@@ -14,6 +14,16 @@ from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import no_launch_file
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
+from cudnn_sweep.orchestrator.freezing.freeze import freeze
+from cudnn_sweep.orchestrator.gating.bisect import bisect
+from cudnn_sweep.orchestrator.gating.gate import gate
+from cudnn_sweep.orchestrator.launching.advising import advise
+from cudnn_sweep.orchestrator.launching.step_options import (
+    AdviseOptions,
+    BisectOptions,
+    FreezeOptions,
+    GateOptions,
+)
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -21,8 +31,10 @@ from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, SweepSpec
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running import this_machine
 from cudnn_sweep.orchestrator.running.run_sweep import RunSession, plan_sweep, run_sweep
+from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 from tests.fake_machine import FakeMachine, FakeScript
+from tests.orchestrator.freezing.fake_probe import FakeProbe
 
 
 class Lost(FakeMachine):
@@ -47,6 +59,14 @@ class ResultsLost(Lost):
     def lose(self, store: Store) -> None:
         shutil.rmtree(store.location)
         Path(store.location).write_text("no folder any more")
+
+
+class DiskFull(FakeMachine):
+    """It stops the sweep before the first block is recorded."""
+
+    @contextmanager
+    def opened(self, store: Store, machine: Survey, console: Console) -> Iterator[RunSession]:
+        yield lambda session, budget_s: Progress(stopped="the disk is full")
 
 
 @pytest.fixture
@@ -91,6 +111,37 @@ def test_results_that_are_lost_on_the_way_leave_an_unfinished_sweep(
     machine = _machine(ResultsLost)
     with pytest.raises(UnfinishedError, match="results were lost on the way: .*launch again to"):
         run_sweep(plan_sweep(request_for(None), machine), machine, Console(quiet=True))
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("command", ["advise", "freeze", "gate", "bisect"])
+def test_command_that_was_stopped_before_it_could_decide_is_unfinished(command: str) -> None:
+    machine, quiet = _machine(DiskFull), Console(quiet=True)
+    workload = "batch_norm"
+    for side in ("a", "b"):
+        python = Path(side, "bin/python")
+        python.parent.mkdir(parents=True)
+        python.touch(mode=0o755)
+    suite = SuiteSpec(cells=[CellAxes(workload=workload)])
+    probe = FakeProbe(operations=[{"ConvFwd_eng1": 2.0, "ConvFwd_eng2": 1.0}])
+    commands: dict[str, Callable[[], int]] = {
+        "advise": lambda: advise(AdviseOptions(workload=workload), quiet, machine, quiet),
+        "freeze": lambda: freeze(
+            FreezeOptions(workload=workload), quiet, machine, quiet, lambda *_: nullcontext(probe)
+        ),
+        "gate": lambda: gate(
+            GateOptions(base="a", head="b", workload=workload), quiet, machine, quiet
+        ),
+        "bisect": lambda: bisect(
+            BisectOptions(workload=workload, pythons="a,b"),
+            quiet,
+            machine,
+            quiet,
+            lambda *_: machine.look(suite),
+        ),
+    }
+    with pytest.raises(UnfinishedError, match="stopped: the disk is full; type it again"):
+        commands[command]()
 
 
 def test_an_import_that_hangs_is_told(

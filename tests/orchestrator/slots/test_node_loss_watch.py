@@ -5,7 +5,7 @@ import pytest
 from cudnn_sweep.orchestrator.remote.driver import left_of
 from cudnn_sweep.orchestrator.remote.nodes import Node
 from cudnn_sweep.orchestrator.slots import tune_host
-from cudnn_sweep.orchestrator.slots.tune_host import GONE_S, LOOKS, NodeLossWatch
+from cudnn_sweep.orchestrator.slots.tune_host import GONE_S, LOOKS, UntilLost
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
@@ -18,11 +18,12 @@ class Cluster:
         self.now_s = 1000.0
         self.alive = set(NODES)
         monkeypatch.setattr(tune_host, "monotonic", lambda: self.now_s)
-        self.gone = NodeLossWatch(NODES, lambda: self.alive, GONE_S)
+        monkeypatch.setattr(tune_host, "alive_nodes", lambda: self.alive)
+        self.until = UntilLost(NODES, GONE_S, recorder=None)
 
     def ends_within(self, seconds: float, alive: set[str]) -> str | None:
         self.alive, ends_s = alive, self.now_s + seconds
-        while not (reason := self.gone.look()) and self.now_s < ends_s:
+        while not (reason := self.until.nodes_gone()) and self.now_s < ends_s:
             self.now_s += LOOK_S / 10
         return reason
 
