@@ -1,12 +1,13 @@
 """The user's git repository, read and never written to: a commit's tree is checked out with an index of our own."""
 
 import os
-import re
 import signal
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from cudnn_sweep.analysis.words import printable, some
@@ -19,11 +20,8 @@ SETTINGS = (
     *("core.untrackedCache=false", "core.ignoreStat=false", "submodule.recurse=false"),
 )
 VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-# What git and Magit export to hooks: with it we would write the index of the commit that is being made.
-OF_HOOKS = re.compile(
-    "GIT_((COMMON_)?DIR|(IMPLICIT_)?WORK_TREE|(INDEX|GRAFT|SHALLOW)_FILE|PREFIX|.*_PATHSPECS"
-    "|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|NO_REPLACE_OBJECTS|REPLACE_REF_BASE)"
-)
+# Magit exports one of them, and git does not list them.
+PATHSPECS = frozenset(f"GIT_{each}_PATHSPECS" for each in ("LITERAL", "GLOB", "NOGLOB", "ICASE"))
 CODE = ("*.py", "*.pth", "*.so")  # a new one stands in for a module
 SUBMODULE = "160000 "  # how `git ls-files --stage` begins its line
 POINTER = b"version https://git-lfs"
@@ -86,14 +84,47 @@ def commit_of(text: str) -> str | None:
     return None
 
 
+def remove_worktrees_of_gates() -> None:
+    """Remove the worktrees that gates of earlier versions added and did not remove, locked ones too."""
+    ours = Path(tempfile.gettempdir()).resolve()
+    for line in git("worktree", "list", "--porcelain").splitlines():
+        path = Path(line.removeprefix("worktree "))
+        if path.match("sweep-gate-*/*") and path.parents[1].resolve() == ours:
+            with suppress(SpecError, OSError):
+                git("worktree", "remove", "--force", "--force", str(path))
+                path.parent.rmdir()
+
+
 def git(*words: str, folder: Path | None = None, index: Path | None = None) -> str:
-    """Return what git prints. It is waited for whatever happens. Raises SpecError with its reason."""
-    variables = {name: each for name, each in os.environ.items() if not OF_HOOKS.fullmatch(name)}
+    """Return what git prints. It is waited for whatever happens. Raises SpecError with its reason.
+
+    It does not get the variables that git exports to hooks: with GIT_INDEX_FILE it would write the index of the
+    commit that is being made.
+    """
+    variables = {name: each for name, each in os.environ.items() if name not in _of_hooks()}
     variables |= VARIABLES | ({"GIT_INDEX_FILE": str(index)} if index else {})
     settings = (part for each in SETTINGS for part in ("-c", each))
+    code, output, reason = _run(["git", *settings, *words], variables, folder)
+    if code:
+        shown = printable(" ".join(reason.split()))[:SHOWN]
+        raise SpecError(shown or f"git {words[0]}: exit code {code}")
+    return output.removesuffix("\n")
+
+
+@cache
+def _of_hooks() -> frozenset[str]:
+    """Return the variables that git exports to hooks. Those with settings stay: safe.directory may come by them."""
+    _, output, _ = _run(["git", "rev-parse", "--local-env-vars"], os.environ)
+    local = {name for name in output.split() if not name.startswith("GIT_CONFIG_")}
+    return PATHSPECS.union(local)
+
+
+def _run(
+    command: list[str], variables: Mapping[str, str], folder: Path | None = None
+) -> tuple[int, str, str]:
     try:
         process = subprocess.Popen(
-            ["git", *settings, *words],
+            command,
             cwd=folder,
             env=variables,
             stdin=subprocess.DEVNULL,
@@ -106,14 +137,11 @@ def git(*words: str, folder: Path | None = None, index: Path | None = None) -> s
         raise SpecError(f"git cannot be run: {error.strerror}") from error
     with process:
         try:
-            output, reason = map(os.fsdecode, process.communicate())
+            output, reason = process.communicate()
         except BaseException:
             _end(process)
             raise
-    if process.returncode:
-        shown = printable(" ".join(reason.split()))[:SHOWN]
-        raise SpecError(shown or f"git {words[0]}: exit code {process.returncode}")
-    return output.removesuffix("\n")
+    return process.returncode, os.fsdecode(output), os.fsdecode(reason)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
