@@ -264,7 +264,7 @@ def balanced(start: Sequence[T], number: int) -> list[T]:
     return rotated[::-1] if number % 2 else rotated
 
 
-def narrow(plan: Plan, choices: list[tuple[str, str]], asked_by: str = "--only") -> Plan:
+def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
     """The trials that have every FIELD=VALUE. Raises SpecError for an unknown field or an empty rest.
 
     A part of a cell's trials decides nothing: all of it are run then.
@@ -273,12 +273,12 @@ def narrow(plan: Plan, choices: list[tuple[str, str]], asked_by: str = "--only")
     for field, value in choices:
         allowed = sorted(plan.trials[0].fields())
         if field not in allowed:
-            raise SpecError(f"{asked_by}: unknown field {field!r}; allowed: {', '.join(allowed)}")
+            raise SpecError(f"--only: unknown field {field!r}; allowed: {', '.join(allowed)}")
         chosen = tuple(trial for trial in kept if trial.has(field, value))
         if not chosen:
             values = sorted({trial.fields()[field] or "''" for trial in kept})
             raise SpecError(
-                f"{asked_by} {field}={value} leaves no trial; found: {', '.join(values[:12])}"
+                f"--only {field}={value} leaves no trial; found: {', '.join(values[:12])}"
             )
         kept = chosen
     if not plan.looks:
