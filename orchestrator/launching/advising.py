@@ -36,11 +36,12 @@ from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGpu
+from cudnn_sweep.workloads.warnings import OF_THE_CODE
 
 SUITE = "advise"
 AT_MOST = 20  # blocks
 DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
-TIMED = ["steady_wall_ms", "status", "message"]
+TIMED = ["steady_wall_ms", "status", "message", "warnings"]
 STORED = "No GPU here, so nothing is measured: this is a stored measurement in {results}."
 TIMED_ON_CPU = (
     "No GPU here: cuDNN's flags have no effect on a CPU, so only the time of the step is measured."
@@ -150,6 +151,9 @@ def answered_of(options: AdviseOptions, store: Store, sweep_id: str) -> Answered
         ranks=rank_predictions(store, sweep_id, ranks=options.ranks) if options.ranks else [],
         times_ms=[row["steady_wall_ms"] for row in trials if row["steady_wall_ms"] is not None],
         failures=[(row["status"], row["message"]) for row in trials if row["message"]],
+        warnings=[
+            name for name in OF_THE_CODE if any(name in (row["warnings"] or ()) for row in trials)
+        ],
         workload=options.workload,
         program=options.program,
         command=options.command(),
@@ -187,6 +191,7 @@ def as_json(answered: Answered) -> dict[str, object]:
         "ranks": answered.ranks,
         "step_times_ms": answered.times_ms,
         "messages": sorted({message for _, message in answered.failures}),
+        "warnings": answered.warnings,
         "again": answered.again,
     }
 

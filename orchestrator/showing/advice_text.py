@@ -39,6 +39,7 @@ from cudnn_sweep.analysis.words import (
 from cudnn_sweep.orchestrator.showing.drawing import table_text
 from cudnn_sweep.orchestrator.showing.say import plain_table
 from cudnn_sweep.workloads.errors import TRY
+from cudnn_sweep.workloads.warnings import ADVICE, WarningName
 
 WIDTH = 80
 LABEL = 12
@@ -104,6 +105,8 @@ class Answered:
     """Of a step, each process."""
     failures: Sequence[tuple[str, str]] = ()
     """Status and message of each trial that failed."""
+    warnings: Sequence[WarningName] = ()
+    """What was wrong with the model or its inputs."""
     program: str
     command: str
     """What to type to ask once more."""
@@ -201,12 +204,19 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
         here = f"on this CPU ({len(times)} processes, {ends})"
         yield "A step", f"{milliseconds(median(times))} {here}"
         yield "Then", ON_THE_GPU
+        yield from _warned(answered)
         return
     if answered.kept is not None:
         yield from kept_facts(answered.kept)
     yield from advice_facts(advice, other, answered.kernels)
     for row in answered.ranks:
         yield f"Ranks, {_way(row)}", _ranks(row)
+    yield from _warned(answered)
+
+
+def _warned(answered: Answered) -> Iterator[tuple[str, str]]:
+    for name in answered.warnings:
+        yield "Warning", f"{name}: {ADVICE[name]}"
 
 
 def _way(row: RankPrediction) -> str:
