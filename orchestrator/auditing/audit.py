@@ -23,6 +23,7 @@ from ruamel.yaml.comments import CommentedMap
 from cudnn_sweep.orchestrator.auditing.traced_suite import WITHOUT_GPU, yaml_text
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
+from cudnn_sweep.orchestrator.showing.audit_view import made_at, place_text
 from cudnn_sweep.workloads.auditing.begin import END, VARIABLE
 from cudnn_sweep.workloads.auditing.findings import Argument, Convolution, Findings, Model, Sizes
 from cudnn_sweep.workloads.cells.listed_shapes import COUNT, MOST_ROWS
@@ -50,6 +51,7 @@ WRITTEN_BY_US = "# Written by sweep audit"
 MAIN = "__main__"
 AMP = {"bfloat16": "amp_bf16", "float16": "amp_fp16"}
 PLAIN = {"bfloat16": "bf16", "float16": "fp16"}
+REPLICATING = "DataParallel"  # calls a copy of the model on each GPU
 BELOW = 2  # what an audit writes: it reads no tensor
 
 Direction = Literal["training", "inference"]
@@ -180,8 +182,8 @@ class Inputs:
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
-    """Inputs of the model of this name, or the one with most convolutions; None if there are no shapes."""
-    models = (each for each in findings.models if name in (None, each.name))
+    """Inputs of the model of this name or line, or the one with most convolutions; None if there are no shapes."""
+    models = (each for each in findings.models if name in (None, each.name, made_at(each)))
     return next(filter(None, map(_inputs, models)), None)
 
 
@@ -231,7 +233,12 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
     cell = CommentedMap(workload=workload, input=sizes_text(inputs.usual), regime=regime)
     cell["direction"] = inputs.direction
     has_loss = inputs.model.own_loss and inputs.direction == "training"
-    model = {"inputs": inputs.given()[0], "loss": "own" if has_loss else None}
+    model = {
+        "arguments": inputs.model.made and inputs.model.made.arguments,
+        "inputs": inputs.given()[0],
+        "loss": "own" if has_loss else None,
+        "expect": _expected(inputs),
+    }
     if any(model.values()):
         cell["model"] = {key: value for key, value in model.items() if value}
     if findings.convolutions:
@@ -249,10 +256,12 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
 def what_to_add(inputs: Inputs) -> list[str]:
     """What the user has to add before the suite can run."""
     model, lacking = inputs.model, []
-    if model.required_arguments:
-        named = ", ".join(f"{name}: ..." for name in model.required_arguments)
+    if model.made is None:
+        lacking.append(f"{model.name} is a copy: {_what_to_name(model)}")
+    elif model.made.others:
+        values = ", ".join(model.made.others)
         lacking.append(
-            f"{model.name} needs arguments: add `arguments: {{{named}}}` to the cell's `model`"
+            f"no suite can say {values}, of which {model.name} is made: {_what_to_name(model)}"
         )
     if obstacles := inputs.given()[1]:
         lacking.append(
@@ -270,9 +279,39 @@ def what_to_add(inputs: Inputs) -> list[str]:
     return lacking
 
 
+def why_no_suite(model: Model) -> str:
+    """Why no suite can name it, and what to do."""
+    reason = "a class of torch" if _is_of_torch(model) else "not on the top level of a file"
+    return f"No suite can name {model.name} ({reason}): {_what_to_name(model)}"
+
+
+def _is_of_torch(model: Model) -> bool:
+    return model.module.partition(".")[0] == "torch"
+
+
+def _what_to_name(model: Model) -> str:
+    """What to do about a model that its class and plain values do not make."""
+    what, name = "what makes it", "FILE.py:NAME`"
+    if model.made is not None and (at := model.made.at) is not None:
+        is_one = (
+            f"{at.function}` if {at.function} is one" if at.function.isidentifier() else "NAME`"
+        )
+        what, name = f"what {place_text(at)} makes", f"{os.path.relpath(at.file)}:{is_one}"
+    return f"put {what} into a function that returns it, and name that, `workload: {name}"
+
+
+def _expected(inputs: Inputs) -> dict[str, int]:
+    """What a launch must find in the model, to be the one of the script."""
+    model, training = inputs.model, inputs.direction == "training"
+    in_a_call = [count for recorded, count in model.in_a_call if recorded == training]
+    is_told = not model.unseen and model.wrapped_in != REPLICATING and len(in_a_call) == 1
+    expected = {"parameters": model.elements, "convolutions": in_a_call[0] if is_told else 0}
+    return {name: count for name, count in expected.items() if count}
+
+
 def _workload(model: Model, folder: Path) -> str | None:
     """As a suite names it: by a file below `folder`, else by its module."""
-    if "<locals>" in model.name or "." in model.name:
+    if "<locals>" in model.name or "." in model.name or _is_of_torch(model):
         return None
     if model.file is not None and Path(model.file).is_relative_to(folder):
         return f"{os.path.relpath(model.file, folder)}:{model.name}"

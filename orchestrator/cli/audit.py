@@ -46,7 +46,8 @@ def audit(
         str | None,
         typer.Option(
             metavar="CLASS",
-            help="Whose inputs these are. Default: the model that runs most convolutions.",
+            help="Whose inputs these are; or FILE.py:LINE that makes it. Default: the model that runs most "
+            "convolutions.",
         ),
     ] = None,
     format: Annotated[Literal["text", "json"], "Of the report."] = "text",
@@ -161,7 +162,7 @@ def _ending(audited: "Audited") -> str:
 
 
 def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]) -> list[str]:
-    from cudnn_sweep.orchestrator.auditing.audit import what_to_add
+    from cudnn_sweep.orchestrator.auditing.audit import what_to_add, why_no_suite
 
     if audited.findings is None:
         return []
@@ -178,8 +179,7 @@ def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]
         )
     if len(written) < 2:
         lines.append(
-            f"{inputs.model.name} cannot be named in a suite: put a class or function on the top level of a "
-            f"file, and add `regime: {{listed: {{file: {written[0].name}}}}}` to its cell"
+            f"{why_no_suite(inputs.model)}, with `regime: {{listed: {{file: {written[0].name}}}}}`."
         )
         return lines
     if lacking := what_to_add(inputs):

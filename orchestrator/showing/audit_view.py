@@ -71,10 +71,10 @@ def _headline(findings: Findings) -> str:
 
 def _turned_text(write: Write) -> str:
     how = "on" if write.after else "off"
-    by = f", called from {_place_text(write.called_from)}" if write.called_from else ""
+    by = f", called from {place_text(write.called_from)}" if write.called_from else ""
     often = f", {write.times:,} times" if write.times > 1 else ""
     late = f", after {write.at_call:,} convolutions" if write.at_call else ""
-    return f"benchmark was turned {how} by {_place_text(write.at)}{by}{often}{late}."
+    return f"benchmark was turned {how} by {place_text(write.at)}{by}{often}{late}."
 
 
 def _changes(write: Write) -> bool:
@@ -88,8 +88,8 @@ def _writes_table(writes: Sequence[Write]) -> Table:
             each.name,
             _value_text(each.before),
             _value_text(each.after),
-            _place_text(each.at),
-            _place_text(each.called_from) if each.called_from else "",
+            place_text(each.at),
+            place_text(each.called_from) if each.called_from else "",
             f"{each.times:,}",
             f"{each.at_call:,}",
         )
@@ -131,10 +131,11 @@ def _convolution_lines(findings: Findings) -> Iterator[str]:
 
 def _model_text(model: Model) -> str:
     wrapped = f" in {model.wrapped_in}" if model.wrapped_in else ""
+    made = f", made at {at}" if (at := made_at(model)) else ""
     calls = f"{model.calls:,} calls, {model.convolutions:,} convolutions"
     if model.unseen:
         calls += f", others in {model.unseen} code not seen"
-    text = f"{model.name}{wrapped}: {calls}"
+    text = f"{model.name}{wrapped}{made}: {calls}"
     if model.shapes:
         usual = max(model.shapes, key=lambda each: each.training + each.inference)
         times = usual.training + usual.inference
@@ -144,14 +145,23 @@ def _model_text(model: Model) -> str:
     return text
 
 
-def _place_text(place: Place) -> str:
+def made_at(model: Model) -> str | None:
+    """The line that made it, `FILE.py:LINE`."""
+    return line_text(model.made.at) if model.made and model.made.at else None
+
+
+def place_text(place: Place) -> str:
+    return f"{line_text(place)} ({place.function})"
+
+
+def line_text(place: Place) -> str:
     """Its file as it is found from here, or inside of its package."""
     file = place.file
     if PACKAGES in file:
         file = file.rpartition(PACKAGES)[2]
     elif Path(file).is_relative_to(Path.cwd()):
         file = os.path.relpath(file)
-    return f"{file}:{place.line} ({place.function})"
+    return f"{file}:{place.line}"
 
 
 def _value_text(value: Value) -> str:

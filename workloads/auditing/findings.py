@@ -3,9 +3,9 @@
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 Value = bool | int | float | str | None
 Sizes = tuple[int, ...]
@@ -88,6 +88,18 @@ class Argument:
     """Of a tensor; what each size was in every call: a number, a size of the first one of floats."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Making:
+    """How an instance of a class was made."""
+
+    at: Place | None
+    """The innermost frame of the user's own code."""
+    arguments: dict[str, Any]
+    """Plain values, by the name of the parameter."""
+    others: tuple[str, ...]
+    """The other ones: name and type."""
+
+
 @dataclass(kw_only=True, slots=True)
 class Model:
     """An outermost torch.nn.Module that runs convolutions, or has some that are not seen."""
@@ -96,8 +108,10 @@ class Model:
     module: str
     file: str | None
     wrapped_in: str | None
-    required_arguments: tuple[str, ...]
-    """What its class must be made with."""
+    made: Making | None
+    """None of a copy."""
+    elements: int
+    """Of all its parameters."""
     parameters: tuple[str, ...]
     """Of `forward`."""
     arguments: tuple[Argument, ...] = ()
@@ -106,6 +120,8 @@ class Model:
     calls: int = 0
     convolutions: int = 0
     """Calls of convolutions within its calls."""
+    in_a_call: tuple[tuple[bool, int], ...] = ()
+    """(whether gradients were recorded, convolutions), as they came in calls."""
     unseen: Literal["compiled"] | None
     """Why its convolutions, or some of them, are not seen."""
     without_shape: int = 0

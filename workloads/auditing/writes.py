@@ -51,16 +51,12 @@ PASSING_ON = {f"{name}.py" for name in ("contextlib", "os", "_collections_abc", 
 LIBRARY = sysconfig.get_path("stdlib")
 
 
-INSTALLED = tuple(
-    {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-)
+INSTALLED = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+NOT_OWN = (*(folder + os.sep for folder in INSTALLED), OURS, "<")
+"""What files begin with that are not the user's own."""
 
 
-def _is_own(file: str, besides: FrameType) -> bool:
-    return file != besides.f_code.co_filename and not file.startswith((*INSTALLED, OURS, "<"))
-
-
-def _place(frame: FrameType) -> Place:
+def place(frame: FrameType) -> Place:
     return Place(
         file=frame.f_code.co_filename, line=frame.f_lineno, function=frame.f_code.co_qualname
     )
@@ -154,9 +150,12 @@ class Writes:
         if writer is None:
             return None
         own: FrameType | None = writer
-        while own is not None and not _is_own(own.f_code.co_filename, besides=writer):
+        while own is not None and (
+            own.f_code.co_filename == writer.f_code.co_filename
+            or own.f_code.co_filename.startswith(NOT_OWN)
+        ):
             own = own.f_back
-        return _place(writer), None if own is None else _place(own)
+        return place(writer), None if own is None else place(own)
 
     def _passes_on(self, file: str) -> bool:
         if file.startswith((self._torch, OURS, *GENERATED)):

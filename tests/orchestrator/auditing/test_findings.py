@@ -85,13 +85,16 @@ def test_compiled_code_is_not_seen_and_its_model_is() -> None:
 
 
 def test_only_the_outermost_model_is_one_and_a_loss_is_none() -> None:
-    part, whole = findings_of(audit(SCRIPTS["models"])).models
+    part, whole, alone = findings_of(audit(SCRIPTS["models"])).models
     assert (whole.name, whole.calls, whole.convolutions) == ("Whole", 4, 4)
-    assert whole.required_arguments == ("width",)
+    assert whole.made is not None and whole.made.arguments == {"width": 4}
     counts = {each.shape: (each.training, each.inference) for each in whole.shapes}
     assert counts == {(2, 3, 8, 8): (2, 0), (2, 3, 9, 9): (1, 1)}
-    assert (part.name, part.calls, part.convolutions) == ("Part", 21, 21)
-    assert [each.shape for each in part.shapes] == [(5, 3, 7, 7)]
+    for each, calls in ((part, 20), (alone, 1)):
+        assert (each.name, each.calls, each.convolutions) == ("Part", calls, calls), (
+            "of another line"
+        )
+        assert [told.shape for told in each.shapes] == [(5, 3, 7, 7)]
 
 
 @pytest.mark.gpu

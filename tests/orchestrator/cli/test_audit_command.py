@@ -70,7 +70,7 @@ def test_json_has_the_columns_of_its_schema(here: Path) -> None:
     assert report["written"] == ["mine.csv", "mine.yaml"]
     assert report["request"]["arguments"] == ["3"]
     findings = report["findings"]
-    assert findings["schema_version"] == 3
+    assert findings["schema_version"] == 4
     for type_, found in (
         (Findings, findings),
         (Write, findings["writes"][0]),
@@ -109,11 +109,13 @@ def test_suite_has_every_input_and_the_models_own_loss(here: Path) -> None:
 
 
 def test_no_launch_is_offered_that_is_known_to_fail(here: Path) -> None:
-    (here / "train.py").write_text(f"{SCRIPTS['crops']}\nGraphs(2)([], torch.randn(4, 3, 8, 8))\n")
+    (here / "train.py").write_text(
+        f"{SCRIPTS['crops']}\nGraphs(range(2))([], torch.randn(4, 3, 8, 8))\n"
+    )
     said = " ".join(audit("train.py").stderr.split())
     assert "Next:" not in said
     for lacking in (
-        "Graphs needs arguments: add `arguments: {classes: ...}` to the cell's `model`",
+        "no suite can say classes (range), of which Graphs is made: put what train.py:",
         "Graphs takes what a suite cannot describe, graphs (list): if it needs that, name a function",
         "train.py trains when it is imported: put that under `if __name__",
     ):
