@@ -5,6 +5,7 @@ was called with are written as the file of the regime `listed`, and a suite that
 import json
 import math
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,8 +21,10 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 from ruamel.yaml.comments import CommentedMap
 
+from cudnn_sweep.orchestrator.auditing.others import Others
 from cudnn_sweep.orchestrator.auditing.traced_suite import WITHOUT_GPU, yaml_text
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.planning.spelling import program
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
 from cudnn_sweep.orchestrator.showing.audit_view import made_at, place_text
 from cudnn_sweep.workloads.auditing.begin import END, VARIABLE
@@ -41,9 +44,17 @@ begin(os.path.dirname(__file__), before)
 """
 REPEAT_S = 5.0  # between signals to a script that does not end at its limit
 GRACE_S = 30.0  # for it to end, save what it has, and say so
-LONGEST_S = 3600.0  # that is waited at a time
+LOOK_S = 0.5  # between looks at what the script has started; torch takes longer to import
 SIGNALLED = 128  # an exit code, and the signal's number
 WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
+
+LAUNCHERS = {
+    "torch.distributed.run": ("torchrun", "--no-python"),
+    "torch.distributed.launch": ("torchrun", "--no-python"),
+    "torchrun": ("torchrun", "--no-python"),
+    "accelerate.commands.launch": ("accelerate launch", "--no_python"),
+}
+"""What they are typed as, and the option that lets them start a command."""
 
 Ended = Literal["itself", "limit", "interrupt", "signal"]
 
@@ -81,10 +92,33 @@ class Audited:
     """The script's own; 0 at a limit; 128 and its number for a signal."""
     findings: Findings | None
     """None: the script was killed, or replaced itself by another program, before it could say anything."""
+    others: int
+    """Processes that it started, of which nothing is known: they loaded torch, or set a flag after a fork."""
+
+    @property
+    def unseen(self) -> str | None:
+        """What is not known because of them, and the command that audits each."""
+        if not self.others:
+            return None
+        script, arguments = self.request.script, self.request.arguments
+        launcher, no_python = LAUNCHERS.get(Path(script).name, ("torchrun", "--no-python"))
+        of_rank = next((n for n, each in enumerate(arguments) if each.endswith(".py")), None)
+        if Path(script).name in LAUNCHERS and of_rank is not None:
+            options, words, what = arguments[:of_rank], arguments[of_rank:], ""
+        else:
+            options, words = ("--nproc-per-node", str(self.others)), ("FILE.py",)
+            what = ", with what one of them runs in FILE.py"
+        each = shlex.join([*launcher.split(), *options, no_python, program(), "audit", *words])
+        count = "1 process" if self.others == 1 else f"{self.others} processes"
+        return f"Not seen: {count} with torch that the script started, and the flags set there. Audit each: `{each}`{what}."
 
 
 def audit_script(request: AuditRequest) -> Audited:
-    """Raises SpecError for a file that is not there."""
+    """Raises SpecError for a file that is not there, or no script."""
+    if request.script.endswith(".ipynb"):
+        raise SpecError(
+            f"{request.script}: a notebook: `jupyter nbconvert --to script {request.script}`"
+        )
     if not request.is_module and not Path(request.script).exists():
         raise SpecError(
             f"{request.script}: no such file; allowed: a script of Python, or -m MODULE"
@@ -98,11 +132,19 @@ def audit_script(request: AuditRequest) -> Audited:
                 env=environment,
                 preexec_fn=_in_the_child,  # noqa: PLW1509
             )
-            signalled = _wait(process, request.seconds)
+            others = Others(process.pid)
+            signalled = _wait(process, request.seconds, others)
         file = Path(folder, FINDINGS)
+        forked = {int(each.suffix[1:]) for each in Path(folder).glob(f"{FINDINGS}.[0-9]*")}
         findings = FROM_JSON.validate_json(file.read_bytes()) if file.exists() else None
     ended, code = _ended(process.returncode, findings, signalled)
-    return Audited(request=request, ended=ended, exit_code=code, findings=findings)
+    return Audited(
+        request=request,
+        ended=ended,
+        exit_code=code,
+        findings=findings,
+        others=len(others.found | forked),
+    )
 
 
 def _environment(request: AuditRequest, folder: Path) -> dict[str, str]:
@@ -132,7 +174,7 @@ def _in_the_child() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
 
 
-def _wait(process: "subprocess.Popen[bytes]", seconds: float | None) -> int | None:
+def _wait(process: "subprocess.Popen[bytes]", seconds: float | None, others: Others) -> int | None:
     """Wait for the script's end. Returns the last signal that came to this command."""
     asks_at = math.inf if seconds is None else monotonic() + seconds
     kills_at = math.inf
@@ -142,7 +184,8 @@ def _wait(process: "subprocess.Popen[bytes]", seconds: float | None) -> int | No
         if now >= min(asks_at, kills_at):
             process.send_signal(signal.SIGKILL if now >= kills_at else END)
             asks_at, kills_at = now + REPEAT_S, min(kills_at, now + GRACE_S)
-        came = signal.sigtimedwait(WATCHED, min(LONGEST_S, max(0.0, asks_at - monotonic())))
+        others.look()
+        came = signal.sigtimedwait(WATCHED, min(LOOK_S, max(0.0, asks_at - monotonic())))
         if came is None or came.si_signo == signal.SIGCHLD:
             continue
         last = came.si_signo
@@ -264,10 +307,7 @@ def what_to_add(inputs: Inputs) -> list[str]:
             f"no suite can say {values}, of which {model.name} is made: {_what_to_name(model)}"
         )
     if obstacles := inputs.given()[1]:
-        lacking.append(
-            f"{model.name} takes what a suite cannot describe, {', '.join(obstacles)}: if it needs that, name a "
-            "function of yours that makes all it takes, `inputs: FILE.py:NAME` in the cell's `model`"
-        )
+        lacking.append(_takes(model, obstacles))
     if (
         model.module == MAIN
         and model.file
@@ -277,6 +317,18 @@ def what_to_add(inputs: Inputs) -> list[str]:
             f'{os.path.relpath(model.file)} trains when it is imported: put that under `if __name__ == "__main__":`'
         )
     return lacking
+
+
+def why_no_shapes(model: Model) -> str:
+    training = any(each.training for each in model.arguments)
+    return _takes(model, called_with(model, training, ())[1])
+
+
+def _takes(model: Model, obstacles: Sequence[str]) -> str:
+    return (
+        f"{model.name} takes what a suite cannot describe, {', '.join(obstacles) or 'no tensor'}: if it needs that, name a "
+        "function of yours that makes all it takes, `inputs: FILE.py:NAME` in the cell's `model`"
+    )
 
 
 def why_no_suite(model: Model) -> str:

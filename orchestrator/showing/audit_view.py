@@ -18,15 +18,19 @@ NOT_SEEN = (
     "Not seen, if there are any: backward passes; convolutions in compiled code, TorchScript, CUDA graphs, "
     "torch.func.vmap, C++ extensions and torch.ops; flags that C++ code sets; other processes, such as workers."
 )
+NO_CONVOLUTION = "No convolution ran, so `benchmark` changed nothing"
 NOTHING_SET = (
     "No line of Python set a flag of cuDNN, or a variable that belongs to it: "
     "`benchmark` is {benchmark}."
 )
 
 
-def print_audit(console: Console, findings: Findings) -> None:
+def print_audit(console: Console, findings: Findings, unseen: str | None = None) -> None:
+    """`unseen`: which processes nothing is known of."""
     tell, head = partial(say, console), partial(say, console, style="bold")
-    head(_headline(findings))
+    if unseen is not None:
+        head(unseen)
+    head(_headline(findings, is_whole=unseen is None))
     if findings.torch is None:
         tell("The script did not import torch.")
     if findings.writes:
@@ -43,7 +47,7 @@ def print_audit(console: Console, findings: Findings) -> None:
         head("\nConvolutions")
         if findings.calls:
             console.print(_arrivals_table(findings))
-        for line in _convolution_lines(findings):
+        for line in _convolution_lines(findings, is_whole=unseen is None):
             tell(line)
         head("\nModels and their inputs")
         for model in findings.models:
@@ -59,11 +63,13 @@ def print_audit(console: Console, findings: Findings) -> None:
         warn(console, f"warning: the audit itself failed, so calls may be missing: {text}")
 
 
-def _headline(findings: Findings) -> str:
+def _headline(findings: Findings, *, is_whole: bool) -> str:
     """The answer to the question that most ask: who turns benchmark on?"""
     turned = [each for each in findings.writes if each.name == "benchmark" and _changes(each)]
     if turned:
         return "\n".join(map(_turned_text, turned))
+    if not is_whole:
+        return "In the script's own process no line of Python changed `benchmark`."
     if not findings.writes and findings.torch is not None:
         return NOTHING_SET.format(benchmark=findings.flags_at_end.get("benchmark"))
     return "No line of Python changed `benchmark`."
@@ -104,10 +110,12 @@ def _arrivals_table(findings: Findings) -> Table:
     return plain_table(["calls", *calls], [["distinct", *distinct]], right=calls)
 
 
-def _convolution_lines(findings: Findings) -> Iterator[str]:
+def _convolution_lines(findings: Findings, *, is_whole: bool) -> Iterator[str]:
     found = findings.convolutions
     if not findings.calls:
-        yield "No call was seen; see below for what an audit does not see."
+        may_have_run = not is_whole or any(model.unseen for model in findings.models)
+        told = "No call was seen" if may_have_run else NO_CONVOLUTION
+        yield f"{told}; see below for what an audit does not see."
         return
     if findings.not_told_apart:
         yield f"{findings.not_told_apart:,} calls were not told apart."
@@ -141,7 +149,7 @@ def _model_text(model: Model) -> str:
         times = usual.training + usual.inference
         text += f"; {len(model.shapes):,} distinct inputs, most often {sizes_text(usual.shape)} ({times:,} times)"
     if model.without_shape:
-        text += f"; {model.without_shape:,} calls without a tensor of floats among the arguments"
+        text += f"; {model.without_shape:,} calls without a tensor of numbers among the arguments"
     return text
 
 

@@ -65,7 +65,7 @@ class Convolution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputShape:
-    """The first floating-point tensor among a model's arguments, by its shape."""
+    """The first tensor of floats among a model's arguments, else the first of whole numbers, by its shape."""
 
     shape: Sizes
     training: int
@@ -85,7 +85,7 @@ class Argument:
     kind: str
     """A tensor's dtype, else a type; `various` of several."""
     shape: tuple[tuple[int | str, ...], ...] | None
-    """Of a tensor; what each size was in every call: a number, a size of the first one of floats."""
+    """Of a tensor; what each size was in every call: a number, a size of the input."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,7 +125,7 @@ class Model:
     unseen: Literal["compiled"] | None
     """Why its convolutions, or some of them, are not seen."""
     without_shape: int = 0
-    """Calls with no floating-point tensor that has two or more sizes among the arguments."""
+    """Calls with no tensor of numbers that has two or more sizes among the arguments."""
     shapes: tuple[InputShape, ...] = ()
 
 

@@ -279,7 +279,8 @@ def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
 
 
 def _first_shape(given: Given) -> Sizes | None:
-    shapes = (shape for *_, kind, shape in given if "float" in kind)
+    """Of the first tensor of floats, else of whole numbers."""
+    shapes = (shape for part in ("float", "int") for *_, kind, shape in given if part in kind)
     return next((each for each in shapes if each and len(each) >= FEWEST_SIZES), None)
 
 

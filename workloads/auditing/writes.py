@@ -3,7 +3,8 @@
 import os
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial, wraps
 from threading import RLock
@@ -63,18 +64,31 @@ def place(frame: FrameType) -> Place:
 
 
 class Writes:
-    def __init__(self, own: OwnErrors, calls: Callable[[], int]) -> None:
-        """`calls`: how many convolutions have been called."""
+    def __init__(self, own: OwnErrors, calls: Callable[[], int], elsewhere: str) -> None:
+        """`calls`: how many convolutions have been called. `elsewhere`: what the names of files begin with,
+        which say that a forked process set a flag; its number follows.
+        """
         self._own = own
+        self._elsewhere, self._process = elsewhere, os.getpid()
         self._torch = "\0"  # the folder of that package, once it is imported
+        self._setters: tuple[str, ...] = ()
+        """Of its files, those with functions that set flags for whoever calls them."""
         self._calls = calls
         self._seen: dict[tuple[object, ...], Write] = {}
         self._lock = RLock()  # a signal that ends the script may come while it is held
         self._flags: dict[str, Callable[[], Value]] = {}
 
     def writes(self) -> tuple[Write, ...]:
+        """Without what torch sets for itself and back."""
         with self._lock:
-            return tuple(self._seen.values())
+            seen = list(self._seen.values())
+        by_torch: defaultdict[str, list[Write]] = defaultdict(list)
+        for each in seen:
+            if each.at.file.startswith(self._torch):
+                by_torch[each.name].append(each)
+        for writes in filter(_are_set_back, by_torch.values()):
+            seen = [each for each in seen if each not in writes]
+        return tuple(seen)
 
     def flags(self) -> dict[str, Value]:
         """What they are now; empty before torch is imported."""
@@ -87,6 +101,7 @@ class Writes:
 
     def watch_flags(self, torch: ModuleType) -> None:
         self._torch = os.path.dirname(torch.__file__ or "") + os.sep
+        self._setters = f"{self._torch}__init__.py", f"{self._torch}backends{os.sep}"
         for name, (getter, setter) in FLAGS.items():
             get, set_ = (getattr(torch._C, each, None) for each in (getter, setter))
             if get is not None and set_ is not None:
@@ -135,18 +150,17 @@ class Writes:
         return change
 
     def _writer(self) -> tuple[Place, Place | None] | None:
-        """The innermost place outside of torch, and the innermost of the user's own code in another file.
-        None where torch.compile sets flags back that it saved.
+        """The innermost place outside of torch, or of torch if that sets a flag for itself; and the innermost of
+        the user's own code in another file.
         """
         frame: FrameType | None = sys._getframe(1)
-        innermost_of_torch: FrameType | None = None
+        of_torch: FrameType | None = None
         while frame is not None and self._passes_on(frame.f_code.co_filename):
-            if frame.f_code.co_filename.startswith(self._torch):
-                if f"{os.sep}_dynamo{os.sep}" in frame.f_code.co_filename:
-                    return None
-                innermost_of_torch = innermost_of_torch or frame
+            file = frame.f_code.co_filename
+            if file.startswith(self._torch) and not file.startswith(self._setters):
+                of_torch = of_torch or frame
             frame = frame.f_back
-        writer = frame or innermost_of_torch
+        writer = of_torch or frame
         if writer is None:
             return None
         own: FrameType | None = writer
@@ -167,6 +181,8 @@ class Writes:
         self, kind: Literal["flag", "variable"], name: str, before: Value, after: Value
     ) -> None:
         with self._own, self._lock:
+            if kind == "flag" and (process := os.getpid()) != self._process:
+                open(f"{self._elsewhere}{process}", "w").close()
             places = self._writer()
             if places is None:
                 return
@@ -176,6 +192,14 @@ class Writes:
             key = tuple(alike.values())
             seen = self._seen.get(key) or Write(**alike, times=0, at_call=self._calls())
             self._seen[key] = replace(seen, times=seen.times + 1)
+
+
+def _are_set_back(writes: Iterable[Write]) -> bool:
+    left: Counter[Value] = Counter()
+    for each in writes:
+        left[each.before] += each.times
+        left[each.after] -= each.times
+    return not any(left.values())
 
 
 def variables_now() -> dict[str, str]:

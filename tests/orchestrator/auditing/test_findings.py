@@ -33,6 +33,15 @@ def test_each_kind_of_write_is_found_with_its_line(here: Path) -> None:
 
 
 @pytest.mark.slow
+def test_what_torch_sets_for_itself_and_back_is_left_out() -> None:
+    found = findings_of(audit(SCRIPTS["set by torch"]))
+    assert [(each.name, each.at.line) for each in found.writes] == [
+        ("benchmark", 4),
+        ("deterministic", 6),
+    ]
+
+
+@pytest.mark.slow
 def test_convolutions_are_counted_as_a_trace_lists_them(here: Path) -> None:
     found = findings_of(audit(SCRIPTS["convolutions"]))
     sizes = ("stride", "padding", "dilation", "groups", "output_padding", "dtype")
