@@ -48,14 +48,6 @@ LOOK_S = 0.5  # between looks at what the script has started; torch takes longer
 SIGNALLED = 128  # an exit code, and the signal's number
 WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
 
-LAUNCHERS = {
-    "torch.distributed.run": ("torchrun", "--no-python"),
-    "torch.distributed.launch": ("torchrun", "--no-python"),
-    "torchrun": ("torchrun", "--no-python"),
-    "accelerate.commands.launch": ("accelerate launch", "--no_python"),
-}
-"""What they are typed as, and the option that lets them start a command."""
-
 Ended = Literal["itself", "limit", "interrupt", "signal"]
 
 WRITTEN_BY_US = "# Written by sweep audit"
@@ -97,20 +89,17 @@ class Audited:
 
     @property
     def unseen(self) -> str | None:
-        """What is not known because of them, and the command that audits each."""
+        """What is not known because of them, and the command that audits each rank."""
         if not self.others:
             return None
-        script, arguments = self.request.script, self.request.arguments
-        launcher, no_python = LAUNCHERS.get(Path(script).name, ("torchrun", "--no-python"))
-        of_rank = next((n for n, each in enumerate(arguments) if each.endswith(".py")), None)
-        if Path(script).name in LAUNCHERS and of_rank is not None:
-            options, words, what = arguments[:of_rank], arguments[of_rank:], ""
-        else:
-            options, words = ("--nproc-per-node", str(self.others)), ("FILE.py",)
-            what = ", with what one of them runs in FILE.py"
-        each = shlex.join([*launcher.split(), *options, no_python, program(), "audit", *words])
-        count = "1 process" if self.others == 1 else f"{self.others} processes"
-        return f"Not seen: {count} with torch that the script started, and the flags set there. Audit each: `{each}`{what}."
+        arguments = self.request.arguments if self.request.is_module else ()
+        at = next((at for at, each in enumerate(arguments) if each.endswith(".py")), None)
+        of_rank = "RANK.py" if at is None else shlex.join(arguments[at:])
+        return (
+            f"Not seen: {self.others} processes with torch that the script started, and the flags set there. "
+            "Audit what each of them runs: "
+            f"`torchrun --nproc-per-node {self.others} --no-python {program()} audit {of_rank}`."
+        )
 
 
 def audit_script(request: AuditRequest) -> Audited:
@@ -132,19 +121,15 @@ def audit_script(request: AuditRequest) -> Audited:
                 env=environment,
                 preexec_fn=_in_the_child,  # noqa: PLW1509
             )
-            others = Others(process.pid)
+            others = Others()
             signalled = _wait(process, request.seconds, others)
         file = Path(folder, FINDINGS)
         forked = {int(each.suffix[1:]) for each in Path(folder).glob(f"{FINDINGS}.[0-9]*")}
+        unseen = (others.found | forked) - {process.pid}
         findings = FROM_JSON.validate_json(file.read_bytes()) if file.exists() else None
     ended, code = _ended(process.returncode, findings, signalled)
-    return Audited(
-        request=request,
-        ended=ended,
-        exit_code=code,
-        findings=findings,
-        others=len(others.found | forked),
-    )
+    ending: dict[str, Any] = {"ended": ended, "exit_code": code}
+    return Audited(request=request, **ending, findings=findings, others=len(unseen))
 
 
 def _environment(request: AuditRequest, folder: Path) -> dict[str, str]:
@@ -184,7 +169,7 @@ def _wait(process: "subprocess.Popen[bytes]", seconds: float | None, others: Oth
         if now >= min(asks_at, kills_at):
             process.send_signal(signal.SIGKILL if now >= kills_at else END)
             asks_at, kills_at = now + REPEAT_S, min(kills_at, now + GRACE_S)
-        others.look()
+        others.look(process.pid)
         came = signal.sigtimedwait(WATCHED, min(LOOK_S, max(0.0, asks_at - monotonic())))
         if came is None or came.si_signo == signal.SIGCHLD:
             continue
@@ -218,10 +203,6 @@ class Inputs:
     """The most frequent comes first."""
     left_out: int
     """Calls whose shape cannot be in the same file."""
-
-    def given(self) -> tuple[Any, list[str]]:
-        """What a suite says of the model's arguments, and which ones it cannot describe."""
-        return called_with(self.model, self.direction == "training", space_names(self.usual))
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
@@ -275,11 +256,11 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
     regime.fa.set_flow_style()
     cell = CommentedMap(workload=workload, input=sizes_text(inputs.usual), regime=regime)
     cell["direction"] = inputs.direction
-    has_loss = inputs.model.own_loss and inputs.direction == "training"
+    is_training = inputs.direction == "training"
     model = {
         "arguments": inputs.model.made and inputs.model.made.arguments,
-        "inputs": inputs.given()[0],
-        "loss": "own" if has_loss else None,
+        "inputs": called_with(inputs.model, is_training, space_names(inputs.usual))[0],
+        "loss": "own" if inputs.model.own_loss and is_training else None,
         "expect": _expected(inputs),
     }
     if any(model.values()):
@@ -306,8 +287,7 @@ def what_to_add(inputs: Inputs) -> list[str]:
         lacking.append(
             f"no suite can say {values}, of which {model.name} is made: {_what_to_name(model)}"
         )
-    if obstacles := inputs.given()[1]:
-        lacking.append(_takes(model, obstacles))
+    lacking += what_it_takes(model, inputs.direction == "training", space_names(inputs.usual))
     if (
         model.module == MAIN
         and model.file
@@ -319,16 +299,14 @@ def what_to_add(inputs: Inputs) -> list[str]:
     return lacking
 
 
-def why_no_shapes(model: Model) -> str:
-    training = any(each.training for each in model.arguments)
-    return _takes(model, called_with(model, training, ())[1])
-
-
-def _takes(model: Model, obstacles: Sequence[str]) -> str:
-    return (
-        f"{model.name} takes what a suite cannot describe, {', '.join(obstacles) or 'no tensor'}: if it needs that, name a "
+def what_it_takes(model: Model, training: bool, space: Sequence[str] = ()) -> list[str]:
+    """What to do if no suite can describe it, else nothing. `space`: names of sizes."""
+    obstacles = ", ".join(called_with(model, training, space)[1])
+    what_to_do = (
+        f"{model.name} takes what a suite cannot describe, {obstacles}: if it needs that, name a "
         "function of yours that makes all it takes, `inputs: FILE.py:NAME` in the cell's `model`"
     )
+    return [what_to_do] if obstacles else []
 
 
 def why_no_suite(model: Model) -> str:
@@ -343,13 +321,11 @@ def _is_of_torch(model: Model) -> bool:
 
 def _what_to_name(model: Model) -> str:
     """What to do about a model that its class and plain values do not make."""
-    what, name = "what makes it", "FILE.py:NAME`"
-    if model.made is not None and (at := model.made.at) is not None:
-        is_one = (
-            f"{at.function}` if {at.function} is one" if at.function.isidentifier() else "NAME`"
-        )
-        what, name = f"what {place_text(at)} makes", f"{os.path.relpath(at.file)}:{is_one}"
-    return f"put {what} into a function that returns it, and name that, `workload: {name}"
+    what, name = "what makes it", "FILE.py:NAME"
+    if model.made is not None:
+        what = f"what {place_text(model.made.at)} makes"
+        name = f"{os.path.relpath(model.made.at.file)}:NAME"
+    return f"put {what} into a function that returns it, and name that, `workload: {name}`"
 
 
 def _expected(inputs: Inputs) -> dict[str, int]:

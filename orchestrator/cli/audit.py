@@ -172,19 +172,16 @@ def _ending(audited: "Audited") -> str:
 
 
 def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]) -> list[str]:
-    from cudnn_sweep.orchestrator.auditing.audit import (
-        what_to_add,
-        why_no_shapes,
-        why_no_suite,
-    )
+    from cudnn_sweep.orchestrator.auditing import audit as of
 
     if audited.findings is None:
         return []
     if inputs is None:
         models = audited.findings.models
         names = ", ".join(each.name for each in models) or "none"
-        unshaped = [why_no_shapes(each) for each in models if not each.shapes]
-        return [f"\nNo shapes were written. Models: {names}.", *(f"{each}." for each in unshaped)]
+        without = [each for each in models if not each.shapes]
+        lines = [line for each in without for line in of.what_it_takes(each, each.in_a_call[0][0])]
+        return [f"\nNo shapes were written. Models: {names}.", *(f"{line}." for line in lines)]
     if not written:
         return []
     counted = f"{sum(count for _, count in inputs.counts):,} calls of {inputs.model.name}"
@@ -195,10 +192,10 @@ def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]
         )
     if len(written) < 2:
         lines.append(
-            f"{why_no_suite(inputs.model)}, with `regime: {{listed: {{file: {written[0].name}}}}}`."
+            f"{of.why_no_suite(inputs.model)}, with `regime: {{listed: {{file: {written[0].name}}}}}`."
         )
         return lines
-    if lacking := what_to_add(inputs):
+    if lacking := of.what_to_add(inputs):
         return [*lines, *(f"Before a launch of {written[1]}: {each}." for each in lacking)]
     lines.append(f"Next: {shlex.join([program(), 'launch', str(written[1])])}")
     return lines

@@ -18,7 +18,7 @@ NOT_SEEN = (
     "Not seen, if there are any: backward passes; convolutions in compiled code, TorchScript, CUDA graphs, "
     "torch.func.vmap, C++ extensions and torch.ops; flags that C++ code sets; other processes, such as workers."
 )
-NO_CONVOLUTION = "No convolution ran, so `benchmark` changed nothing"
+NO_CONVOLUTION = "No convolution ran in this process, so `benchmark` changed nothing in it; see below for what an audit does not see."
 NOTHING_SET = (
     "No line of Python set a flag of cuDNN, or a variable that belongs to it: "
     "`benchmark` is {benchmark}."
@@ -28,9 +28,7 @@ NOTHING_SET = (
 def print_audit(console: Console, findings: Findings, unseen: str | None = None) -> None:
     """`unseen`: which processes nothing is known of."""
     tell, head = partial(say, console), partial(say, console, style="bold")
-    if unseen is not None:
-        head(unseen)
-    head(_headline(findings, is_whole=unseen is None))
+    head(unseen or _headline(findings))
     if findings.torch is None:
         tell("The script did not import torch.")
     if findings.writes:
@@ -47,7 +45,7 @@ def print_audit(console: Console, findings: Findings, unseen: str | None = None)
         head("\nConvolutions")
         if findings.calls:
             console.print(_arrivals_table(findings))
-        for line in _convolution_lines(findings, is_whole=unseen is None):
+        for line in _convolution_lines(findings):
             tell(line)
         head("\nModels and their inputs")
         for model in findings.models:
@@ -63,13 +61,11 @@ def print_audit(console: Console, findings: Findings, unseen: str | None = None)
         warn(console, f"warning: the audit itself failed, so calls may be missing: {text}")
 
 
-def _headline(findings: Findings, *, is_whole: bool) -> str:
+def _headline(findings: Findings) -> str:
     """The answer to the question that most ask: who turns benchmark on?"""
     turned = [each for each in findings.writes if each.name == "benchmark" and _changes(each)]
     if turned:
         return "\n".join(map(_turned_text, turned))
-    if not is_whole:
-        return "In the script's own process no line of Python changed `benchmark`."
     if not findings.writes and findings.torch is not None:
         return NOTHING_SET.format(benchmark=findings.flags_at_end.get("benchmark"))
     return "No line of Python changed `benchmark`."
@@ -110,12 +106,11 @@ def _arrivals_table(findings: Findings) -> Table:
     return plain_table(["calls", *calls], [["distinct", *distinct]], right=calls)
 
 
-def _convolution_lines(findings: Findings, *, is_whole: bool) -> Iterator[str]:
+def _convolution_lines(findings: Findings) -> Iterator[str]:
     found = findings.convolutions
     if not findings.calls:
-        may_have_run = not is_whole or any(model.unseen for model in findings.models)
-        told = "No call was seen" if may_have_run else NO_CONVOLUTION
-        yield f"{told}; see below for what an audit does not see."
+        is_compiled = any(model.unseen for model in findings.models)
+        yield "No call was seen." if is_compiled else NO_CONVOLUTION
         return
     if findings.not_told_apart:
         yield f"{findings.not_told_apart:,} calls were not told apart."
@@ -155,21 +150,17 @@ def _model_text(model: Model) -> str:
 
 def made_at(model: Model) -> str | None:
     """The line that made it, `FILE.py:LINE`."""
-    return line_text(model.made.at) if model.made and model.made.at else None
+    return None if model.made is None else place_text(model.made.at).rpartition(" (")[0]
 
 
 def place_text(place: Place) -> str:
-    return f"{line_text(place)} ({place.function})"
-
-
-def line_text(place: Place) -> str:
     """Its file as it is found from here, or inside of its package."""
     file = place.file
     if PACKAGES in file:
         file = file.rpartition(PACKAGES)[2]
     elif Path(file).is_relative_to(Path.cwd()):
         file = os.path.relpath(file)
-    return f"{file}:{place.line}"
+    return f"{file}:{place.line} ({place.function})"
 
 
 def _value_text(value: Value) -> str:

@@ -92,11 +92,11 @@ class Argument:
 class Making:
     """How an instance of a class was made."""
 
-    at: Place | None
+    at: Place
     """The innermost frame of the user's own code."""
     arguments: dict[str, Any]
     """Plain values, by the name of the parameter."""
-    others: tuple[str, ...]
+    others: list[str]
     """The other ones: name and type."""
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial, wraps
+from functools import partial, wraps
 from itertools import zip_longest
 from threading import get_ident
 from types import FrameType, ModuleType
@@ -56,7 +56,6 @@ class ModelCalls:
             unseen=unseen,
         )
         self.kind = (self.type, self.model.name, repr(made), self.model.elements)
-        self._in_a_call: dict[tuple[bool, int], None] = {}
         self._shapes: dict[Sizes, list[int]] = {}
         self._arguments: dict[tuple[bool, str | int, str | None], Argument] = {}
         self._noted: set[tuple[bool, Given]] = set()
@@ -65,7 +64,8 @@ class ModelCalls:
         model = self.model
         model.calls += 1
         model.convolutions += convolutions
-        self._in_a_call[training, convolutions] = None
+        if (training, convolutions) not in model.in_a_call:
+            model.in_a_call = *model.in_a_call, (training, convolutions)
         shape = _first_shape(given)
         if (training, given) not in self._noted:
             self._noted.add((training, given))
@@ -92,7 +92,6 @@ class ModelCalls:
         shapes = self._shapes.items()
         return replace(
             self.model,
-            in_a_call=tuple(self._in_a_call),
             arguments=tuple(self._arguments.values()),
             shapes=tuple(
                 InputShape(shape=shape, training=training, inference=inference)
@@ -155,22 +154,22 @@ class Models:
         class_, compiling = torch.nn.Module, torch.compiler.is_dynamo_compiling
         not_own = (*NOT_OWN, os.path.dirname(torch.__file__) + os.sep)
 
+        @wraps(class_.__init__)
         def __new__(cls: Any, *args: Any, **kwargs: Any) -> Module:
             new = super(class_, cls).__new__
+            if compiling():
+                return new(cls)
             module = new(cls) if new is object.__new__ else new(cls, *args, **kwargs)
-            frame: Any = sys._getframe(1)
-            if not compiling() and frame.f_code is not COPYING:
-                with self._own:
-                    while frame is not None and frame.f_code.co_filename.startswith(not_own):
-                        frame = frame.f_back
-                    self._made[id(module)] = ref(module), _making(frame, cls, args, kwargs)
+            frame = sys._getframe(1)
+            if frame.f_code is COPYING:
+                return module
+            with self._own:
+                while frame.f_code.co_filename.startswith(not_own) and frame.f_back is not None:
+                    frame = frame.f_back
+                self._made[id(module)] = ref(module), _making(frame, cls, args, kwargs)
             return module
 
         class_.__new__ = __new__
-
-    def _making_of(self, module: Module) -> Making | None:
-        made = self._made.get(id(module))
-        return None if made is None or made[0]() is not module else made[1]
 
     def _call(
         self, call: Callable[..., Any], module: Module, args: tuple[Any, ...], kwargs: Any
@@ -205,34 +204,28 @@ class Models:
 
     def _calls_of(self, module: Module, seen: Outermost) -> ModelCalls:
         if seen.calls is None:
-            calls = ModelCalls(module, seen.unseen, self._making_of(_unwrapped(module)))
+            inner = _unwrapped(module)
+            of, made = self._made.get(id(inner), (None, None))
+            calls = ModelCalls(module, seen.unseen, made if of and of() is inner else None)
             seen.calls = self._by_kind.setdefault(calls.kind, calls)
             seen.calls.model.unseen = seen.calls.model.unseen or seen.unseen
         return seen.calls
 
 
 def _making(
-    frame: FrameType | None, class_: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    frame: FrameType, class_: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Making:
-    names = _parameters(class_)
-    given = dict(zip_longest(names[: len(args)], args, fillvalue="*")) | dict(kwargs)
-    plain = {name: _plain(value) for name, value in given.items() if name != "*"}
-    return Making(
-        at=None if frame is None else place(frame),
-        arguments={name: value for name, found in plain.items() for value in found},
-        others=tuple(
-            f"{name} ({type(value).__name__})"
-            for name, value in given.items()
-            if not plain.get(name)
-        ),
-    )
-
-
-@cache
-def _parameters(class_: type) -> tuple[str, ...]:
-    """Of its call, those that a place names."""
-    by_place = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return tuple(each.name for each in _named(class_) if each.kind is by_place)
+    making = Making(at=place(frame), arguments={}, others=[])
+    if class_.__module__.startswith("torch."):  # no suite names it
+        return making
+    names = [each.name for each in _named(class_) if each.kind is each.POSITIONAL_OR_KEYWORD]
+    by_name = zip_longest(names[: len(args)], args, fillvalue="*")
+    for name, value in (*by_name, *kwargs.items()):
+        if name != "*" and (plain := _plain(value)):
+            making.arguments[name] = plain[0]
+        else:
+            making.others.append(f"{name} ({type(value).__name__})")
+    return making
 
 
 def _plain(value: Any) -> tuple[Any, ...]:

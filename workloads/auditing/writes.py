@@ -3,8 +3,7 @@
 import os
 import sys
 import sysconfig
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, wraps
 from threading import RLock
@@ -75,20 +74,22 @@ class Writes:
         """Of its files, those with functions that set flags for whoever calls them."""
         self._calls = calls
         self._seen: dict[tuple[object, ...], Write] = {}
+        self._by_torch: dict[str, tuple[Value, Value]] = {}
+        """Of a flag that torch sets for itself, the value before and the one that it left."""
         self._lock = RLock()  # a signal that ends the script may come while it is held
         self._flags: dict[str, Callable[[], Value]] = {}
 
     def writes(self) -> tuple[Write, ...]:
         """Without what torch sets for itself and back."""
         with self._lock:
-            seen = list(self._seen.values())
-        by_torch: defaultdict[str, list[Write]] = defaultdict(list)
-        for each in seen:
-            if each.at.file.startswith(self._torch):
-                by_torch[each.name].append(each)
-        for writes in filter(_are_set_back, by_torch.values()):
-            seen = [each for each in seen if each not in writes]
-        return tuple(seen)
+            back = {name for name, (first, last) in self._by_torch.items() if first == last}
+            seen = self._seen.values()
+            return tuple(
+                each for each in seen if each.name not in back or not self._is_torchs(each.at)
+            )
+
+    def _is_torchs(self, at: Place) -> bool:
+        return at.file.startswith(self._torch)
 
     def flags(self) -> dict[str, Value]:
         """What they are now; empty before torch is imported."""
@@ -187,19 +188,13 @@ class Writes:
             if places is None:
                 return
             at, called_from = places
+            if self._is_torchs(at):
+                self._by_torch[name] = self._by_torch.get(name, (before,))[0], after
             alike: dict[str, Any] = {"kind": kind, "name": name, "before": before, "after": after}
             alike |= {"at": at, "called_from": called_from}
             key = tuple(alike.values())
             seen = self._seen.get(key) or Write(**alike, times=0, at_call=self._calls())
             self._seen[key] = replace(seen, times=seen.times + 1)
-
-
-def _are_set_back(writes: Iterable[Write]) -> bool:
-    left: Counter[Value] = Counter()
-    for each in writes:
-        left[each.before] += each.times
-        left[each.after] -= each.times
-    return not any(left.values())
 
 
 def variables_now() -> dict[str, str]:

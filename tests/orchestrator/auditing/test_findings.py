@@ -89,8 +89,8 @@ def test_what_the_plan_depends_on_tells_convolutions_apart_and_benchmark_does_no
 def test_compiled_code_is_not_seen_and_its_model_is() -> None:
     found = findings_of(audit(SCRIPTS["unseen"]))
     assert found.calls == 1, "the eager call of this process"
-    (net,) = [each for each in found.models if each.name == "Net"]
-    assert (net.calls, net.unseen) == (6, "compiled")
+    nets = [(each.calls, each.unseen) for each in found.models if each.name == "Net"]
+    assert sorted(nets) == [(1, "compiled"), (2, "compiled"), (3, "compiled")], "of three lines"
 
 
 def test_only_the_outermost_model_is_one_and_a_loss_is_none() -> None:

@@ -170,10 +170,7 @@ def test_a_notebook_is_told_how_it_becomes_a_script(here: Path) -> None:
 @pytest.mark.parametrize("script", ["spawned", "forked"])
 def test_first_line_says_which_processes_were_not_seen(here: Path, script: str) -> None:
     (here / "train.py").write_text(SCRIPTS[script])
-    _, headline, own, *others = audit("train.py").stderr.lstrip().splitlines()
-    assert headline.startswith(
-        "Not seen: 2 processes with torch that the script started, and the flags set there. Audit each: "
-        "`torchrun --nproc-per-node 2 --no-python sweep audit FILE.py`"
-    )
-    assert own == "In the script's own process no line of Python changed `benchmark`."
-    assert not any("No line" in each or "No convolution ran" in each for each in others)
+    _, headline, *others = audit("train.py").stderr.lstrip().splitlines()
+    assert headline.startswith("Not seen: 2 processes with torch that the script started, and the")
+    assert "`torchrun --nproc-per-node 2 --no-python sweep audit RANK.py`" in headline
+    assert not any("No line" in each for each in others)

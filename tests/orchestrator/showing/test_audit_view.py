@@ -63,6 +63,8 @@ def test_what_is_not_seen_and_what_failed_is_said() -> None:
 
 def test_without_a_convolution_benchmark_changed_nothing() -> None:
     silent = replace(FINDINGS, calls=0, writes=(WRITE,))
-    assert "No convolution ran, so `benchmark` changed nothing;" in shown(silent)
+    assert "No convolution ran in this process, so `benchmark` changed nothing in it;" in shown(
+        silent
+    )
     compiled = blank(Model, name="Net", unseen="compiled")
     assert "No convolution ran" not in shown(replace(silent, models=(compiled,)))
