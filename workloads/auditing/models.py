@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from itertools import zip_longest
 from threading import get_ident
 from types import FrameType, ModuleType
@@ -230,6 +230,8 @@ def _making(
 
 def _plain(value: Any) -> tuple[Any, ...]:
     """The value as a suite can say it, alone in a tuple; an empty one of any other."""
+    if type(value) in (bool, int, str, type(None)):
+        return (value,)
     try:
         said = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError):
@@ -292,6 +294,7 @@ def _file_of(type_: type) -> str | None:
         return None
 
 
+@cache
 def _named(function: Any) -> list[inspect.Parameter]:
     try:
         parameters = inspect.signature(function).parameters.values()
