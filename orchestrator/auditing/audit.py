@@ -96,7 +96,7 @@ class Audited:
         at = next((at for at, each in enumerate(arguments) if each.endswith(".py")), None)
         of_rank = "RANK.py" if at is None else shlex.join(arguments[at:])
         return (
-            f"Not seen: {self.others} processes with torch that the script started, and the flags set there. "
+            f"Not seen: processes with torch that the script started ({self.others}), and the flags set there. "
             "Audit what each of them runs: "
             f"`torchrun --nproc-per-node {self.others} --no-python {program()} audit {of_rank}`."
         )

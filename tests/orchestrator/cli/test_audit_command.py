@@ -171,6 +171,8 @@ def test_a_notebook_is_told_how_it_becomes_a_script(here: Path) -> None:
 def test_first_line_says_which_processes_were_not_seen(here: Path, script: str) -> None:
     (here / "train.py").write_text(SCRIPTS[script])
     _, headline, *others = audit("train.py").stderr.lstrip().splitlines()
-    assert headline.startswith("Not seen: 2 processes with torch that the script started, and the")
+    assert headline.startswith(
+        "Not seen: processes with torch that the script started (2), and the"
+    )
     assert "`torchrun --nproc-per-node 2 --no-python sweep audit RANK.py`" in headline
     assert not any("No line" in each for each in others)
