@@ -5,6 +5,7 @@ was called with are written as the file of the regime `listed`, and a suite that
 import json
 import math
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,9 +21,12 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 from ruamel.yaml.comments import CommentedMap
 
+from cudnn_sweep.orchestrator.auditing.others import Others
 from cudnn_sweep.orchestrator.auditing.traced_suite import WITHOUT_GPU, yaml_text
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.planning.spelling import program
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
+from cudnn_sweep.orchestrator.showing.audit_view import made_at, place_text
 from cudnn_sweep.workloads.auditing.begin import END, VARIABLE
 from cudnn_sweep.workloads.auditing.findings import Argument, Convolution, Findings, Model, Sizes
 from cudnn_sweep.workloads.cells.listed_shapes import COUNT, MOST_ROWS
@@ -40,7 +44,7 @@ begin(os.path.dirname(__file__), before)
 """
 REPEAT_S = 5.0  # between signals to a script that does not end at its limit
 GRACE_S = 30.0  # for it to end, save what it has, and say so
-LONGEST_S = 3600.0  # that is waited at a time
+LOOK_S = 0.5  # between looks at what the script has started; torch takes longer to import
 SIGNALLED = 128  # an exit code, and the signal's number
 WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
 
@@ -50,6 +54,7 @@ WRITTEN_BY_US = "# Written by sweep audit"
 MAIN = "__main__"
 AMP = {"bfloat16": "amp_bf16", "float16": "amp_fp16"}
 PLAIN = {"bfloat16": "bf16", "float16": "fp16"}
+REPLICATING = "DataParallel"  # calls a copy of the model on each GPU
 BELOW = 2  # what an audit writes: it reads no tensor
 
 Direction = Literal["training", "inference"]
@@ -79,10 +84,30 @@ class Audited:
     """The script's own; 0 at a limit; 128 and its number for a signal."""
     findings: Findings | None
     """None: the script was killed, or replaced itself by another program, before it could say anything."""
+    others: int
+    """Processes that it started, of which nothing is known: they loaded torch, or set a flag after a fork."""
+
+    @property
+    def unseen(self) -> str | None:
+        """What is not known because of them, and the command that audits each rank."""
+        if not self.others:
+            return None
+        arguments = self.request.arguments if self.request.is_module else ()
+        at = next((at for at, each in enumerate(arguments) if each.endswith(".py")), None)
+        of_rank = "RANK.py" if at is None else shlex.join(arguments[at:])
+        return (
+            f"Not seen: processes with torch that the script started ({self.others}), and the flags set there. "
+            "Audit what each of them runs: "
+            f"`torchrun --nproc-per-node {self.others} --no-python {program()} audit {of_rank}`."
+        )
 
 
 def audit_script(request: AuditRequest) -> Audited:
-    """Raises SpecError for a file that is not there."""
+    """Raises SpecError for a file that is not there, or no script."""
+    if request.script.endswith(".ipynb"):
+        raise SpecError(
+            f"{request.script}: a notebook: `jupyter nbconvert --to script {request.script}`"
+        )
     if not request.is_module and not Path(request.script).exists():
         raise SpecError(
             f"{request.script}: no such file; allowed: a script of Python, or -m MODULE"
@@ -96,11 +121,15 @@ def audit_script(request: AuditRequest) -> Audited:
                 env=environment,
                 preexec_fn=_in_the_child,  # noqa: PLW1509
             )
-            signalled = _wait(process, request.seconds)
+            others = Others()
+            signalled = _wait(process, request.seconds, others)
         file = Path(folder, FINDINGS)
+        forked = {int(each.suffix[1:]) for each in Path(folder).glob(f"{FINDINGS}.[0-9]*")}
+        unseen = (others.found | forked) - {process.pid}
         findings = FROM_JSON.validate_json(file.read_bytes()) if file.exists() else None
     ended, code = _ended(process.returncode, findings, signalled)
-    return Audited(request=request, ended=ended, exit_code=code, findings=findings)
+    ending: dict[str, Any] = {"ended": ended, "exit_code": code}
+    return Audited(request=request, **ending, findings=findings, others=len(unseen))
 
 
 def _environment(request: AuditRequest, folder: Path) -> dict[str, str]:
@@ -130,7 +159,7 @@ def _in_the_child() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
 
 
-def _wait(process: "subprocess.Popen[bytes]", seconds: float | None) -> int | None:
+def _wait(process: "subprocess.Popen[bytes]", seconds: float | None, others: Others) -> int | None:
     """Wait for the script's end. Returns the last signal that came to this command."""
     asks_at = math.inf if seconds is None else monotonic() + seconds
     kills_at = math.inf
@@ -140,7 +169,8 @@ def _wait(process: "subprocess.Popen[bytes]", seconds: float | None) -> int | No
         if now >= min(asks_at, kills_at):
             process.send_signal(signal.SIGKILL if now >= kills_at else END)
             asks_at, kills_at = now + REPEAT_S, min(kills_at, now + GRACE_S)
-        came = signal.sigtimedwait(WATCHED, min(LONGEST_S, max(0.0, asks_at - monotonic())))
+        others.look(process.pid)
+        came = signal.sigtimedwait(WATCHED, min(LOOK_S, max(0.0, asks_at - monotonic())))
         if came is None or came.si_signo == signal.SIGCHLD:
             continue
         last = came.si_signo
@@ -174,14 +204,10 @@ class Inputs:
     left_out: int
     """Calls whose shape cannot be in the same file."""
 
-    def given(self) -> tuple[Any, list[str]]:
-        """What a suite says of the model's arguments, and which ones it cannot describe."""
-        return called_with(self.model, self.direction == "training", space_names(self.usual))
-
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
-    """Inputs of the model of this name, or the one with most convolutions; None if there are no shapes."""
-    models = (each for each in findings.models if name in (None, each.name))
+    """Inputs of the model of this name or line, or the one with most convolutions; None if there are no shapes."""
+    models = (each for each in findings.models if name in (None, each.name, made_at(each)))
     return next(filter(None, map(_inputs, models)), None)
 
 
@@ -230,8 +256,13 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
     regime.fa.set_flow_style()
     cell = CommentedMap(workload=workload, input=sizes_text(inputs.usual), regime=regime)
     cell["direction"] = inputs.direction
-    has_loss = inputs.model.own_loss and inputs.direction == "training"
-    model = {"inputs": inputs.given()[0], "loss": "own" if has_loss else None}
+    is_training = inputs.direction == "training"
+    model = {
+        "arguments": inputs.model.made and inputs.model.made.arguments,
+        "inputs": called_with(inputs.model, is_training, space_names(inputs.usual))[0],
+        "loss": "own" if inputs.model.own_loss and is_training else None,
+        "expect": _expected(inputs),
+    }
     if any(model.values()):
         cell["model"] = {key: value for key, value in model.items() if value}
     if findings.convolutions:
@@ -249,16 +280,14 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
 def what_to_add(inputs: Inputs) -> list[str]:
     """What the user has to add before the suite can run."""
     model, lacking = inputs.model, []
-    if model.required_arguments:
-        named = ", ".join(f"{name}: ..." for name in model.required_arguments)
+    if model.made is None:
+        lacking.append(f"{model.name} is a copy: {_what_to_name(model)}")
+    elif model.made.others:
+        values = ", ".join(model.made.others)
         lacking.append(
-            f"{model.name} needs arguments: add `arguments: {{{named}}}` to the cell's `model`"
+            f"no suite can say {values}, of which {model.name} is made: {_what_to_name(model)}"
         )
-    if obstacles := inputs.given()[1]:
-        lacking.append(
-            f"{model.name} takes what a suite cannot describe, {', '.join(obstacles)}: if it needs that, name a "
-            "function of yours that makes all it takes, `inputs: FILE.py:NAME` in the cell's `model`"
-        )
+    lacking += what_it_takes(model, inputs.direction == "training", space_names(inputs.usual))
     if (
         model.module == MAIN
         and model.file
@@ -270,9 +299,47 @@ def what_to_add(inputs: Inputs) -> list[str]:
     return lacking
 
 
+def what_it_takes(model: Model, training: bool, space: Sequence[str] = ()) -> list[str]:
+    """What to do if no suite can describe it, else nothing. `space`: names of sizes."""
+    obstacles = ", ".join(called_with(model, training, space)[1])
+    what_to_do = (
+        f"{model.name} takes what a suite cannot describe, {obstacles}: if it needs that, name a "
+        "function of yours that makes all it takes, `inputs: FILE.py:NAME` in the cell's `model`"
+    )
+    return [what_to_do] if obstacles else []
+
+
+def why_no_suite(model: Model) -> str:
+    """Why no suite can name it, and what to do."""
+    reason = "a class of torch" if _is_of_torch(model) else "not on the top level of a file"
+    return f"No suite can name {model.name} ({reason}): {_what_to_name(model)}"
+
+
+def _is_of_torch(model: Model) -> bool:
+    return model.module.partition(".")[0] == "torch"
+
+
+def _what_to_name(model: Model) -> str:
+    """What to do about a model that its class and plain values do not make."""
+    what, name = "what makes it", "FILE.py:NAME"
+    if model.made is not None:
+        what = f"what {place_text(model.made.at)} makes"
+        name = f"{os.path.relpath(model.made.at.file)}:NAME"
+    return f"put {what} into a function that returns it, and name that, `workload: {name}`"
+
+
+def _expected(inputs: Inputs) -> dict[str, int]:
+    """What a launch must find in the model, to be the one of the script."""
+    model, training = inputs.model, inputs.direction == "training"
+    in_a_call = [count for recorded, count in model.in_a_call if recorded == training]
+    is_told = not model.unseen and model.wrapped_in != REPLICATING and len(in_a_call) == 1
+    expected = {"parameters": model.elements, "convolutions": in_a_call[0] if is_told else 0}
+    return {name: count for name, count in expected.items() if count}
+
+
 def _workload(model: Model, folder: Path) -> str | None:
     """As a suite names it: by a file below `folder`, else by its module."""
-    if "<locals>" in model.name or "." in model.name:
+    if "<locals>" in model.name or "." in model.name or _is_of_torch(model):
         return None
     if model.file is not None and Path(model.file).is_relative_to(folder):
         return f"{os.path.relpath(model.file, folder)}:{model.name}"

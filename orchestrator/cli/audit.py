@@ -1,6 +1,7 @@
 """`sweep audit`."""
 
 import json as json_format
+import os
 import shlex
 from dataclasses import asdict
 from pathlib import Path
@@ -46,7 +47,8 @@ def audit(
         str | None,
         typer.Option(
             metavar="CLASS",
-            help="Whose inputs these are. Default: the model that runs most convolutions.",
+            help="Whose inputs these are; or FILE.py:LINE that makes it. Default: the model that runs most "
+            "convolutions.",
         ),
     ] = None,
     format: Annotated[Literal["text", "json"], "Of the report."] = "text",
@@ -70,6 +72,8 @@ def audit(
 
     if shapes.suffix != ".csv":
         raise SpecError(f"--shapes {shapes}: the name of a file of shapes ends in .csv")
+    shapes = _of_rank(shapes)
+    output = output and _of_rank(output)
     for file in (shapes, _suite_file(shapes)):
         check_may_write(file)
     if output is not None:
@@ -100,6 +104,12 @@ def audit(
     if mistake is not None:
         raise mistake
     raise typer.Exit(audited.exit_code)
+
+
+def _of_rank(file: Path) -> Path:
+    """Each rank of a launcher has files of its own."""
+    rank = os.environ.get("RANK")
+    return file.with_stem(f"{file.stem}-rank{rank}") if rank and rank.isdigit() else file
 
 
 def _suite_file(shapes: Path) -> Path:
@@ -134,9 +144,10 @@ def _text(audited: "Audited", next_lines: list[str], *, is_seen: bool) -> str:
     width, is_terminal = (here.width, here.is_terminal) if is_seen else (PLAIN_WIDTH, False)
     console = Console(file=StringIO(), width=width, force_terminal=is_terminal, markup=False)
     with console.capture() as shown:
-        say(console, f"\nAudit: {_ending(audited)}", "bold")
+        rank = f" of rank {os.environ['RANK']}" if "RANK" in os.environ else ""
+        say(console, f"\nAudit{rank}: {_ending(audited)}", "bold")
         if audited.findings is not None:
-            print_audit(console, audited.findings)
+            print_audit(console, audited.findings, audited.unseen)
         for line in next_lines:
             say(console, line)
     return shown.get().rstrip("\n")
@@ -158,13 +169,16 @@ def _ending(audited: "Audited") -> str:
 
 
 def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]) -> list[str]:
-    from cudnn_sweep.orchestrator.auditing.audit import what_to_add
+    from cudnn_sweep.orchestrator.auditing import audit as of
 
     if audited.findings is None:
         return []
     if inputs is None:
-        models = ", ".join(each.name for each in audited.findings.models) or "none"
-        return [f"\nNo shapes were written. Models with tensors of floats as inputs: {models}."]
+        models = audited.findings.models
+        names = ", ".join(each.name for each in models) or "none"
+        without = [each for each in models if not each.shapes]
+        lines = [line for each in without for line in of.what_it_takes(each, each.in_a_call[0][0])]
+        return [f"\nNo shapes were written. Models: {names}.", *(f"{line}." for line in lines)]
     if not written:
         return []
     counted = f"{sum(count for _, count in inputs.counts):,} calls of {inputs.model.name}"
@@ -175,11 +189,10 @@ def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]
         )
     if len(written) < 2:
         lines.append(
-            f"{inputs.model.name} cannot be named in a suite: put a class or function on the top level of a "
-            f"file, and add `regime: {{listed: {{file: {written[0].name}}}}}` to its cell"
+            f"{of.why_no_suite(inputs.model)}, with `regime: {{listed: {{file: {written[0].name}}}}}`."
         )
         return lines
-    if lacking := what_to_add(inputs):
+    if lacking := of.what_to_add(inputs):
         return [*lines, *(f"Before a launch of {written[1]}: {each}." for each in lacking)]
     lines.append(f"Next: {shlex.join([program(), 'launch', str(written[1])])}")
     return lines

@@ -18,15 +18,17 @@ NOT_SEEN = (
     "Not seen, if there are any: backward passes; convolutions in compiled code, TorchScript, CUDA graphs, "
     "torch.func.vmap, C++ extensions and torch.ops; flags that C++ code sets; other processes, such as workers."
 )
+NO_CONVOLUTION = "No convolution ran in this process, so `benchmark` changed nothing in it; see below for what an audit does not see."
 NOTHING_SET = (
     "No line of Python set a flag of cuDNN, or a variable that belongs to it: "
     "`benchmark` is {benchmark}."
 )
 
 
-def print_audit(console: Console, findings: Findings) -> None:
+def print_audit(console: Console, findings: Findings, unseen: str | None = None) -> None:
+    """`unseen`: which processes nothing is known of."""
     tell, head = partial(say, console), partial(say, console, style="bold")
-    head(_headline(findings))
+    head(unseen or _headline(findings))
     if findings.torch is None:
         tell("The script did not import torch.")
     if findings.writes:
@@ -71,10 +73,10 @@ def _headline(findings: Findings) -> str:
 
 def _turned_text(write: Write) -> str:
     how = "on" if write.after else "off"
-    by = f", called from {_place_text(write.called_from)}" if write.called_from else ""
+    by = f", called from {place_text(write.called_from)}" if write.called_from else ""
     often = f", {write.times:,} times" if write.times > 1 else ""
     late = f", after {write.at_call:,} convolutions" if write.at_call else ""
-    return f"benchmark was turned {how} by {_place_text(write.at)}{by}{often}{late}."
+    return f"benchmark was turned {how} by {place_text(write.at)}{by}{often}{late}."
 
 
 def _changes(write: Write) -> bool:
@@ -88,8 +90,8 @@ def _writes_table(writes: Sequence[Write]) -> Table:
             each.name,
             _value_text(each.before),
             _value_text(each.after),
-            _place_text(each.at),
-            _place_text(each.called_from) if each.called_from else "",
+            place_text(each.at),
+            place_text(each.called_from) if each.called_from else "",
             f"{each.times:,}",
             f"{each.at_call:,}",
         )
@@ -107,7 +109,8 @@ def _arrivals_table(findings: Findings) -> Table:
 def _convolution_lines(findings: Findings) -> Iterator[str]:
     found = findings.convolutions
     if not findings.calls:
-        yield "No call was seen; see below for what an audit does not see."
+        is_compiled = any(model.unseen for model in findings.models)
+        yield "No call was seen." if is_compiled else NO_CONVOLUTION
         return
     if findings.not_told_apart:
         yield f"{findings.not_told_apart:,} calls were not told apart."
@@ -131,20 +134,26 @@ def _convolution_lines(findings: Findings) -> Iterator[str]:
 
 def _model_text(model: Model) -> str:
     wrapped = f" in {model.wrapped_in}" if model.wrapped_in else ""
+    made = f", made at {at}" if (at := made_at(model)) else ""
     calls = f"{model.calls:,} calls, {model.convolutions:,} convolutions"
     if model.unseen:
         calls += f", others in {model.unseen} code not seen"
-    text = f"{model.name}{wrapped}: {calls}"
+    text = f"{model.name}{wrapped}{made}: {calls}"
     if model.shapes:
         usual = max(model.shapes, key=lambda each: each.training + each.inference)
         times = usual.training + usual.inference
         text += f"; {len(model.shapes):,} distinct inputs, most often {sizes_text(usual.shape)} ({times:,} times)"
     if model.without_shape:
-        text += f"; {model.without_shape:,} calls without a tensor of floats among the arguments"
+        text += f"; {model.without_shape:,} calls without a tensor of numbers among the arguments"
     return text
 
 
-def _place_text(place: Place) -> str:
+def made_at(model: Model) -> str | None:
+    """The line that made it, `FILE.py:LINE`."""
+    return None if model.made is None else place_text(model.made.at).rpartition(" (")[0]
+
+
+def place_text(place: Place) -> str:
     """Its file as it is found from here, or inside of its package."""
     file = place.file
     if PACKAGES in file:

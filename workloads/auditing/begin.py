@@ -69,7 +69,7 @@ class _Audit:
         self._own = OwnErrors()
         self._convolutions = Convolutions(self._own)
         self._models = Models(self._own, self._convolutions, self._end_after)
-        self._writes = Writes(self._own, self._convolutions.calls)
+        self._writes = Writes(self._own, self._convolutions.calls, f"{file}.")
         self._torch: ModuleType | None = None
         self._variables_at_start = variables_now()
         self._limit_reached = False

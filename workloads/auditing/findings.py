@@ -3,9 +3,9 @@
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 Value = bool | int | float | str | None
 Sizes = tuple[int, ...]
@@ -65,7 +65,7 @@ class Convolution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputShape:
-    """The first floating-point tensor among a model's arguments, by its shape."""
+    """The first tensor of floats among a model's arguments, else the first of whole numbers, by its shape."""
 
     shape: Sizes
     training: int
@@ -85,7 +85,19 @@ class Argument:
     kind: str
     """A tensor's dtype, else a type; `various` of several."""
     shape: tuple[tuple[int | str, ...], ...] | None
-    """Of a tensor; what each size was in every call: a number, a size of the first one of floats."""
+    """Of a tensor; what each size was in every call: a number, a size of the input."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Making:
+    """How an instance of a class was made."""
+
+    at: Place
+    """The innermost frame of the user's own code."""
+    arguments: dict[str, Any]
+    """Plain values, by the name of the parameter."""
+    others: list[str]
+    """The other ones: name and type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -96,8 +108,10 @@ class Model:
     module: str
     file: str | None
     wrapped_in: str | None
-    required_arguments: tuple[str, ...]
-    """What its class must be made with."""
+    made: Making | None
+    """None of a copy."""
+    elements: int
+    """Of all its parameters."""
     parameters: tuple[str, ...]
     """Of `forward`."""
     arguments: tuple[Argument, ...] = ()
@@ -106,10 +120,12 @@ class Model:
     calls: int = 0
     convolutions: int = 0
     """Calls of convolutions within its calls."""
+    in_a_call: tuple[tuple[bool, int], ...] = ()
+    """(whether gradients were recorded, convolutions), as they came in calls."""
     unseen: Literal["compiled"] | None
     """Why its convolutions, or some of them, are not seen."""
     without_shape: int = 0
-    """Calls with no floating-point tensor that has two or more sizes among the arguments."""
+    """Calls with no tensor of numbers that has two or more sizes among the arguments."""
     shapes: tuple[InputShape, ...] = ()
 
 

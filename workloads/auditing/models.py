@@ -1,16 +1,29 @@
 """Notes what the script's models are called with: the arguments of each outermost module."""
 
+import copyreg
 import inspect
+import json
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial, wraps
+from functools import cache, partial, wraps
+from itertools import zip_longest
 from threading import get_ident
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, Literal
 from weakref import ref
 
 from cudnn_sweep.workloads.auditing.convolutions import Convolutions
-from cudnn_sweep.workloads.auditing.findings import Argument, InputShape, Model, OwnErrors, Sizes
+from cudnn_sweep.workloads.auditing.findings import (
+    Argument,
+    InputShape,
+    Making,
+    Model,
+    OwnErrors,
+    Sizes,
+)
+from cudnn_sweep.workloads.auditing.writes import NOT_OWN, place
 from cudnn_sweep.workloads.problem import MOST_SIZES, named_sizes
 from cudnn_sweep.workloads.training.loss import own_loss
 
@@ -18,13 +31,18 @@ WRAPPERS = ("module", "_orig_mod")
 """Where DataParallel, DistributedDataParallel and torch.compile keep the model that they wrap."""
 FEWEST_SIZES = 2  # of a batch: a loss or a learning rate has fewer
 
+COPYING = copyreg.__newobj__.__code__  # type: ignore[attr-defined]
 Module = Any  # torch is not imported here
 Given = tuple[tuple[str | int, str | None, str, Sizes | None], ...]
 """Of each Argument of a call name, key, kind and shape."""
 
 
 class ModelCalls:
-    def __init__(self, module: Module, unseen: Literal["compiled"] | None) -> None:
+    """Of modules of one class that were made alike, by one line."""
+
+    def __init__(
+        self, module: Module, unseen: Literal["compiled"] | None, made: Making | None = None
+    ) -> None:
         inner = _unwrapped(module)
         self.type: type = type(inner)
         self.model = Model(
@@ -32,10 +50,12 @@ class ModelCalls:
             module=self.type.__module__,
             file=_file_of(self.type),  # now: as a script ends, Python forgets its file
             wrapped_in=None if inner is module else type(module).__name__,
-            required_arguments=_required_arguments(self.type),
             parameters=tuple(each.name for each in _named(getattr(self.type, "forward", None))[1:]),
+            made=made,
+            elements=sum(int(each.numel()) for each in inner.parameters()),
             unseen=unseen,
         )
+        self.kind = (self.type, self.model.name, repr(made), self.model.elements)
         self._shapes: dict[Sizes, list[int]] = {}
         self._arguments: dict[tuple[bool, str | int, str | None], Argument] = {}
         self._noted: set[tuple[bool, Given]] = set()
@@ -44,6 +64,8 @@ class ModelCalls:
         model = self.model
         model.calls += 1
         model.convolutions += convolutions
+        if (training, convolutions) not in model.in_a_call:
+            model.in_a_call = *model.in_a_call, (training, convolutions)
         shape = _first_shape(given)
         if (training, given) not in self._noted:
             self._noted.add((training, given))
@@ -85,7 +107,7 @@ class Outermost:
     module: "ref[Module]"
     unseen: Literal["compiled"] | None
     calls: ModelCalls | None = None
-    """Those of its class; None as long as it has run no convolution, as a loss."""
+    """Those of its kind; None as long as it has run no convolution, as a loss."""
 
 
 class Models:
@@ -98,7 +120,8 @@ class Models:
         self._own = own
         self._convolutions = convolutions
         self._ending = ending
-        self._by_kind: dict[tuple[type, str], ModelCalls] = {}
+        self._made: dict[int, tuple[ref[Module], Making]] = {}
+        self._by_kind: dict[tuple[object, ...], ModelCalls] = {}
         self._outermost: dict[int, Outermost] = {}
         self._torch: Any = None
 
@@ -109,6 +132,7 @@ class Models:
 
     def watch(self, torch: ModuleType) -> None:
         self._torch = torch
+        self._watch_making(torch)
         compiling = torch.compiler.is_dynamo_compiling
         inside: set[int] = set()  # threads
 
@@ -125,6 +149,27 @@ class Models:
                 inside.discard(thread)
 
         torch.nn.Module.__call__ = __call__
+
+    def _watch_making(self, torch: Any) -> None:
+        class_, compiling = torch.nn.Module, torch.compiler.is_dynamo_compiling
+        not_own = (*NOT_OWN, os.path.dirname(torch.__file__) + os.sep)
+
+        @wraps(class_.__init__)
+        def __new__(cls: Any, *args: Any, **kwargs: Any) -> Module:
+            new = super(class_, cls).__new__
+            if compiling():
+                return new(cls)
+            module = new(cls) if new is object.__new__ else new(cls, *args, **kwargs)
+            frame = sys._getframe(1)
+            if frame.f_code is COPYING:
+                return module
+            with self._own:
+                while frame.f_code.co_filename.startswith(not_own) and frame.f_back is not None:
+                    frame = frame.f_back
+                self._made[id(module)] = ref(module), _making(frame, cls, args, kwargs)
+            return module
+
+        class_.__new__ = __new__
 
     def _call(
         self, call: Callable[..., Any], module: Module, args: tuple[Any, ...], kwargs: Any
@@ -159,10 +204,39 @@ class Models:
 
     def _calls_of(self, module: Module, seen: Outermost) -> ModelCalls:
         if seen.calls is None:
-            made = ModelCalls(module, seen.unseen)
-            seen.calls = self._by_kind.setdefault((made.type, made.model.name), made)
+            inner = _unwrapped(module)
+            of, made = self._made.get(id(inner), (None, None))
+            calls = ModelCalls(module, seen.unseen, made if of and of() is inner else None)
+            seen.calls = self._by_kind.setdefault(calls.kind, calls)
             seen.calls.model.unseen = seen.calls.model.unseen or seen.unseen
         return seen.calls
+
+
+def _making(
+    frame: FrameType, class_: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Making:
+    making = Making(at=place(frame), arguments={}, others=[])
+    if class_.__module__.startswith("torch."):  # no suite names it
+        return making
+    names = [each.name for each in _named(class_) if each.kind is each.POSITIONAL_OR_KEYWORD]
+    by_name = zip_longest(names[: len(args)], args, fillvalue="*")
+    for name, value in (*by_name, *kwargs.items()):
+        if name != "*" and (plain := _plain(value)):
+            making.arguments[name] = plain[0]
+        else:
+            making.others.append(f"{name} ({type(value).__name__})")
+    return making
+
+
+def _plain(value: Any) -> tuple[Any, ...]:
+    """The value as a suite can say it, alone in a tuple; an empty one of any other."""
+    if type(value) in (bool, int, str, type(None)):
+        return (value,)
+    try:
+        said = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        return ()
+    return (said,) if said == (list(value) if isinstance(value, tuple) else value) else ()
 
 
 def _unseen_in(torch: ModuleType, module: Module) -> Literal["compiled"] | None:
@@ -200,7 +274,8 @@ def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
 
 
 def _first_shape(given: Given) -> Sizes | None:
-    shapes = (shape for *_, kind, shape in given if "float" in kind)
+    """Of the first tensor of floats, else of whole numbers."""
+    shapes = (shape for part in ("float", "int") for *_, kind, shape in given if part in kind)
     return next((each for each in shapes if each and len(each) >= FEWEST_SIZES), None)
 
 
@@ -219,10 +294,7 @@ def _file_of(type_: type) -> str | None:
         return None
 
 
-def _required_arguments(type_: type) -> tuple[str, ...]:
-    return tuple(each.name for each in _named(type_) if each.default is each.empty)
-
-
+@cache
 def _named(function: Any) -> list[inspect.Parameter]:
     try:
         parameters = inspect.signature(function).parameters.values()

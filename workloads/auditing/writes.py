@@ -51,34 +51,45 @@ PASSING_ON = {f"{name}.py" for name in ("contextlib", "os", "_collections_abc", 
 LIBRARY = sysconfig.get_path("stdlib")
 
 
-INSTALLED = tuple(
-    {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-)
+INSTALLED = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+NOT_OWN = (*(folder + os.sep for folder in INSTALLED), OURS, "<")
+"""What files begin with that are not the user's own."""
 
 
-def _is_own(file: str, besides: FrameType) -> bool:
-    return file != besides.f_code.co_filename and not file.startswith((*INSTALLED, OURS, "<"))
-
-
-def _place(frame: FrameType) -> Place:
+def place(frame: FrameType) -> Place:
     return Place(
         file=frame.f_code.co_filename, line=frame.f_lineno, function=frame.f_code.co_qualname
     )
 
 
 class Writes:
-    def __init__(self, own: OwnErrors, calls: Callable[[], int]) -> None:
-        """`calls`: how many convolutions have been called."""
+    def __init__(self, own: OwnErrors, calls: Callable[[], int], elsewhere: str) -> None:
+        """`calls`: how many convolutions have been called. `elsewhere`: what the names of files begin with,
+        which say that a forked process set a flag; its number follows.
+        """
         self._own = own
+        self._elsewhere, self._process = elsewhere, os.getpid()
         self._torch = "\0"  # the folder of that package, once it is imported
+        self._setters: tuple[str, ...] = ()
+        """Of its files, those with functions that set flags for whoever calls them."""
         self._calls = calls
         self._seen: dict[tuple[object, ...], Write] = {}
+        self._by_torch: dict[str, tuple[Value, Value]] = {}
+        """Of a flag that torch sets for itself, the value before and the one that it left."""
         self._lock = RLock()  # a signal that ends the script may come while it is held
         self._flags: dict[str, Callable[[], Value]] = {}
 
     def writes(self) -> tuple[Write, ...]:
+        """Without what torch sets for itself and back."""
         with self._lock:
-            return tuple(self._seen.values())
+            back = {name for name, (first, last) in self._by_torch.items() if first == last}
+            seen = self._seen.values()
+            return tuple(
+                each for each in seen if each.name not in back or not self._is_torchs(each.at)
+            )
+
+    def _is_torchs(self, at: Place) -> bool:
+        return at.file.startswith(self._torch)
 
     def flags(self) -> dict[str, Value]:
         """What they are now; empty before torch is imported."""
@@ -91,6 +102,7 @@ class Writes:
 
     def watch_flags(self, torch: ModuleType) -> None:
         self._torch = os.path.dirname(torch.__file__ or "") + os.sep
+        self._setters = f"{self._torch}__init__.py", f"{self._torch}backends{os.sep}"
         for name, (getter, setter) in FLAGS.items():
             get, set_ = (getattr(torch._C, each, None) for each in (getter, setter))
             if get is not None and set_ is not None:
@@ -139,24 +151,26 @@ class Writes:
         return change
 
     def _writer(self) -> tuple[Place, Place | None] | None:
-        """The innermost place outside of torch, and the innermost of the user's own code in another file.
-        None where torch.compile sets flags back that it saved.
+        """The innermost place outside of torch, or of torch if that sets a flag for itself; and the innermost of
+        the user's own code in another file.
         """
         frame: FrameType | None = sys._getframe(1)
-        innermost_of_torch: FrameType | None = None
+        of_torch: FrameType | None = None
         while frame is not None and self._passes_on(frame.f_code.co_filename):
-            if frame.f_code.co_filename.startswith(self._torch):
-                if f"{os.sep}_dynamo{os.sep}" in frame.f_code.co_filename:
-                    return None
-                innermost_of_torch = innermost_of_torch or frame
+            file = frame.f_code.co_filename
+            if file.startswith(self._torch) and not file.startswith(self._setters):
+                of_torch = of_torch or frame
             frame = frame.f_back
-        writer = frame or innermost_of_torch
+        writer = of_torch or frame
         if writer is None:
             return None
         own: FrameType | None = writer
-        while own is not None and not _is_own(own.f_code.co_filename, besides=writer):
+        while own is not None and (
+            own.f_code.co_filename == writer.f_code.co_filename
+            or own.f_code.co_filename.startswith(NOT_OWN)
+        ):
             own = own.f_back
-        return _place(writer), None if own is None else _place(own)
+        return place(writer), None if own is None else place(own)
 
     def _passes_on(self, file: str) -> bool:
         if file.startswith((self._torch, OURS, *GENERATED)):
@@ -168,10 +182,14 @@ class Writes:
         self, kind: Literal["flag", "variable"], name: str, before: Value, after: Value
     ) -> None:
         with self._own, self._lock:
+            if kind == "flag" and (process := os.getpid()) != self._process:
+                open(f"{self._elsewhere}{process}", "w").close()
             places = self._writer()
             if places is None:
                 return
             at, called_from = places
+            if self._is_torchs(at):
+                self._by_torch[name] = self._by_torch.get(name, (before,))[0], after
             alike: dict[str, Any] = {"kind": kind, "name": name, "before": before, "after": after}
             alike |= {"at": at, "called_from": called_from}
             key = tuple(alike.values())

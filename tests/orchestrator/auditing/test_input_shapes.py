@@ -82,10 +82,6 @@ def test_suite_names_what_the_user_has_to_add(
     here = replace(inputs.model, file=str(tmp_path / "lib" / "nets.py"))
     in_file = suite_text(replace(inputs, model=here), FINDINGS, file)
     assert "workload: lib/nets.py:Net" in str(in_file)
-    needy = replace(inputs, model=replace(inputs.model, required_arguments=("width",)))
-    assert "# Net needs arguments: add `arguments: {width: ...}` to the cell's `model`" in str(
-        suite_text(needy, FINDINGS, file)
-    )
     local = replace(inputs, model=replace(inputs.model, name="make.<locals>.Net"))
     assert suite_text(local, FINDINGS, file) is None
 

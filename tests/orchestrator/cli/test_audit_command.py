@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, Write
@@ -17,6 +18,7 @@ from tests.orchestrator.typed import Done, sweep
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "audit"
 SCRIPT = str(EXAMPLE / "train.py")
+FILES = (("mine", "csv"), ("mine", "yaml"), ("report", "txt"))
 
 
 def audit(*words: str) -> Done:
@@ -41,7 +43,8 @@ def test_example_says_who_turns_benchmark_on_and_its_files_are_taken(here: Path)
     report = " ".join(ended.stderr.split())
     assert f"benchmark was turned on by {culprit}, called from {caller}." in report
     assert "CUBLAS_WORKSPACE_CONFIG not set :4096:8" in report
-    assert "Net: 30 calls, 90 convolutions" in report
+    net = f"Net, made at train.py:{line_of('train.py', 'net = Net()')}"
+    assert f"{net}: 30 calls, 90 convolutions" in report
     assert "launch shapes.yaml" in report
     spec = ListedSpec.model_validate({"file": "shapes.csv"}, context={"folder": "."})
     rule = spec.rule((8, 3, 64, 64))
@@ -56,8 +59,8 @@ def test_example_says_who_turns_benchmark_on_and_its_files_are_taken(here: Path)
     assert "train.py:Net" in pasted.stdout
     again = audit("--steps", "2", "--model", "Gan", "train.py")
     assert again.returncode == 0
-    assert "No shapes were written. Models with tensors of floats as inputs: Net." in again.stderr
-    assert "Net: 2 calls, 6 convolutions" in " ".join(again.stderr.split())
+    assert "No shapes were written. Models: Net." in again.stderr
+    assert f"{net}: 2 calls, 6 convolutions" in " ".join(again.stderr.split())
 
 
 @pytest.mark.slow
@@ -66,11 +69,11 @@ def test_json_has_the_columns_of_its_schema(here: Path) -> None:
     assert ended.returncode == 0
     assert ended.stderr == ""
     report = json.loads((here / "report.json").read_text())
-    assert list(report) == ["request", "ended", "exit_code", "findings", "written"]
+    assert list(report) == ["request", "ended", "exit_code", "findings", "others", "written"]
     assert report["written"] == ["mine.csv", "mine.yaml"]
     assert report["request"]["arguments"] == ["3"]
     findings = report["findings"]
-    assert findings["schema_version"] == 3
+    assert findings["schema_version"] == 4
     for type_, found in (
         (Findings, findings),
         (Write, findings["writes"][0]),
@@ -109,12 +112,68 @@ def test_suite_has_every_input_and_the_models_own_loss(here: Path) -> None:
 
 
 def test_no_launch_is_offered_that_is_known_to_fail(here: Path) -> None:
-    (here / "train.py").write_text(f"{SCRIPTS['crops']}\nGraphs(2)([], torch.randn(4, 3, 8, 8))\n")
+    (here / "train.py").write_text(
+        f"{SCRIPTS['crops']}\nGraphs(range(2))([], torch.randn(4, 3, 8, 8))\n"
+    )
     said = " ".join(audit("train.py").stderr.split())
     assert "Next:" not in said
     for lacking in (
-        "Graphs needs arguments: add `arguments: {classes: ...}` to the cell's `model`",
+        "no suite can say classes (range), of which Graphs is made: put what train.py:",
         "Graphs takes what a suite cannot describe, graphs (list): if it needs that, name a function",
         "train.py trains when it is imported: put that under `if __name__",
     ):
         assert f"Before a launch of shapes.yaml: {lacking}" in said
+
+
+def test_each_rank_has_files_of_its_own(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "train.py").write_text(SCRIPTS["tokens"])
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        ended = audit("--shapes", "mine.csv", "--output", "report.txt", "train.py", rank)
+        assert ended.returncode == 0, ended.stderr
+    assert {each.name for each in here.iterdir() if each.is_file()} == {
+        "train.py",
+        *(f"{name}-rank{rank}.{kind}" for rank in "01" for name, kind in FILES),
+    }
+    counts = [(here / f"mine-rank{rank}.csv").read_text().splitlines()[2:] for rank in "01"]
+    assert counts == [["4,16,2"], ["4,16,3"]]
+    assert "listed: {file: mine-rank1.csv}" in (here / "mine-rank1.yaml").read_text()
+    assert (here / "report-rank1.txt").read_text().startswith("Audit of rank 1: train.py ended")
+
+
+def test_tokens_are_an_input_and_a_list_of_images_is_named(here: Path) -> None:
+    (here / "train.py").write_text(SCRIPTS["tokens"])
+    ended = audit("train.py", "0")
+    assert "Next: sweep launch shapes.yaml" in ended.stderr
+    (cell,) = YAML(typ="safe", pure=True).load(here / "shapes.yaml")["cells"]
+    assert (cell["workload"], cell["input"]) == ("train.py:TextNet", "4x16")
+    assert cell["model"]["inputs"] == {
+        "ids": {"shape": ["batch", "length"], "dtype": "int64", "below": 2},
+        "mask": {"shape": ["batch", "length"], "dtype": "bool"},
+    }
+    (here / "detect.py").write_text(SCRIPTS["lists"])
+    told = " ".join(audit("--shapes", "none.csv", "detect.py").stderr.split())
+    assert (
+        "Detector takes what a suite cannot describe, images (list): if it needs that, name a function"
+        in told
+    )
+    assert "`inputs: FILE.py:NAME` in the cell's `model`" in told
+    assert not (here / "none.csv").exists()
+
+
+def test_a_notebook_is_told_how_it_becomes_a_script(here: Path) -> None:
+    (here / "x.ipynb").write_text('{"cells": [{"execution_count": null}]}')
+    ended = audit("x.ipynb")
+    assert ended.returncode == 2
+    assert "x.ipynb: a notebook: `jupyter nbconvert --to script x.ipynb`" in ended.stderr
+
+
+@pytest.mark.parametrize("script", ["spawned", "forked"])
+def test_first_line_says_which_processes_were_not_seen(here: Path, script: str) -> None:
+    (here / "train.py").write_text(SCRIPTS[script])
+    _, headline, *others = audit("train.py").stderr.lstrip().splitlines()
+    assert headline.startswith(
+        "Not seen: processes with torch that the script started (2), and the"
+    )
+    assert "`torchrun --nproc-per-node 2 --no-python sweep audit RANK.py`" in headline
+    assert not any("No line" in each for each in others)

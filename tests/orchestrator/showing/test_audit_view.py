@@ -5,7 +5,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from cudnn_sweep.orchestrator.showing.audit_view import print_audit
-from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Place, Write
+from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, Place, Write
 from tests.orchestrator.auditing.test_input_shapes import FINDINGS
 from tests.orchestrator.blank import blank
 
@@ -59,3 +59,12 @@ def test_what_is_not_seen_and_what_failed_is_said() -> None:
     text = shown(replace(FINDINGS, own_errors=("ValueError at line 1: a",)))
     assert "Not seen, if there are any: backward passes;" in text
     assert "the audit itself failed, so calls may be missing: ValueError at line 1" in text
+
+
+def test_without_a_convolution_benchmark_changed_nothing() -> None:
+    silent = replace(FINDINGS, calls=0, writes=(WRITE,))
+    assert "No convolution ran in this process, so `benchmark` changed nothing in it;" in shown(
+        silent
+    )
+    compiled = blank(Model, name="Net", unseen="compiled")
+    assert "No convolution ran" not in shown(replace(silent, models=(compiled,)))

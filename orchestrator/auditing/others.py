@@ -1,0 +1,36 @@
+"""Watches which processes a script starts that load torch: an audit sees nothing of them."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+LIBRARY = b"/libtorch_python"
+OF_TORCH = b"/_inductor/"  # what compiles for torch.compile
+
+
+class Others:
+    """The script's descendants, looked at from outside: the audit leaves no mark on them."""
+
+    def __init__(self) -> None:
+        self._loaded: set[int] = set()
+        self.found: set[int] = set()
+
+    def look(self, process: int, parent: bytes | None = None) -> None:
+        """`parent`: how its parent began, if that has loaded torch; a fork began in the same way, and is none
+        of the others.
+        """
+        with suppress(OSError):  # it has ended
+            command = _read(process, "cmdline")
+            began = command + _read(process, "environ")
+            has_torch = began == parent or process in self._loaded
+            if not has_torch and LIBRARY in _read(process, "maps"):
+                self._loaded.add(process)
+                if OF_TORCH not in command:
+                    self.found.add(process)
+            for thread in os.listdir(f"/proc/{process}/task"):
+                for child in _read(process, f"task/{thread}/children").split():
+                    self.look(int(child), began if has_torch else None)
+
+
+def _read(process: int, file: str) -> bytes:
+    return Path("/proc", str(process), file).read_bytes()
