@@ -118,11 +118,13 @@ def gate(options: GateOptions, console: Console, place: Place, out: Console) -> 
             answer = replace(answer, changed=changed, state="cannot tell yet")
     code = answer.code
     try:
-        _write(options, answer.markdown(), answer.junit())
-    except OutputError as error:
-        warn(console, f"sweep: {error}")
-        code = code or exit_code_of(error)
-    say(out, answer.json() if options.json else f"\n{answer.text()}")
+        say(out, answer.json() if options.json else f"\n{answer.text()}")
+    finally:  # if nobody reads what is printed, too
+        try:
+            _write(options, answer.markdown(), answer.junit())
+        except OutputError as error:
+            warn(console, f"sweep: {error}")
+            code = code or exit_code_of(error)
     return code
 
 
