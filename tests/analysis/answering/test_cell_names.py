@@ -64,6 +64,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "state_parameters": {"state_parameters": {"bytes": 1.0}},
     "precision": {"precision": "bf16"},
     "layout": {"layout": "channels_last"},
+    "placement": {"placement": "strides"},
     "gpu": {"gpu": "NVIDIA B200"},
 }
 TRAININGS = [
