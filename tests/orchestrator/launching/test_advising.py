@@ -132,7 +132,7 @@ def test_the_store_answers_again_and_for_another_job(decided: Decided) -> None:
 def test_the_json_keeps_its_keys(decided: Decided) -> None:
     told = json.loads(decided.text)
     keys = "sweep_id advice setting lines asked other_start frozen kernels ranks "
-    assert list(told) == (keys + "step_times_ms messages again").split()
+    assert list(told) == (keys + "step_times_ms messages warnings again").split()
     assert (told["asked"]["start"], told["other_start"]["start"]) == ("container", "warm")
     assert told["asked"].keys() == told["other_start"].keys()
     needed = {"advice", "setting", "saved_s", "saved_s_low", "saved_s_high", "ratio", "ratio_low"}
