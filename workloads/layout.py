@@ -44,12 +44,6 @@ def has_one_order(shape: Sequence[int]) -> bool:
     return len(shape) in (4, 5) and (shape[1] == 1 or all(size == 1 for size in shape[2:]))
 
 
-def is_by_strides(images: "torch.Tensor", weight: "torch.Tensor") -> bool:
-    """Return whether a convolution is channels_last by the strides alone that `lay_out` gave its weight."""
-    by_weight = _is_channels_last(weight) and not _is_channels_last(images)
-    return by_weight and has_one_order(weight.shape)
-
-
 def layout_of(*tensors: "torch.Tensor") -> str:
     """As torch hands a convolution to cuDNN: channels_last where one of its tensors lies so."""
     return "channels_last" if any(map(_is_channels_last, tensors)) else "contiguous"

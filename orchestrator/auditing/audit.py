@@ -89,7 +89,7 @@ class Audited:
 
     @property
     def unseen(self) -> str | None:
-        """What is not known because of them, and the command that audits each rank."""
+        """The processes that the audit did not see, and the command that audits each; None if there are none."""
         if not self.others:
             return None
         arguments = self.request.arguments if self.request.is_module else ()
@@ -124,12 +124,13 @@ def audit_script(request: AuditRequest) -> Audited:
             others = Others()
             signalled = _wait(process, request.seconds, others)
         file = Path(folder, FINDINGS)
-        forked = {int(each.suffix[1:]) for each in Path(folder).glob(f"{FINDINGS}.[0-9]*")}
+        forked = {int(mark.suffix[1:]) for mark in Path(folder).glob(f"{FINDINGS}.[0-9]*")}
         unseen = (others.found | forked) - {process.pid}
         findings = FROM_JSON.validate_json(file.read_bytes()) if file.exists() else None
     ended, code = _ended(process.returncode, findings, signalled)
-    ending: dict[str, Any] = {"ended": ended, "exit_code": code}
-    return Audited(request=request, **ending, findings=findings, others=len(unseen))
+    return Audited(
+        request=request, ended=ended, exit_code=code, findings=findings, others=len(unseen)
+    )
 
 
 def _environment(request: AuditRequest, folder: Path) -> dict[str, str]:
@@ -207,7 +208,7 @@ class Inputs:
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
     """Inputs of the model of this name or line, or the one with most convolutions; None if there are no shapes."""
-    models = (each for each in findings.models if name in (None, each.name, made_at(each)))
+    models = (model for model in findings.models if name in (None, model.name, made_at(model)))
     return next(filter(None, map(_inputs, models)), None)
 
 
@@ -300,7 +301,7 @@ def what_to_add(inputs: Inputs) -> list[str]:
 
 
 def what_it_takes(model: Model, training: bool, space: Sequence[str] = ()) -> list[str]:
-    """What to do if no suite can describe it, else nothing. `space`: names of sizes."""
+    """Return what to do about arguments that no suite can describe; empty without any. `space`: names of sizes."""
     obstacles = ", ".join(called_with(model, training, space)[1])
     what_to_do = (
         f"{model.name} takes what a suite cannot describe, {obstacles}: if it needs that, name a "
@@ -310,7 +311,7 @@ def what_it_takes(model: Model, training: bool, space: Sequence[str] = ()) -> li
 
 
 def why_no_suite(model: Model) -> str:
-    """Why no suite can name it, and what to do."""
+    """Return why no suite can name the model, and what to do."""
     reason = "a class of torch" if _is_of_torch(model) else "not on the top level of a file"
     return f"No suite can name {model.name} ({reason}): {_what_to_name(model)}"
 
@@ -320,7 +321,7 @@ def _is_of_torch(model: Model) -> bool:
 
 
 def _what_to_name(model: Model) -> str:
-    """What to do about a model that its class and plain values do not make."""
+    """Return what to do about a model that cannot be made from its class and plain values."""
     what, name = "what makes it", "FILE.py:NAME"
     if model.made is not None:
         what = f"what {place_text(model.made.at)} makes"
@@ -329,7 +330,7 @@ def _what_to_name(model: Model) -> str:
 
 
 def _expected(inputs: Inputs) -> dict[str, int]:
-    """What a launch must find in the model, to be the one of the script."""
+    """Return the counts by which a launch tells the script's model from another one."""
     model, training = inputs.model, inputs.direction == "training"
     in_a_call = [count for recorded, count in model.in_a_call if recorded == training]
     is_told = not model.unseen and model.wrapped_in != REPLICATING and len(in_a_call) == 1

@@ -12,7 +12,7 @@ from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.find_workload import find_workload
-from cudnn_sweep.workloads.layout import has_one_order, is_by_strides, layout_of, memory_format
+from cudnn_sweep.workloads.layout import has_one_order, layout_of, memory_format
 from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.measuring.process_setup import setting_of
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
@@ -49,6 +49,12 @@ VOLUME = torch.empty(2, 6, 3, 4, 4).contiguous(memory_format=torch.channels_last
 def test_layout_is_told_by_the_strides(tensors: tuple[torch.Tensor, ...], layout: str) -> None:
     """Also of a part of an image's channels or rows, which is not dense."""
     assert layout_of(*tensors) == layout
+
+
+def is_by_strides(images: torch.Tensor, weight: torch.Tensor) -> bool:
+    """Return whether a convolution is channels_last by the strides alone that `lay_out` gave its weight."""
+    by_weight = (layout_of(images), layout_of(weight)) == ("contiguous", "channels_last")
+    return by_weight and has_one_order(weight.shape)
 
 
 def layouts_of(net: nn.Module, *inputs: torch.Tensor) -> list[tuple[str, bool]]:
