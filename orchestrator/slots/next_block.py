@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 
 from cudnn_sweep.analysis.errors import AnalysisError
@@ -22,19 +22,30 @@ class BlockQueue:
     are asked for depends on the plan and on what is recorded alone. A cell's blocks up to its next look run
     side by side; past it none is asked for, so that a look has the blocks that it was to have. Open cells that
     are behind catch up first, so that a sweep cut short and resumed judges its cells together, too.
+
+    A block that is to find a warm compute cache waits for the block that fills it.
     """
 
-    def __init__(self, session: Session, ask: Callable[[], Mapping[str, Standing]]) -> None:
-        """`ask`: how the cells stand as recorded so far, where that decides."""
+    def __init__(
+        self, session: Session, ask: Callable[[], Mapping[str, Standing]], *, gpu: bool = False
+    ) -> None:
+        """`ask`: how the cells stand as recorded so far, where that decides; `gpu`: trials have a compute cache."""
         plan = session.plan.cell_by_cell() if session.cell_by_cell else session.plan
         begun, owed = session.begun, session.job.blocks_owed if session.job else 0
         self._looks = plan.looks or NO_LOOK
         self._ask = ask
         self._waiting: dict[str, deque[tuple[int, int]]] = {}
         """By cell, each block with its number among the cell's, in the plan's order."""
+        self._filled_by: dict[int, int | None] = {}
+        """By block, the block of the plan that fills its compute cache."""
+        block_of: dict[tuple[str, int], int] = {}
         for block, trials in plan.blocks():
-            cell_id = trials[0].cell.cell_id
-            self._waiting.setdefault(cell_id, deque()).append((trials[0].replicate, block))
+            first, cell_id = trials[0], trials[0].cell.cell_id
+            self._waiting.setdefault(cell_id, deque()).append((first.replicate, block))
+            block_of[cell_id, first.replicate] = block
+            self._filled_by[block] = (
+                block_of.get((cell_id, first.cache_generation)) if gpu else None
+            )
         self._reached = {cell_id: begun.get(cell_id, 0) for cell_id in self._waiting}
         self._cell_of = {block: c for c, blocks in self._waiting.items() for _, block in blocks}
         self._owed = {
@@ -42,20 +53,26 @@ class BlockQueue:
         }
         """First blocks of a cell, which run although time is up."""
         self._running: set[int] = set()
-        self._ready: deque[int] = deque()
+        self._ready: OrderedDict[int, None] = OrderedDict()
         for cell_id, reached in self._reached.items():
             self._go_to(cell_id, next(look for look in self._looks if look >= reached))
-        ready = set(self._ready)
-        self._ready = deque(block for block, _ in plan.blocks() if block in ready)
+        ready = self._ready
+        self._ready = OrderedDict.fromkeys(block for block, _ in plan.blocks() if block in ready)
 
     def take(self) -> int | None:
+        """Return the block to run now, or None if there is none, or each waits for one that runs."""
         if not self._ready:
             self._look()
-        if not self._ready:
-            return None
-        block = self._ready.popleft()
-        self._running.add(block)
+        block = next((block for block in self._ready if not self._waits(block)), None)
+        if block is not None:
+            del self._ready[block]
+            self._running.add(block)
         return block
+
+    def _waits(self, block: int) -> bool:
+        """Whether the block that fills its compute cache has not run."""
+        filled_by = self._filled_by[block]
+        return filled_by != block and (filled_by in self._ready or filled_by in self._running)
 
     def done(self, block: int) -> None:
         """It has run: what is recorded of it is durable."""
@@ -68,7 +85,7 @@ class BlockQueue:
 
     def time_is_up(self) -> None:
         """No further block, but for those without which nothing can be said."""
-        self._ready = deque(block for block in self._ready if block in self._owed)
+        self._ready = OrderedDict.fromkeys(block for block in self._ready if block in self._owed)
         self._waiting.clear()
 
     def stop(self) -> None:
@@ -103,7 +120,7 @@ class BlockQueue:
         self._reached[cell_id] = look
         blocks = self._waiting[cell_id]
         while blocks and blocks[0][0] < look:
-            self._ready.append(blocks.popleft()[1])
+            self._ready[blocks.popleft()[1]] = None
 
     def _standings(self) -> Mapping[str, Standing]:
         for _ in range(TRIES - 1):

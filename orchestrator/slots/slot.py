@@ -182,7 +182,7 @@ class ForkedSlot:
 
     def forget(self, running: Running) -> None:
         """Leave its compute cache as it was found."""
-        folder = self._compute_cache(running.trial)
+        folder = self.compute_cache(running.trial)
         if running.new_cache and folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -193,7 +193,7 @@ class ForkedSlot:
             config=trial.config,
             measure=measure,
             seed=trial.seed,
-            compute_cache=self._compute_cache(trial),
+            compute_cache=self.compute_cache(trial),
             reference=trial.replicate < measure.reference_replicates,
         )
 
@@ -215,12 +215,17 @@ class ForkedSlot:
         for place in self._servers.values():
             place.server.close()
 
-    def _compute_cache(self, trial: Trial) -> str | None:
-        """One for each GPU, cell, config, twin, software and generation; the user's own stays as it is."""
+    def compute_cache(self, trial: Trial) -> str | None:
+        """Return its folder, or None without a GPU. The user's own cache stays as it is.
+
+        GPUs of one model and driver share it: what CUDA compiles for one of them, the others load.
+        """
         if not self._on_gpu(trial):
             return None
+        own = self._servers[OWN].environment
         config = content_hash((asdict(trial.config), trial.twin, trial.software))
-        parts = (self.name, trial.cell.cell_id, config, str(trial.cache_generation))
+        of_gpu = content_hash((own.env_hash, own.driver))
+        parts = (of_gpu, trial.cell.cell_id, config, str(trial.cache_generation))
         return str(Path(self._session.scratch, "compute-cache", *parts))
 
 

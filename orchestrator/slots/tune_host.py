@@ -311,7 +311,7 @@ class Host:
         nodes = self._slots.nodes or {_own_node(): "this machine"}
         patience_s = GONE_S if self._slots.nodes else OWN_GONE_S
         lost = UntilLost(nodes, patience_s, self.recorder)
-        queue = BlockQueue(self._session, self._look)
+        queue = BlockQueue(self._session, self._look, gpu=self._slots.gpu)
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(

@@ -71,6 +71,24 @@ def test_cold_cost_depends_on_the_compute_cache_which_is_ours(
     assert users_cache() == before
 
 
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs of one model")
+def test_what_one_gpu_compiled_another_of_its_model_finds_warm(
+    plan_of: MakePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of("conv", replicates=2, configs=(BENCHMARK,), **RGB)
+    session, records = session_of(plan, "gpus", tmp_path), []
+    for gpu, (_, trials) in zip("01", plan.blocks(), strict=True):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpu)
+        slot = ForkedSlot.open(session, gpu)
+        records.append(next(slot.measure(trials, lambda _: 1)))
+        slot.close()
+    first, second = records
+    assert first.gpu_uuid != second.gpu_uuid
+    assert (first.compute_cache, second.compute_cache) == ("empty", "warm")
+    assert second.compute_cache_entries_before == first.compute_cache_entries_added
+    assert cold_ms(first) > 2 * cold_ms(second)
+
+
 def test_processes_of_a_block_take_turns_on_one_gpu(plan_of: MakePlan, measure: Measure) -> None:
     spec = TIMED.model_copy(update={"turn_cpus": 1})
     records = measure(plan_of("conv", measure=spec, **RGB))

@@ -12,6 +12,7 @@ from scipy import stats
 from cudnn_sweep.analysis.answering.verdicts import contrast_states
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.orchestrator.planning.plan import Plan, with_alternate_caches
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of, standings
 from cudnn_sweep.orchestrator.slots import tune_host
@@ -238,6 +239,33 @@ def test_with_a_limit_a_fixed_number_of_blocks_comes_cell_by_cell_too(
     for at in (0, 2, 4):
         assert len(set(cells[at : at + 2])) == 1
     assert cell_by_cell[9:] == [block for block in rounds if blocks[block][0].replicate >= 3]
+
+
+def test_on_gpus_a_block_with_a_warm_cache_waits_for_the_one_that_fills_it(
+    plan_of: MakePlan, tmp_path: Path
+) -> None:
+    """Two cells of four blocks each; with a cache for every second block, and with one for all."""
+    fixed = plan_of("noop", replicates=4, batch=[1, 2])
+    blocks = {block: trials[0] for block, trials in fixed.blocks()}
+    alternate, one_cache = with_alternate_caches(fixed), fixed
+
+    def waves(plan: Plan, *, gpu: bool) -> list[list[int]]:
+        """The replicates that may run side by side, until none is left."""
+        asking, found = BlockQueue(session_of(plan, "waves", tmp_path), dict, gpu=gpu), []
+        while not asking.is_over():
+            wave = []
+            while (block := asking.take()) is not None:
+                wave.append(block)
+            found.append(sorted(blocks[block].replicate for block in wave))
+            for block in wave:
+                asking.done(block)
+        return found
+
+    assert waves(alternate, gpu=True) == [[0, 0, 2, 2], [1, 1, 3, 3]]
+    assert waves(one_cache, gpu=True) == [[0, 0], [1, 1, 2, 2, 3, 3]]
+    assert waves(alternate, gpu=False) == [[0, 0, 1, 1, 2, 2, 3, 3]]
+    resumed = one_cache.without({t.trial_id for t in one_cache.trials if t.replicate == 0})
+    assert waves(resumed, gpu=True) == [[1, 1, 2, 2, 3, 3]], "a launch before has filled it"
 
 
 @pytest.mark.parametrize(("limit_s", "blocks"), [(-5.0, 1), (25.0, 2), (30.0, 3), (None, 5)])
