@@ -1,4 +1,4 @@
-"""Gates under attack: the repository stays as it was, the exit code is right, and nothing is left."""
+"""Gates and bisections under attack: the repository stays as it was, the exit code is right, nothing is left."""
 
 import os
 import random
@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -91,9 +92,9 @@ class Field:
         with ended(Launch(folder=folder, process=process, output=output)) as launch:
             yield launch
 
-    def words(self, folder: Path | str, *words: str) -> list[str]:
+    def words(self, folder: Path | str, *words: str, command: str = "gate") -> list[str]:
         options = ["--minutes", "0.3", "--input", "1x1", "--results", f"{folder}/results"]
-        return [sys.executable, "-c", GATE, "gate", *options, *words]
+        return [sys.executable, "-c", GATE, command, *options, *words]
 
     def end(self, launch: Launch, kind: str, allowed: set[int], before: object) -> int:
         """Wait for it, and look at what it left."""
@@ -206,6 +207,36 @@ def lost(ground: Field, role: str) -> None:
         ground.end(launch, f"{role} killed", {6}, before)
 
 
+def bisected(ground: Field, role: str) -> None:
+    """Two environments with the packages of this one. A signal at any moment, or a process of it is killed."""
+    before, number = state(ground.repository), ground.dice.choice(list(SIGNALS))
+    pythons = [environment(ground.folder / name) for name in ("older", "newer")]
+    words = ("step.py:step", "--pythons", ",".join(map(str, pythons)))
+    command = ground.words(ground.folder / f"{ground.number + 1}", *words, command="bisect")
+    with ground.begun(command=command) as launch:
+        if role:
+            wait_until(launch, is_measuring)
+            found = launch.role(role)
+            kind, allowed = f"bisection, {role} killed", {6}
+        else:
+            time.sleep(ground.dice.uniform(0.3, 60.0))
+            found, kind = [launch.process.pid], f"bisection, {number.name}"
+            allowed = {SIGNALS[number], *UNDISTURBED}
+        for pid in found:
+            kill(pid, signal.SIGKILL if role else number)
+        ground.end(launch, kind, allowed, before)
+
+
+def environment(folder: Path) -> Path:
+    """Make an environment with the packages of this one, and return its Python."""
+    if not folder.exists():
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+        (packages,) = folder.glob("lib/python3*/site-packages")
+        ours = sysconfig.get_paths()["purelib"]
+        (packages / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+    return folder / "bin/python"
+
+
 def broken(ground: Field, how: str) -> None:
     before = state(ground.repository)
     with ground.begun("main", f"fails-{how}", "step.py:step") as launch:
@@ -294,11 +325,13 @@ def hooked(ground: Field, name: str) -> None:
 KINDS: list[tuple[Callable[[Field, str], None], str]] = [
     (hit, "checkout"),
     (hooked, "pre-commit"),
+    (bisected, ""),
     (hit, "any moment"),
     *((broken, how) for how in IMPORTED),
     (hit, "checkout"),
     *((lost, role) for role in ("recorder", "worker")),
     (hit, "any moment"),
+    (bisected, "recorder"),
     *((full, what) for what in ("comment", "output")),
     (hit, "checkout"),
     *((hooked, hook) for hook in ("post-commit", "pre-push")),
