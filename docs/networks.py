@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
+from runpy import run_path
+from statistics import median
 from textwrap import fill
 
 import altair as alt
@@ -19,6 +21,7 @@ from cudnn_sweep.analysis.answering.advice import (
     NO_DIFFERENCE,
     UNDECIDED,
     Advice,
+    Freeze,
     advices,
 )
 from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
@@ -26,7 +29,7 @@ from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.report.figures.palette import COLOURS
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.analysis.words import cudnn_version
+from cudnn_sweep.analysis.words import clock, cudnn_version, milliseconds, percent
 from cudnn_sweep.workloads.hashes import content_hash
 
 WIDTH = 118
@@ -57,20 +60,18 @@ NETWORKS = {
     "cudnn_sweep.workloads.nets.speech:SpeechFeatures": "speech front end",
     "mnist": "MNIST tutorial",
 }
+WORKLOADS = {name.partition(" ")[0] for name in NETWORKS}
 BEGIN, END = "<!-- networks: made by `make docs` -->\n", "<!-- end of networks -->\n"
 SWEEPS = "networks-*"
 VERSIONS = "select min(torch), min(driver), max(cudnn) from records"
-KEPT = str(DOCS / "results/h100-2026-11-24/freeze")
-KEPT_RATIOS = """
-select workload, input_shape, direction, precision, frozen_ratio from freezes()
-where not (layout = 'channels_last' and contains(workload, 'UNet'))  -- docs/corrections.md
-"""
+KEPT = run_path(str(DOCS / "freezes.py"))
+KEPT_EXAMPLE = ("unet:UNet", "2x1x96x96x96", "training", "tf32")
 
 LIGHT, DARK = ({name: pair[at] for name, pair in COLOURS.items()} for at in (0, 1))
 PICTURES = {"light": LIGHT, "dark": DARK, "narrow-light": LIGHT, "narrow-dark": DARK}
 
 
-def network(row: Verdict | Advice) -> str:
+def network(row: Verdict | Advice | Freeze) -> str:
     volumes = row.workload.endswith("UNet") and row.input_shape.count("x") == 4
     return NETWORKS[row.workload + (" 3d" if volumes else "")]
 
@@ -117,11 +118,45 @@ def carried() -> tuple[int, int]:
 
 
 @cache
-def kept_ratios() -> dict[tuple[str, ...], float]:
-    """Time of a step with a kept choice / off, by workload, input, direction and precision."""
-    with open_database(open_store(KEPT), None) as database:
-        rows = [tuple(row.values()) for row in database.query(KEPT_RATIOS).to_pylist()]
-    return {tuple(labels): ratio for *labels, ratio in rows}
+def kept() -> dict[tuple[str, ...], Freeze]:
+    """A kept choice beside off and on, by workload, input, direction and precision."""
+    return {
+        (row.workload, row.input_shape, row.direction, row.precision): row for row in KEPT["rows"]()
+    }
+
+
+def kept_text(row: Freeze | None) -> str:
+    """Its time of a step / off, by rounds, and whether it waits for the CPU."""
+    if row is None:
+        return "–"
+    return f"{row.frozen_ratio:.3f}" + (f" {CPU}" if row.kept_by == "device" else "")
+
+
+def kept_example() -> str:
+    """The steps and first steps of one network of the table."""
+    (row,) = [
+        row
+        for (workload, *others), row in kept().items()
+        if (workload.rpartition(".")[2], *others) == KEPT_EXAMPLE
+    ]
+    ms = [milliseconds(each) for each in (row.off_ms, row.on_ms, row.frozen_ms)]
+    firsts = [
+        clock(each / 1000) for each in (row.off_first_ms, row.on_first_ms, row.frozen_first_ms)
+    ]
+    return (
+        f"On an H100 a training step in TF32 of the {network(row)} below takes {ms[0]} with off, {ms[1]} with on, and "
+        f"{ms[2]} frozen; its first step in a new container took {firsts[0]}, {firsts[1]} and {firsts[2]} "
+        "([each cell](docs/results/h100-2026-11-24/freeze/README.md#what-was-measured))."
+    )
+
+
+def kept_width() -> str:
+    """How far the intervals of these ratios reach, where the loop does not wait for the CPU, and where it does."""
+    of: dict[str, list[float]] = {"wall": [], "device": []}
+    for row in kept().values():
+        if row.workload in WORKLOADS:
+            of[row.kept_by].append(row.frozen_ratio_high / row.frozen_ratio - 1)
+    return f"±{percent(median(of['wall']))} in the median, `{CPU}` ±{percent(median(of['device']))}"
 
 
 def fixed() -> list[Verdict]:
@@ -233,9 +268,7 @@ def answer() -> str:
             "",
             wrapped(
                 "`sweep freeze` keeps the kernels that a search chose as a file: with it, benchmark off takes them "
-                "without a search. On an H100 a 3D U-Net trained in TF32 at 48.3 ms a step with off, 35.4 ms with on, "
-                "and 35.7 ms frozen; its first step in a new container took 0.26 s, 9.9 s and 0.25 s "
-                "([sixteen models](docs/results/h100-2026-11-24/freeze/README.md#what-was-measured))."
+                f"without a search. {kept_example()}"
             ),
             "",
             "<picture>",
@@ -264,8 +297,8 @@ def answer() -> str:
             "",
             wrapped(
                 "Frozen: a step with benchmark off and the choice that `sweep freeze` kept, divided by a step with off "
-                "alone, on an NVIDIA H100, for the four columns before it (–: not measured). "
-                "[Each cell](docs/networks.md#the-choice-kept)."
+                "alone, on an NVIDIA H100, for the four columns before it (–: not measured). Each is one block, not a "
+                f"tested verdict: its interval reaches {kept_width()} ([each cell](docs/networks.md#the-choice-kept))."
             ),
             "",
             wrapped(
@@ -325,13 +358,13 @@ def table(closed: list[Verdict]) -> Iterator[str]:
             ]
             for column in columns
         ]
-        kept = [
-            kept_ratios().get((row.workload, row.input_shape, row.direction, row.precision))
+        frozen = [
+            kept().get((row.workload, row.input_shape, row.direction, row.precision))
             for row, *_ in filter(None, rows)
         ]
-        texts = [f"{ratio:.3f}" if ratio else "–" for ratio in kept]
+        texts = ", ".join(map(kept_text, frozen)) if any(frozen) else ""
         cells = [short(each) if each else "" for each in rows]
-        yield f"| {name} | {' | '.join(cells)} | {', '.join(texts) if any(kept) else ''} |"
+        yield f"| {name} | {' | '.join(cells)} | {texts} |"
 
 
 def readme() -> str:
