@@ -68,13 +68,18 @@ pairs as materialized (
     where pairing = 'paired'
 ),
 
--- both against the same trial with off
-blocks as materialized (
+-- Both against the same trial with off. Kept moves by so much with the log of each, over on's gain.
+blocks as (
     select
         frozen.cell_of_pair as cell,
         coalesce(frozen.waits_for_cpu or searching.waits_for_cpu, false) as waits,
         -- a single block has the usual interval, as in `judged`
-        if(count(*) over (partition by cell) = 1, 1, frozen.share) as share,
+        if(count(*) over own = 1, 1, frozen.share) as own_share,
+        exp(avg(if(waits, frozen.device, frozen.wall)) over own) as by_frozen,
+        exp(avg(if(waits, searching.device, searching.wall)) over own) as on_ratio,
+        (1 - by_frozen) / nullif(1 - on_ratio, 0) as gained,
+        gained * on_ratio as by_on,
+        (by_frozen ** 2 + by_on ** 2 + (by_frozen - by_on) ** 2) / 2 as squares,
         frozen,
         searching
     from pairs as frozen
@@ -84,16 +89,24 @@ blocks as materialized (
             and frozen.block = searching.block
             and contains(frozen.pool, 'benchmark=false')
             and contains(searching.pool, 'benchmark=true')
+    window own as (partition by frozen.cell_of_pair)
 ),
 
 sides as (
     select
         cell,
-        share as own_share,
-        unnest(
-            [{ 'side': 'on', 'pair': searching }, { 'side': 'frozen', 'pair': frozen }],
-            recursive := true
-        )
+        own_share,
+        unnest(['on', 'frozen', 'kept']) as side,
+        unnest([searching, frozen, struct_update(
+            frozen,
+            choice := frozen.choice || searching.choice,
+            wall := by_on * searching.wall - by_frozen * frozen.wall,
+            device := by_on * searching.device - by_frozen * frozen.device,
+            wall_elsewhere := frozen.wall_elsewhere * squares,
+            device_elsewhere := frozen.device_elsewhere * squares,
+            wall_error := greatest(frozen.wall_error, searching.wall_error) * squares,
+            device_error := greatest(frozen.device_error, searching.device_error) * squares
+        )], recursive := true)
     from blocks
 ),
 
@@ -121,69 +134,37 @@ estimates as (
 
 ratios as materialized (
     pivot estimates
-    on clock in ('on', 'on_device', 'frozen', 'frozen_device')
+    on clock in ('on', 'on_device', 'frozen', 'frozen_device', 'kept', 'kept_device')
     using max(ratio) as ratio, max(ratio_low) as ratio_low, max(ratio_high) as ratio_high
     group by cell
 ),
 
-cells as materialized (
+cells as (
     select
-        blocks.cell,
+        cell,
+        any_value(columns(['waits', 'on_ratio', 'gained'])),
         any_value(frozen.way) as frozen_way,
         any_value(searching.way) as on_way,
         any_value(frozen.off_way) as off_way,
-        count(*) as blocks,
-        any_value(if(waits, 'device', 'wall')) as kept_by,
-        any_value(if(waits, on_device_ratio, on_ratio)) as on_kept,
-        any_value(if(waits, on_device_ratio_high, on_ratio_high)) as on_kept_high,
-        any_value(if(waits, frozen_device_ratio, frozen_ratio)) as frozen_kept,
-        if(on_kept_high < 1, (1 - frozen_kept) / (1 - on_kept), null) as kept
+        count(*) as blocks
     from blocks
-    inner join ratios on blocks.cell = ratios.cell
-    group by blocks.cell
-),
-
--- By how much kept moves with each log of a block, times the gain of on. Off is in both.
-moved as (
-    select
-        blocks.cell,
-        'kept' as clock, -- noqa: RF04
-        blocks.share,
-        blocks.frozen.pool,
-        blocks.frozen.choice || blocks.searching.choice as choice,
-        cells.frozen_kept as by_frozen,
-        cells.kept * cells.on_kept as by_on,
-        by_frozen - by_on as by_off,
-        by_on * if(waits, blocks.searching.device, blocks.searching.wall)
-        - by_frozen * if(waits, blocks.frozen.device, blocks.frozen.wall) as observed,
-        if(waits, blocks.frozen.device_error, blocks.frozen.wall_error) / 2 as frozen_error,
-        if(waits, blocks.searching.device_error, blocks.searching.wall_error) / 2 as on_error,
-        if(waits, blocks.frozen.device_elsewhere, blocks.frozen.wall_elsewhere) / 2
-        * (by_frozen ** 2 + by_on ** 2 + by_off ** 2) as elsewhere,
-        frozen_error * by_frozen ** 2 + on_error * by_on ** 2
-        + (frozen_error + on_error) / 2 * by_off ** 2 as error
-    from blocks
-    inner join cells on blocks.cell = cells.cell
-    where cells.kept is not null and observed is not null
-),
-
-margins as (
-    select
-        cell,
-        t_half(df, share) * se_low as to_low,
-        t_half(df, share) * se_high as to_high
-    from over_choices('moved')
+    group by cell
 )
 
 select -- noqa: ST06
     labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
     if(frozen.errata = '', 0, len(string_split(frozen.errata, ', '))) as rules,
     cells.blocks,
-    ratios.* exclude (cell),
-    cells.kept,
-    cells.kept - margins.to_low / (1 - cells.on_kept) as kept_low,
-    cells.kept + margins.to_high / (1 - cells.on_kept) as kept_high,
-    cells.kept_by,
+    columns(ratios.* exclude (
+        cell, kept_ratio, kept_ratio_low, kept_ratio_high, kept_device_ratio, kept_device_ratio_low,
+        kept_device_ratio_high
+    )),
+    if(if(waits, on_device_ratio_high, on_ratio_high) < 1, gained, null) as kept,
+    kept + ln(if(waits, kept_device_ratio_low / kept_device_ratio, kept_ratio_low / kept_ratio))
+    / (1 - cells.on_ratio) as kept_low,
+    kept + ln(if(waits, kept_device_ratio_high / kept_device_ratio, kept_ratio_high / kept_ratio))
+    / (1 - cells.on_ratio) as kept_high,
+    if(waits, 'device', 'wall') as kept_by,
     columns(off_way.* exclude (way, sweep_id, cell_id, errata, processes)) as 'off_\0', -- noqa
     columns(on_way.* exclude (way, sweep_id, cell_id, errata, processes)) as 'on_\0', -- noqa
     columns(frozen.* exclude (way, sweep_id, cell_id, errata, processes)) as 'frozen_\0', -- noqa
@@ -193,7 +174,6 @@ select -- noqa: ST06
     frozen.cell_id
 from cells
 inner join ratios on cells.cell = ratios.cell
-left join margins on cells.cell = margins.cell
 inner join ways as frozen on cells.frozen_way = frozen.way
 inner join ways as off_way on cells.off_way = off_way.way
 inner join ways as on_way on cells.on_way = on_way.way

@@ -163,7 +163,6 @@ def _provenance(
         "off_ms": measured.off_ms,
         "on_ms": measured.on_ms,
         "frozen_ms": measured.frozen_ms,
-        "searched_ms": frozen.searched_ms,
         "plans": list(frozen.plans),
     }
 

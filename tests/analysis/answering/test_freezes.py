@@ -67,6 +67,7 @@ ALIKE = [(0.9, 0.91), (0.901, 0.911), (0.899, 0.909)]
 CELLS = {
     "gains": blocks(ALIKE, (0.9, 0.91)),
     "one": blocks(ALIKE[:1], (0.9, 0.91)),
+    "none": blocks([(1.0, 0.99)], (1.0, 0.99)),
     "small": blocks([(0.975, 0.98)], (0.975, 0.98)),
     "waits": blocks([(0.99, 1.0), (0.97, 0.98), (1.0, 0.99)], (0.6, 0.7), launch_bound=True),
     "by rounds": slow_at_last(blocks([(0.98, 0.99)], (0.98, 0.99))),
@@ -103,10 +104,10 @@ def test_an_interval_stands_beside_each_ratio_and_narrows_with_blocks(about: Ask
     assert three["on_ratio_high"] == pytest.approx(verdict["ratio_high"])
 
 
-def test_nothing_is_kept_of_a_gain_that_may_be_none(about: AskAbout) -> None:
-    row = _row(about, "small")
-    assert row["on_ratio"] < 0.98
-    assert row["on_ratio_high"] > 1
+@pytest.mark.parametrize("cell", ["small", "none"])
+def test_nothing_is_kept_of_a_gain_that_may_be_none(about: AskAbout, cell: str) -> None:
+    row = _row(about, cell)
+    assert row["on_ratio"] <= 1 < row["on_ratio_high"]
     assert [row[name] for name in ("kept", "kept_low", "kept_high")] == [None] * 3
 
 
