@@ -24,6 +24,7 @@ from cudnn_sweep.orchestrator.cli import app
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "docs/examples/segmenter/launch.yaml"
 NETWORKS = run_path(str(ROOT / "docs/networks.py"))
+FREEZES = run_path(str(ROOT / "docs/freezes.py"))
 PAGES = ("docs/claims.md", "docs/field.md", "docs/networks.md")
 NOTEBOOK = run_path(str(ROOT / "docs/notebook.py"))
 OUTPUT = re.compile(r"(<!-- (sweep [^\n]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
@@ -50,6 +51,8 @@ def keys_page() -> str:
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "README.md": NETWORKS["readme"],
     **{name: partial(with_outputs, name) for name in PAGES},
+    "docs/your-model.md": FREEZES["your_model"],
+    "docs/results/h100-2026-11-24/freeze/README.md": FREEZES["results_page"],
     "docs/questions.md": questions_page,
     "docs/launch-file.md": keys_page,  # orchestrator/schemas/ has a link to it
     "docs/python.md": python_page,

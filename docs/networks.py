@@ -7,7 +7,10 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
+from math import log
 from pathlib import Path
+from runpy import run_path
+from statistics import median
 from textwrap import fill
 
 import altair as alt
@@ -19,21 +22,33 @@ from cudnn_sweep.analysis.answering.advice import (
     NO_DIFFERENCE,
     UNDECIDED,
     Advice,
+    Freeze,
     advices,
 )
+from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.report.figures.palette import COLOURS
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.analysis.words import cudnn_version
+from cudnn_sweep.analysis.words import clock, cudnn_version, milliseconds, percent
 from cudnn_sweep.workloads.hashes import content_hash
 
 WIDTH = 118
 DOCS = Path(__file__).resolve().parent
 GPUS = {"NVIDIA H200": "H200", "NVIDIA H100 80GB HBM3": "H100"}
 VERDICTS = {"helps": "helps", "equivalent": "no difference of 3%", "hurts": "hurts"}
-CPU, KERNELS, NEAR = "CPU", "kernels", "near 3%"  # why a cell is not decided
+CPU, NEAR, SCATTER, KERNELS = "CPU", "near 3%", "scatter", "kernels"
+REASONS = {
+    CPU: "the loop waits for the CPU, whose time differs from process to process",
+    NEAR: "the ratio is within 1%, and within its interval, of a difference of 3%",
+    SCATTER: "processes differ though the GPU is full",
+    KERNELS: "processes chose kernels of different speed, by device time or within one launch",
+}
+"""Why a cell is not decided."""
+MARGIN = log(1 + MIN_EFFECT)
+NEAREST = log(1.01)  # to the margin: what is further off is not near, however wide its interval
+NOT_MEASURED = "not measured"  # no process started in this state
 SHORT = {"helps": "**helps**", "equivalent": "=", "hurts": "**hurts**"}
 SETTINGS = {
     "tf32 contiguous": "TF32",
@@ -57,20 +72,43 @@ NETWORKS = {
     "cudnn_sweep.workloads.nets.speech:SpeechFeatures": "speech front end",
     "mnist": "MNIST tutorial",
 }
+WORKLOADS = {name.partition(" ")[0] for name in NETWORKS}
 BEGIN, END = "<!-- networks: made by `make docs` -->\n", "<!-- end of networks -->\n"
 SWEEPS = "networks-*"
 VERSIONS = "select min(torch), min(driver), max(cudnn) from records"
-KEPT = str(DOCS / "results/h100-2026-11-24/freeze")
-KEPT_RATIOS = """
-select workload, input_shape, direction, precision, frozen_ratio from freezes()
-where not (layout = 'channels_last' and contains(workload, 'UNet'))  -- docs/corrections.md
+KEPT = run_path(str(DOCS / "freezes.py"))
+# Cells whose choices differ by 3% in device time, or in wall time within one launch of a loop that fills the GPU.
+BY_CHOICE = f"""
+with logs as (
+    select
+        cell_id,
+        choice,
+        launch_id,
+        log_ratio(candidate_device_ms, baseline_device_ms) as device,
+        if(waits_for_cpu, null, log_ratio(candidate_ms, baseline_ms)) as wall
+    from block_pairs('benchmark', 'false', 'true', '{SWEEPS}') as pairs
+    inner join (select distinct sweep_id, cell_id, block, launch_id from records) as launches
+        using (sweep_id, cell_id, block)
+    where pairing = 'paired' and choice is not null
+),
+
+means as (
+    select cell_id, null as launch_id, avg(device) as mean from logs group by cell_id, choice
+    union all
+    select cell_id, launch_id, avg(wall) from logs group by cell_id, launch_id, choice
+)
+
+select distinct cell_id from means
+group by cell_id, launch_id
+having max(mean) - min(mean) >= {MARGIN}
 """
+KEPT_EXAMPLE = ("unet:UNet", "2x1x96x96x96", "training", "tf32")
 
 LIGHT, DARK = ({name: pair[at] for name, pair in COLOURS.items()} for at in (0, 1))
 PICTURES = {"light": LIGHT, "dark": DARK, "narrow-light": LIGHT, "narrow-dark": DARK}
 
 
-def network(row: Verdict | Advice) -> str:
+def network(row: Verdict | Advice | Freeze) -> str:
     volumes = row.workload.endswith("UNet") and row.input_shape.count("x") == 4
     return NETWORKS[row.workload + (" 3d" if volumes else "")]
 
@@ -109,19 +147,84 @@ def versions() -> str:
 
 
 @cache
-def carried() -> tuple[int, int]:
-    """Of the cells that are decided on both GPU models: in how many alike, and how many they are."""
+def by_choice() -> set[str]:
+    """The cells, by id, whose processes chose kernels of different speed."""
     with open_database(open_store(str(REFERENCE)), SWEEPS) as database:
-        rows = database.ask("transfers").to_pylist()
-    return next((row["carried"], row["cells"]) for row in rows if row["what"] == "verdict")
+        return {row["cell_id"] for row in database.query(BY_CHOICE).to_pylist()}
+
+
+def closed_on_both() -> list[tuple[Verdict, Verdict]]:
+    """Cells with fixed sizes, or sizes that come back, on each GPU model."""
+    cells: dict[tuple[str, ...], list[Verdict]] = {}
+    for row in [*fixed(), *returning()]:
+        cells.setdefault((network(row), row.direction, setting(row), row.regime), []).append(row)
+    return [(one, other) for one, other in cells.values()]
+
+
+def agreement(cells: list[tuple[Verdict, Verdict]]) -> str:
+    """How far two GPU models agree, in verdicts and in ratios."""
+    words = [[word(row) for row in both] for both in cells]
+    decided = [[each in VERDICTS for each in both] for both in words]
+    alike = sum(one == other and one in VERDICTS for one, other in words)
+    far = [abs(log(one.ratio / other.ratio)) for one, other in cells]
+    within = {
+        percent(most): sum(each <= log(1 + most) for each in far) for most in (0.01, 0.03, 0.1)
+    }
+    ratios = ", ".join(f"{count} within {most}" for most, count in within.items())
+    return (
+        f"Of the {len(cells)} cells with fixed sizes or sizes that come back, {sum(map(all, decided))} are decided on "
+        f"both GPU models, {alike} of them with the same verdict; {sum(map(any, decided)) - sum(map(all, decided))} are "
+        f"decided on one alone, {len(cells) - sum(map(any, decided))} on none. Their ratios on the two agree: {ratios}."
+    )
+
+
+def not_excluded() -> str:
+    """How many cells of each GPU model may lose by the margin, where none surely does."""
+    rows = [row for row in [*fixed(), *returning()] if row.ratio_high > 1 + MIN_EFFECT]
+    of = Counter(row.gpu for row in rows)
+    return " and ".join(f"{of[gpu]} of the {name}" for gpu, name in GPUS.items())
 
 
 @cache
-def kept_ratios() -> dict[tuple[str, ...], float]:
-    """Time of a step with a kept choice / off, by workload, input, direction and precision."""
-    with open_database(open_store(KEPT), None) as database:
-        rows = [tuple(row.values()) for row in database.query(KEPT_RATIOS).to_pylist()]
-    return {tuple(labels): ratio for *labels, ratio in rows}
+def kept() -> dict[tuple[str, ...], Freeze]:
+    """A kept choice beside off and on, by workload, input, direction and precision."""
+    return {
+        (row.workload, row.input_shape, row.direction, row.precision): row for row in KEPT["rows"]()
+    }
+
+
+def kept_text(row: Freeze | None) -> str:
+    """Its time of a step / off, by rounds, and whether it waits for the CPU."""
+    if row is None:
+        return "–"
+    return f"{row.frozen_ratio:.3f}" + (f" {CPU}" if row.kept_by == "device" else "")
+
+
+def kept_example() -> str:
+    """The steps and first steps of one network of the table."""
+    (row,) = [
+        row
+        for (workload, *others), row in kept().items()
+        if (workload.rpartition(".")[2], *others) == KEPT_EXAMPLE
+    ]
+    ms = [milliseconds(each) for each in (row.off_ms, row.on_ms, row.frozen_ms)]
+    firsts = [
+        clock(each / 1000) for each in (row.off_first_ms, row.on_first_ms, row.frozen_first_ms)
+    ]
+    return (
+        f"On an H100 a training step in TF32 of the {network(row)} below takes {ms[0]} with off, {ms[1]} with on, and "
+        f"{ms[2]} frozen; its first step in a new container took {firsts[0]}, {firsts[1]} and {firsts[2]} "
+        "([each cell](docs/results/h100-2026-11-24/freeze/README.md#what-was-measured))."
+    )
+
+
+def kept_width() -> str:
+    """How far the intervals of these ratios reach, where the loop does not wait for the CPU, and where it does."""
+    of: dict[str, list[float]] = {"wall": [], "device": []}
+    for row in kept().values():
+        if row.workload in WORKLOADS:
+            of[row.kept_by].append(row.frozen_ratio_high / row.frozen_ratio - 1)
+    return f"±{percent(median(of['wall']))} in the median, `{CPU}` ±{percent(median(of['device']))}"
 
 
 def fixed() -> list[Verdict]:
@@ -138,8 +241,21 @@ def always_new() -> list[Verdict]:
 
 def word(row: Verdict) -> str:
     """Its verdict, or why there is none."""
-    why = KERNELS if row.by_choice else CPU if row.launch_bound else NEAR
-    return str(row.wall_verdict) if row.wall_verdict in VERDICTS else why
+    if row.wall_verdict in VERDICTS:
+        return str(row.wall_verdict)
+    if row.by_choice and row.cell_id in by_choice():
+        return KERNELS
+    if row.launch_bound:
+        return CPU
+    half_width = log(row.ratio_high / row.ratio_low) / 2
+    is_near = abs(abs(log(row.ratio)) - MARGIN) <= min(half_width, NEAREST)
+    return NEAR if is_near else SCATTER
+
+
+def reasons() -> list[str]:
+    """Why cells of the tables are not decided."""
+    words = set(map(word, found()))
+    return [why for why in REASONS if why in words]
 
 
 def short(rows: list[Verdict]) -> str:
@@ -152,7 +268,7 @@ def short(rows: list[Verdict]) -> str:
 
 
 JOBS = (1_000, 20_000, 200_000)
-ADVICE = ("on", "off", NO_DIFFERENCE, DOES_NOT_FIT, FAILS, UNDECIDED)
+ADVICE = ("on", "off", NO_DIFFERENCE, DOES_NOT_FIT, FAILS, UNDECIDED, NOT_MEASURED)
 STARTS = {"container": "new container", "warm": "warm machine"}
 
 
@@ -163,23 +279,34 @@ def advised(steps: int) -> list[Advice]:
     return [row for row in rows if row.regime == "fixed"]
 
 
+def advice_word(row: Advice) -> str:
+    """Its advice; what was not measured is not undecided."""
+    is_unmet = row.advice == UNDECIDED and row.why.endswith(f"in this state: {row.start}")
+    return NOT_MEASURED if is_unmet else str(row.advice)
+
+
+def advice_counts(rows: list[Advice]) -> str:
+    of = Counter(map(advice_word, rows))
+    waiting = sum(bool(row.launch_bound) for row in rows if advice_word(row) == UNDECIDED)
+    told = [f"{advice} {of[advice]}" for advice in ADVICE if of[advice]]
+    return ", ".join(
+        f"{each} ({waiting} {CPU})" if each.startswith(UNDECIDED) and waiting else each
+        for each in told
+    )
+
+
 def jobs() -> Iterator[str]:
     """README's first table."""
     yield f"| steps of one process | GPU | {' | '.join(STARTS.values())} |"
     yield "|---:|---|---|---|"
     for steps, (gpu, name) in product(JOBS, GPUS.items()):
         rows = [row for row in advised(steps) if row.gpu == gpu]
-        of = [Counter(row.advice for row in rows if row.start == start) for start in STARTS]
-        said = [
-            ", ".join(f"{advice} {each[advice]}" for advice in ADVICE if each[advice])
-            for each in of
-        ]
+        said = [advice_counts([row for row in rows if row.start == start]) for start in STARTS]
         yield f"| {steps:,} | {name} | {' | '.join(said)} |"
 
 
 def answer() -> str:
     """README's section: what to do for a job, picture, table."""
-    alike, of_both = carried()
     slower = {
         direction: sorted(row.ratio or 1 for row in always_new() if row.direction == direction)
         for direction in ("training", "inference")
@@ -204,8 +331,14 @@ def answer() -> str:
             "",
             wrapped(
                 "In a new container, CUDA's cache of compiled kernels is empty; on a warm machine it is filled. At "
-                f"{JOBS[-1]:,} steps in a new container, benchmark pays for at least one cell of: {pays()}. An "
-                f"undecided cell needs more measurements: {unmet()} had no start on a warm machine."
+                f"{JOBS[-1]:,} steps in a new container, benchmark pays for at least one cell of: {pays()}."
+            ),
+            "",
+            wrapped(
+                f"`{NOT_MEASURED}`: {unmet()} had no start on a warm machine, as each of their blocks ran on another GPU. "
+                f"`{UNDECIDED} ({CPU})`: the loop waits for the CPU. Its interval holds what differs between hosts and "
+                "launches, so that blocks alone may never shrink it to ±2%: a longer job makes more of these cells "
+                "undecided, as the search then counts for less."
             ),
             "",
             "Verdicts on the time of a step, without the search, in cells:",
@@ -213,10 +346,12 @@ def answer() -> str:
             *counts(),
             "",
             wrapped(
-                f"The two GPU models agree: {alike} of the {of_both} cells that are decided on both have the same verdict. "
-                f"Undecided: `{CPU}`: the loop waits for the CPU, whose time differs from process to process. `{NEAR}`: "
-                f"the interval of the ratio holds 0.97 or 1.03. `{KERNELS}`: processes chose kernels of different speed."
+                f"{agreement(closed_on_both())} Where every step has a new size, on hurts on both. That fixed sizes hurt in "
+                f"no cell does not exclude it: the intervals of {not_excluded()} hold a loss of 3% (of "
+                f"{len(closed_on_both())} each)."
             ),
+            "",
+            wrapped(" ".join(["Undecided:", *(f"`{why}`: {REASONS[why]}." for why in reasons())])),
             "",
             wrapped(
                 "Where a few sizes come back, each pays for a search of its own. Where every step has a new size, each "
@@ -233,9 +368,7 @@ def answer() -> str:
             "",
             wrapped(
                 "`sweep freeze` keeps the kernels that a search chose as a file: with it, benchmark off takes them "
-                "without a search. On an H100 a 3D U-Net trained in TF32 at 48.3 ms a step with off, 35.4 ms with on, "
-                "and 35.7 ms frozen; its first step in a new container took 0.26 s, 9.9 s and 0.25 s "
-                "([sixteen models](docs/results/h100-2026-11-24/freeze/README.md#what-was-measured))."
+                f"without a search. {kept_example()}"
             ),
             "",
             "<picture>",
@@ -264,8 +397,8 @@ def answer() -> str:
             "",
             wrapped(
                 "Frozen: a step with benchmark off and the choice that `sweep freeze` kept, divided by a step with off "
-                "alone, on an NVIDIA H100, for the four columns before it (–: not measured). "
-                "[Each cell](docs/networks.md#the-choice-kept)."
+                "alone, on an NVIDIA H100, for the four columns before it (–: not measured). Each is one block, not a "
+                f"tested verdict: its interval reaches {kept_width()} ([each cell](docs/networks.md#the-choice-kept))."
             ),
             "",
             wrapped(
@@ -290,7 +423,7 @@ def pays() -> str:
 
 def unmet() -> str:
     """How many cells of each GPU model met no warm machine."""
-    of = Counter(row.gpu for row in advised(JOBS[-1]) if row.why.endswith("in this state: warm"))
+    of = Counter(row.gpu for row in advised(JOBS[-1]) if advice_word(row) == NOT_MEASURED)
     return " and ".join(f"{of[gpu]} of the {name}" for gpu, name in GPUS.items())
 
 
@@ -299,13 +432,12 @@ SIZES = {"fixed": fixed, "a few that come back": returning, "a new one in every 
 
 def counts() -> Iterator[str]:
     """README's second table."""
-    reasons = (CPU, NEAR, KERNELS)
-    titles = [*VERDICTS.values(), *(f"undecided: {why}" for why in reasons)]
+    titles = [*VERDICTS.values(), *(f"undecided: {why}" for why in reasons())]
     yield f"| sizes | GPU | cells | {' | '.join(titles)} |"
     yield f"|---|---|{'---:|' * (1 + len(titles))}"
     for (sizes, rows_of), (gpu, name) in product(SIZES.items(), GPUS.items()):
         of = Counter(word(row) for row in rows_of() if row.gpu == gpu)
-        yield f"| {sizes} | {name} | {of.total()} | {' | '.join(str(of[each]) for each in (*VERDICTS, *reasons))} |"
+        yield f"| {sizes} | {name} | {of.total()} | {' | '.join(str(of[each]) for each in (*VERDICTS, *reasons()))} |"
 
 
 def table(closed: list[Verdict]) -> Iterator[str]:
@@ -325,13 +457,13 @@ def table(closed: list[Verdict]) -> Iterator[str]:
             ]
             for column in columns
         ]
-        kept = [
-            kept_ratios().get((row.workload, row.input_shape, row.direction, row.precision))
+        frozen = [
+            kept().get((row.workload, row.input_shape, row.direction, row.precision))
             for row, *_ in filter(None, rows)
         ]
-        texts = [f"{ratio:.3f}" if ratio else "–" for ratio in kept]
+        texts = ", ".join(map(kept_text, frozen)) if any(frozen) else ""
         cells = [short(each) if each else "" for each in rows]
-        yield f"| {name} | {' | '.join(cells)} | {', '.join(texts) if any(kept) else ''} |"
+        yield f"| {name} | {' | '.join(cells)} | {texts} |"
 
 
 def readme() -> str:

@@ -115,7 +115,7 @@ def test_example_of_results_is_that_of_the_stored_ones() -> None:
     from cudnn_sweep.analysis.answering.cell_names import stored_names
     from cudnn_sweep.analysis.answering.verdicts import break_evens, payback, verdicts
     from cudnn_sweep.analysis.storing.store import open_store
-    from cudnn_sweep.analysis.words import interval, ratio
+    from cudnn_sweep.analysis.words import interval, number, ratio
     from cudnn_sweep.orchestrator.showing.summary import verdict_label
 
     readme = (ROOT / "docs/reading-results.md").read_text()
@@ -128,6 +128,8 @@ def test_example_of_results_is_that_of_the_stored_ones() -> None:
         row = next(line for line in readme.splitlines() if verdict_label(verdict, cells) in line)
         ends = interval(verdict.ratio_low, verdict.ratio_high, to="–")
         assert f"| {ratio(verdict.ratio)}{ends} | {verdict.wall_in_words} |" in row
+        means = [number(each) for each in (verdict.baseline_ms, verdict.candidate_ms)]
+        assert [text.strip() for text in row.split("|")[2:4]] == means, "as the command prints them"
         states = [paid[verdict.cell_id, state] for state in ("empty", "warm")]
         shown = [text.strip() for text in row.split("|")[-3:-1]]
         assert shown == [payback(state) for state in states]

@@ -70,13 +70,14 @@ def meaning(question: NamedQuery, column: str) -> str | None:
     for known in (question.columns, SHARED, _stored_meanings()):
         if column in known:
             return known[column]
+    if end := ENDS.get(column.rpartition("_")[2]):
+        return f"{end} end of its 95% interval"
     side, _, what = column.partition("_")
-    if side in SIDES:
-        other, words = SIDES[side]
-        text = meaning(question, f"{other}_{what}")
-        return text and (words or re.sub(rf"\b{other}\b", side, text))
-    end = ENDS.get(column.rpartition("_")[2])
-    return end and f"{end} end of its 95% interval"
+    if side not in SIDES:
+        return None
+    other, words = SIDES[side]
+    text = meaning(question, f"{other}_{what}")
+    return text and (words or re.sub(rf"\b{other}\b", side, text))
 
 
 def columns_explained(question: NamedQuery) -> dict[str, str]:

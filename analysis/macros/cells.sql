@@ -56,7 +56,7 @@ create or replace macro is_ban(errata) as regexp_full_match(errata, '\w+:\d+');
 
 -- One row a config: all its settings as text, the value of `flag` among them, and the others.
 -- An unknown flag is an error that names the known ones. The flag `ban` is whether an engine is
--- banned, whichever: yes, no, or null under other errata.
+-- banned, whichever: yes, no, or null under other errata; `frozen` whether there are errata.
 create or replace macro configs(flag) as table
 with distinct_configs as (
     select distinct
@@ -75,18 +75,19 @@ mapped as (
 select
     * exclude (by_name),
     settings_besides(null, by_name) as settings,
-    settings_besides(if(flag = 'ban', 'errata', flag), by_name) as other_settings,
+    settings_besides(if(flag in ('ban', 'frozen'), 'errata', flag), by_name) as other_settings,
     case
         when flag is null then null
-        when flag = 'ban'
-            then if(config.errata is null, 'no', if(is_ban(config.errata), 'yes', null))
+        when flag in ('ban', 'frozen') and config.errata is null then 'no'
+        when flag in ('ban', 'frozen')
+            then if(flag = 'frozen' or is_ban(config.errata), 'yes', null)
         when map_contains(by_name, flag) then coalesce(by_name[flag], 'null')
         else error('field ' || flag || ' is none of ' || map_keys(by_name)::text)
     end as setting
 from mapped;
 
 -- The records of one sweep or all, with what `configs` says of each. Twins are in it. With the flag
--- `ban` a record without errata is there once for each ban that its cell has in its sweep.
+-- `ban` or `frozen` a record without errata is there once for each that its cell has in its sweep.
 create or replace macro configured(flag, of_sweep) as table
 with bans as (
     select distinct
@@ -94,7 +95,7 @@ with bans as (
         cell_id,
         errata
     from records
-    where flag = 'ban' and is_ban(errata)
+    where flag = 'frozen' and errata is not null or flag = 'ban' and is_ban(errata)
 )
 
 select

@@ -138,8 +138,6 @@ class Frozen:
     rules: tuple[Rule, ...]
     plans: tuple[str, ...]
     """Of each operation, as a process without a search took them under the rules."""
-    searched_ms: dict[str, float]
-    """Of all operations by the searches' times: off, frozen, and each with its fastest plan."""
     cannot: tuple[str, ...]
     """Operations whose fastest plan another one must not take, or the reverse."""
 
@@ -158,7 +156,6 @@ def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen
     chosen_again = CudnnConfig(benchmark=True, errata=text_of(slow))
     add(operations, [probe.log(chosen_again) for _ in range(AGAIN)])
     see(operations, (), version, probe.log(off))
-    off_ms = sum(each.ms(each.taken((), version) or each.fastest) for each in operations)
     choice, plans = settle(probe, operations, version)
     total = choice.ms
     conflicts = sorted(range(len(operations)), key=lambda each: -choice.lost_ms[each])
@@ -180,9 +177,7 @@ def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen
         for each in conflicts
         if choice.lost_ms[each] > MATTERS * total
     ]
-    fastest_ms = sum(each.ms(each.fastest) for each in operations)
     return Frozen(
-        searched_ms={"off": off_ms, "frozen": choice.ms, "fastest": fastest_ms},
         rules=choice.rules,
         plans=tuple(plans),
         cannot=tuple(cannot),

@@ -9,17 +9,22 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
 from time import monotonic
 from typing import Any
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.words import counted, milliseconds
+from cudnn_sweep.analysis.answering.advice import UNDECIDED
+from cudnn_sweep.analysis.answering.advice_words import minutes_needed
+from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
+from cudnn_sweep.analysis.asking.settings import as_text
+from cudnn_sweep.analysis.words import counted, interval, milliseconds, ratio
 from cudnn_sweep.orchestrator.errors import NeedsGpuError, SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.find import Frozen, find_rules
 from cudnn_sweep.orchestrator.freezing.probe import Probe, forked_probe
+from cudnn_sweep.orchestrator.gating.answer import CODES, State
+from cudnn_sweep.orchestrator.gating.gate import MEASURE, UNTIL, state_of
 from cudnn_sweep.orchestrator.launching.advising import (
     SUITE,
     answered_of,
@@ -29,7 +34,7 @@ from cudnn_sweep.orchestrator.launching.advising import (
     suite_to_compare,
     tell,
 )
-from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step
+from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step, suite_of
 from cudnn_sweep.orchestrator.launching.step_options import FreezeOptions
 from cudnn_sweep.orchestrator.planning.plan import first_calls
 from cudnn_sweep.orchestrator.planning.request import Planned
@@ -38,10 +43,18 @@ from cudnn_sweep.orchestrator.showing.advice_text import Kept
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import as_json
+from cudnn_sweep.workloads.cells.suite import WithoutGpu
 from cudnn_sweep.workloads.hardware.environment import Environment
 
-SLOWER = 1.01  # than off, a step
-CHECK_TURNS = 3  # processes each way
+SLOWER = 0.01  # than off, a step: what --check lets pass, as a gate does
+CHECK = "freeze-check"  # its suite
+HOLDS = {
+    ExitCode.FINE: "The kept choice holds",
+    ExitCode.WORSE: "The kept choice does not hold here",
+    ExitCode.CANNOT_TELL: "Cannot tell yet whether the kept choice holds (--minutes)",
+    ExitCode.DOES_NOT_RUN: "A step does not run with the kept choice",
+}
+COLUMNS = ("baseline_ms", "candidate_ms", "ratio", "ratio_low", "ratio_high", "blocks")
 OF_ENVIRONMENT = ("gpu", "torch", "cuda", "cudnn", "driver")
 OF_STEP = ("workload", "input", "direction", "precision", "layout", "regime", "shapes")
 OpenProbe = Callable[[Planned, Console], AbstractContextManager[Probe]]
@@ -78,7 +91,8 @@ def _freeze(
         frozen = find_rules(probe, environment.cudnn or 0, lambda text: say(console, text))
     if not frozen.rules:
         count = counted(len(frozen.plans), "convolution operation")
-        return _nothing(options, out, f"without a search {count} take their fastest plans already")
+        why = f"Nothing to gain: without a search {count} take their fastest plans already."
+        return _nothing(options, out, why)
     say(console, f"Comparing off, on and frozen, for at most {options.minutes:g} minutes.")
     suite, machine = suite_to_compare(options, frozen.text, options.float64), planned.machine
     minutes, job = _minutes(options), options.job
@@ -90,8 +104,9 @@ def _freeze(
     if kept is None:
         ran.unless_stopped(code_of(answered))
         return tell(options, answered, out)
-    if kept.is_no_faster:
-        return _nothing(options, out, "a step with what a search found is no faster than off")
+    if not kept.gains:
+        ran.unless_stopped(ExitCode.CANNOT_TELL)
+        return _nothing(options, out, _not_shown(kept))
     kept = replace(kept, cannot=frozen.cannot, operations=len(frozen.plans))
     provenance = _provenance(options, environment, frozen, kept, sweep_id)
     options.file.write_text(as_json(frozen.rules, indent=1, frozen=provenance))
@@ -118,12 +133,21 @@ def _minutes(options: FreezeOptions) -> float:
 
 
 def _nothing(options: FreezeOptions, out: Console, why: str) -> int:
-    text = f"Nothing to gain: {why}. No file is written."
+    text = f"{why} No file is written."
     if options.format == "json":
         say(out, json.dumps({"frozen": None, "why": text}, indent=2))
     else:
         say(out, f"\n{text}")
     return ExitCode.FINE
+
+
+def _not_shown(kept: Kept) -> str:
+    """No gain, with the blocks that were measured and those that would show one."""
+    row, text = kept.advice, f"No gain shown {kept.step}."
+    if row.advice != UNDECIDED or row.blocks_needed is None:
+        return text
+    more = counted(row.blocks_needed, "more block")
+    return f"{text} About {more} would decide. {minutes_needed(row.minutes_needed)}".rstrip()
 
 
 def _provenance(
@@ -139,7 +163,6 @@ def _provenance(
         "off_ms": measured.off_ms,
         "on_ms": measured.on_ms,
         "frozen_ms": measured.frozen_ms,
-        "searched_ms": frozen.searched_ms,
         "plans": list(frozen.plans),
     }
 
@@ -147,18 +170,14 @@ def _provenance(
 def _check(
     options: FreezeOptions, console: Console, place: Place, out: Console, opened: OpenProbe
 ) -> int:
-    """Whether a step takes the plans that the file was made for, and is not slower than with off."""
+    """Whether a step takes the plans that the file was made for, and by a gate's rule is not slower than with off."""
     file = options.check or ""
-    errata, then = kept_rules(file), _frozen_in(file)
+    errata, then = kept_rules(file) or "", _frozen_in(file)
     planned = _looked(options, errata, console, place)
     environment = planned.machine.environment
-    off, frozen = CudnnConfig(), CudnnConfig(errata=errata)
-    times: dict[str, list[float]] = {"off": [], "frozen": []}
     with opened(planned, console) as probe:
-        taken = [each.engine for each in probe.log(frozen).logged_choices or []]
-        for _ in range(CHECK_TURNS):
-            times["off"].append(probe.step_ms(off))
-            times["frozen"].append(probe.step_ms(frozen))
+        log = probe.log(CudnnConfig(errata=errata))
+    taken = [each.engine for each in log.logged_choices or []]
     plans = then["plans"]
     pairs = list(enumerate(zip(plans, taken, strict=False), 1))
     others = [
@@ -171,27 +190,55 @@ def _check(
         for name in OF_ENVIRONMENT
         if (now := getattr(environment, name)) != then.get(name)
     ]
-    off_ms, frozen_ms = median(times["off"]), median(times["frozen"])
-    holds, same = taken == plans and frozen_ms <= SLOWER * off_ms, len(pairs) - len(others)
-    answer = {
-        "holds": holds,
-        "operations": len(taken),
-        "same_plans": same,
-        "off_ms": off_ms,
-        "frozen_ms": frozen_ms,
-        "frozen_ms_then": then.get("frozen_ms"),
-        "changed": changed,
-        "other_plans": others,
-    }
+    state, row = _in_turns(options, errata, planned, console, place)
+    code = CODES[state] if taken == plans else ExitCode.WORSE
+    same = len(pairs) - len(others)
     if options.format == "json":
+        answer = {
+            "holds": code == ExitCode.FINE,
+            "operations": len(taken),
+            "same_plans": same,
+            **{name: getattr(row, name, None) for name in COLUMNS},
+            "frozen_ms_then": then.get("frozen_ms"),
+            "changed": changed,
+            "other_plans": others,
+        }
         say(out, json.dumps(answer, indent=2))
-        return ExitCode.FINE if holds else ExitCode.WORSE
+        return code
     count = f"{same} of {counted(len(taken), 'operation')} take the plan of {file}"
-    step = f"a step takes {milliseconds(frozen_ms)} with it, {milliseconds(off_ms)} with off"
-    verdict = "The kept choice holds" if holds else "The kept choice does not hold here"
-    again = [] if holds else [f"Make it anew: {options.command()}"]
-    say(out, "\n".join([f"\n{verdict}: {count}; {step}.", *changed, *others, *again]))
-    return ExitCode.FINE if holds else ExitCode.WORSE
+    step = "no block has a step with it and one with off"
+    if row is not None and row.ratio is not None:
+        share = f"{ratio(row.ratio)} of the time with off{interval(row.ratio_low, row.ratio_high)}"
+        step = f"a step takes {milliseconds(row.candidate_ms)}, {share}"
+    again = [f"Make it anew: {options.command()}"] if code == ExitCode.WORSE else []
+    say(out, "\n".join([f"\n{HOLDS[code]}: {count}; {step}.", *changed, *others, *again]))
+    return code
+
+
+def _in_turns(
+    options: FreezeOptions, errata: str, looked: Planned, console: Console, place: Place
+) -> tuple[State, Verdict | None]:
+    """Compare off and frozen as a gate compares its sides. Raises UnfinishedError if it was stopped undecided."""
+    suite = suite_of(options, UNTIL, MEASURE)
+    configs = [CudnnConfig(), CudnnConfig(errata=errata)]
+    suite = suite.model_copy(update={"configs": configs, "without_gpu": WithoutGpu()})
+    planned = plan_step(
+        options,
+        suite,
+        looked.machine,
+        suite_name=CHECK,
+        minutes=_minutes(options),
+        min_effect=SLOWER,
+    )
+    planned = replace(planned, request=replace(planned.request, one_sided=True))
+    ran = run_sweep(planned, place, console)
+    contrast = {"field": "errata", "baseline": "null", "candidate": as_text(errata)}
+    rows = verdicts(ran.store, ran.session.sweep_id, **contrast, min_effect=SLOWER)
+    row = max(rows, key=lambda each: each.blocks, default=None)
+    failed = (False, False) if row is None else (row.baseline_failed > 0, row.candidate_failed > 0)
+    state = state_of(row, SLOWER, *failed)
+    ran.unless_stopped(CODES[state])
+    return state, row
 
 
 def _frozen_in(file: str) -> Mapping[str, Any]:

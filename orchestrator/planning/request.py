@@ -37,6 +37,8 @@ class SweepRequest:
     codes: Mapping[str, Code] = field(default_factory=dict)
     """By a config's `code`."""
     min_effect: float = MIN_EFFECT
+    one_sided: bool = False
+    """Whether not slower decides too, as a gate asks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

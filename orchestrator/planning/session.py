@@ -97,6 +97,8 @@ class Session:
     """By a config's `code`."""
     min_effect: float = MIN_EFFECT
     """The smallest relative difference that counts."""
+    one_sided: bool = False
+    """Whether not slower decides too."""
 
     @property
     def lock_name(self) -> str:

@@ -95,8 +95,7 @@ def standings(store: Store, session: Session) -> dict[str, Standing]:
     sweep_id, contrasts = session.sweep_id, session.contrasts
     if session.job is not None:
         return _by_cell(_advised(store, sweep_id, contrasts, session.job))
-    values: dict[str, Value] = {"min_effect": session.min_effect}
-    values["one_sided"] = bool(session.codes)  # of a gate
+    values = {"min_effect": session.min_effect, "one_sided": session.one_sided}
     configs = session.plan.configs()
     return _by_cell(_tested(store, sweep_id, contrasts, configs, session.of_cells, **values))
 

@@ -53,7 +53,6 @@ REMEDIES = {
 }
 """What to try next, by a failed trial's status; its message may know more."""
 WAYS = ("off", "on", "frozen")
-LEAST = 0.005  # of the time of a step: less is not worth a file
 NAMED = 4  # operations
 
 
@@ -71,11 +70,21 @@ class Kept:
     """How many there are; None where no search was made now."""
 
     @property
-    def is_no_faster(self) -> bool:
-        """Than off, as far as is decided, or nearly so."""
-        row = self.advice
-        decided = row.advice != UNDECIDED and not row.is_for_candidate
-        return decided or row.step_ratio is None or row.step_ratio > 1 - LEAST
+    def gains(self) -> bool:
+        """Whether the interval of a step's time lies below off's, and the job is not decided against it."""
+        decision = self.advice.advice
+        is_faster = (self.measured.frozen_ratio_high or 1) < 1
+        return is_faster and (
+            self.advice.is_for_candidate or decision in (UNDECIDED, NO_DIFFERENCE)
+        )
+
+    @property
+    def step(self) -> str:
+        """How long a step takes with it, by how many blocks."""
+        row = self.measured
+        ends = interval(row.frozen_ratio_low, row.frozen_ratio_high)
+        taken = f"{ratio(row.frozen_ratio)} of the time with off{ends}"
+        return f"by {counted(row.blocks, 'block')}: a step takes {taken}"
 
     @property
     def lines(self) -> list[str]:
@@ -275,11 +284,11 @@ def _seconds(ms: float | None) -> str:
 
 def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
     measured, row = kept.measured, kept.advice
-    ends = interval(row.step_ratio_low, row.step_ratio_high)
-    rules = counted(measured.rules, "rule")
-    text = f"{rules}, by {counted(row.blocks, 'block')}: a step takes {ratio(row.step_ratio)} of the time with off{ends}"
+    text = f"{counted(measured.rules, 'rule')}, {kept.step}"
     if measured.kept is not None:
-        text += f", which is {percent(measured.kept)} of what on gains"
+        ends = interval(measured.kept_low, measured.kept_high, percent)
+        text += f"; it keeps {percent(measured.kept)}{ends} of what on gains"
+        text += " on the GPU, as the loop waits for the CPU" if measured.kept_by == "device" else ""
     yield "Frozen", text
     if kept.cannot:
         lost = (

@@ -128,8 +128,10 @@ def answering_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
                 later = record.started_at + timedelta(days=name == "updated")
                 store.write(in_cell(record, name, cell_id=cell_id, started_at=later))
     for block in range(3):
-        kept = replace(make_pair(block, 9.0, 9.0)[0], errata="ConvFwd:5")
-        store.write(in_cell(kept, "frozen", cell_id="cell-usual"))
+        off, searching = make_pair(block, 10.0 + block / 100, 9.0)
+        kept = replace(off, errata="ConvFwd:5", trial_id=f"kept-{block}", steady_wall_ms=9.1)
+        for record in (off, searching, kept):
+            store.write(in_cell(record, "frozen", cell_id="cell-frozen"))
     return _with_a_failure_and_a_cpu(store)
 
 

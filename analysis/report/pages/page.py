@@ -1,5 +1,6 @@
 """Page: the answers to questions as a document of its own, in paragraphs. Each page is a file of this folder."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
@@ -14,6 +15,7 @@ from cudnn_sweep.analysis.storing.stored import Stored
 from cudnn_sweep.analysis.words import counted, cudnn_version
 
 Row: TypeAlias = Mapping[str, Any]
+APART = "differ between GPUs or versions"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,8 +71,14 @@ class Shown:
         return [entry for entry in self.entries if entry.group == group]
 
     def headline(self) -> str:
-        told = ", ".join(f"{count} {group}" for group, count in self.counts().items() if count)
-        total = counted(len(self.entries), self.page.noun)
+        """How many names there are, and in which group; one of several GPUs or versions counts once."""
+        groups: dict[str, str] = {}
+        for entry in self.entries:
+            is_alike = groups.setdefault(entry.name, entry.group) == entry.group
+            groups[entry.name] = entry.group if is_alike else APART
+        of = Counter(groups.values())
+        told = ", ".join(f"{of[each]} {each}" for each in (*self.page.groups, APART) if of[each])
+        total = counted(len(groups), self.page.noun)
         return f"{total}: {told}." if told else self.page.nothing
 
 

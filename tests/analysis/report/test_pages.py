@@ -129,3 +129,16 @@ def test_transfers_page_says_that_nothing_compares(store: Store) -> None:
     store.write(*make_pair(0, 10.0, 10.0))
     shown = show(find_page("transfers"), open_stored([store.location]), ["results"], None)
     assert shown.headline() == "No cell was measured on two GPU models or versions."
+
+
+def test_a_claim_counts_once_however_many_gpus_it_was_measured_on() -> None:
+    def entry(name: str, group: str) -> Entry:
+        return Entry(name=name, said="", group=group, facts={})
+
+    told = [("claim 1", "hold"), ("claim 2", "hold"), ("claim 3", "hold in part")]
+    entries = [entry(*each) for each in [*told, *told[:1], ("claim 2", "do not hold")]]
+    page = find_page("claims")
+    shown = Shown(page=page, location="", measured=(), entries=entries, rows=(), torn_files=())
+    assert shown.headline() == (
+        "3 claims: 1 hold, 1 hold in part, 1 differ between GPUs or versions."
+    )
