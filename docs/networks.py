@@ -182,7 +182,7 @@ def not_excluded() -> str:
     """How many cells of each GPU model may lose by the margin, where none surely does."""
     rows = [row for row in [*fixed(), *returning()] if row.ratio_high > 1 + MIN_EFFECT]
     of = Counter(row.gpu for row in rows)
-    return " and ".join(f"{of[gpu]} of the {name}" for gpu, name in GPUS.items())
+    return " and ".join(f"{of[gpu]} of the {name}" for gpu, name in GPUS.items() if of[gpu])
 
 
 @cache
@@ -335,7 +335,7 @@ def answer() -> str:
             ),
             "",
             wrapped(
-                f"`{NOT_MEASURED}`: {unmet()} had no start on a warm machine, as each of their blocks ran on another GPU. "
+                f"`{NOT_MEASURED}`: {unmet()} had no start on a warm machine, as each of their blocks began with an empty cache. "
                 f"`{UNDECIDED} ({CPU})`: the loop waits for the CPU. Its interval holds what differs between hosts and "
                 "launches, so that blocks alone may never shrink it to ±2%: a longer job makes more of these cells "
                 "undecided, as the search then counts for less."
@@ -424,7 +424,7 @@ def pays() -> str:
 def unmet() -> str:
     """How many cells of each GPU model met no warm machine."""
     of = Counter(row.gpu for row in advised(JOBS[-1]) if advice_word(row) == NOT_MEASURED)
-    return " and ".join(f"{of[gpu]} of the {name}" for gpu, name in GPUS.items())
+    return " and ".join(f"{of[gpu]} of the {name}" for gpu, name in GPUS.items() if of[gpu])
 
 
 SIZES = {"fixed": fixed, "a few that come back": returning, "a new one in every step": always_new}
