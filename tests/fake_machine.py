@@ -360,5 +360,6 @@ def _ran(machine: FakeMachine, session: Session, store: Store, budget_s: float |
         asking.done(block)
         if budget_s is not None and elapsed_s > budget_s:
             asking.time_is_up()
+    recorder.launch_ended()
     with loop:
         return loop.run(recorder.finish(session.sweep_id, session.fallback_folders()))

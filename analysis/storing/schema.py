@@ -21,7 +21,7 @@ from typing import (
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
 Part: TypeAlias = Literal["cell", "hardware", "software"]
@@ -123,11 +123,17 @@ class RunRecord:
     attempt: Annotated[int, "1, or more where earlier tries were lost to their worker"]
     retry: Annotated[int, "how often --retry-failed ran this trial again; the highest counts"]
     launch_id: Annotated[str, "one launch of the sweep: trials of a block from two are not paired"]
+    ends_launch: Annotated[
+        bool,
+        "whether its launch ended with this trial; while the last row of a sweep, or of a shard, has false, more may come",
+    ]
     plan_hash: Annotated[str, "hash of the plan: its trials, their order, how they measure"]
     plan_trials: Annotated[
         int,
         "trials in the plan, with `looks` at most: a sweep with as many keys is finished, those of repeats left out",
     ]
+    plan_cells: Annotated[int, "cells in the plan"]
+    plan_blocks: Annotated[int, "blocks in the plan, with `looks` at most"]
     looks: Annotated[list[int] | None, "blocks after which a cell may be decided; null: fixed"]
     shard: Annotated[int | None, "part of the plan that its launch ran, from 1; null: all of it"]
     shards: Annotated[int | None, "into how many parts the plan was split"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,35 @@ def with_a_stray(block: int, records: list[RunRecord]) -> list[RunRecord]:
     ]
 
 
+def marked(ends: str, shards: str) -> list[RunRecord]:
+    """Four blocks, of which each ends its launch or not (0, 1), in a shard; the last row is of a config besides."""
+    rows = [
+        replace(row, shard=int(shards[row.block]), ends_launch=False)
+        for row in sweep_of("until", 4, UNTIL)
+    ]
+    besides = [
+        replace(
+            row,
+            trial_id=f"{row.trial_id} besides",
+            attempt_id=f"{row.attempt_id} besides",
+            benchmark_limit=3,
+            ends_launch=ends[row.block] == "1",
+            ended_at=row.ended_at + timedelta(seconds=9),
+        )
+        for row in rows
+        if row.benchmark
+    ]
+    return rows + besides
+
+
+# of each block whether it ends a launch, and its shard; how many blocks count
+MARKS = {
+    "runs": ("0000", "1111", 3),
+    "has ended": ("0001", "1111", 4),
+    "was resumed": ("0100", "1111", 3),
+    "one shard of two runs": ("0010", "1112", 3),
+    "both shards have ended": ("0011", "1112", 4),
+}
 NOISY = np.log([0.90, 0.95, 0.93, 0.88, 0.97]).tolist()
 ON_CPU: dict[str, object] = {"device": "cpu", "compute_cache": None}
 ALIKE = [0.002, -0.002, 0.001, -0.001, 0.0]
@@ -85,6 +115,7 @@ CELLS = {
     },
     **{f"in turns, {spread}": [*two_in_turns(spread)] for spread in (0.0, 0.1)},
     "every second in turns": [*alternating()],
+    **{name: marked(ends, shards) for name, (ends, shards, _) in MARKS.items()},
     "noisy": with_logs(NOISY),
     # of other settings, for what single processes chose widens the intervals of cells beside it
     "choosing": with_a_stray(
@@ -170,6 +201,18 @@ def test_the_verdict_of_the_last_look_stands_and_a_sweep_that_is_over_spends_wha
     (row,) = ask_about(f"{begun} begun", "helps_or_hurts", **only)
     assert (row["wall_verdict"], row["blocks"]) == (verdict, counted)
     assert row["error_share"] == pytest.approx(share)
+
+
+@pytest.mark.parametrize("name", MARKS)
+def test_a_sweep_is_over_once_the_last_row_of_each_of_its_shards_says_so(
+    ask_about: AskAbout, name: str
+) -> None:
+    (row,) = ask_about(name, "helps_or_hurts")
+    counted = MARKS[name][-1]
+    assert (row["wall_verdict"], row["blocks"]) == ("hurts", counted)
+    assert row["error_share"] == pytest.approx(0.6 if counted == 4 else 0.4)
+    (asked,) = ask_about(name, "helps_or_hurts", is_over=True)
+    assert asked["blocks"] == 4
 
 
 @pytest.mark.parametrize(("spread", "verdict"), [(0.0, "helps"), (0.1, "undecided")])
