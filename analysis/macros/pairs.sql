@@ -359,3 +359,39 @@ select
     bool_and(is_between) over cell as between_looks
 from looked
 window cell as (partition by judged_cell);
+
+-- The sweeps whose blocks resemble the one before: of the log ratios of each cell's first and last
+-- config, each in units of its cell's scatter, the lag-1 products of all cells together exceed what
+-- chance gives in 95%. Of n independent blocks their sum is -(n - 1) / n in the mean, and its
+-- variance (n - 1) (n - 2)^2 / n^2 (Moran, 1948).
+create or replace macro resembling_sweeps(of_sweep) as table
+with blocks as (
+    select
+        sweep_id,
+        cell_id,
+        block,
+        log_ratio(arg_max(steady_wall_ms, settings), arg_min(steady_wall_ms, settings)) as log -- noqa
+    from configured(null, of_sweep)
+    where status = 'ok' and twin = 0 and loop_kind = 'closed' and not is_doubtful(warnings)
+    group by sweep_id, cell_id, block
+    having min(launch_id) = max(launch_id) and min(slot) = max(slot)
+),
+
+products as (
+    select
+        sweep_id,
+        count(log) over cell as n,
+        (log - avg(log) over cell)
+        * (lag(log) over (partition by sweep_id, cell_id order by block) - avg(log) over cell)
+        / var_samp(log) over cell as product
+    from blocks
+    window cell as (partition by sweep_id, cell_id)
+    qualify n > 2 and var_samp(log) over cell > 0
+)
+
+select sweep_id
+from products
+group by sweep_id
+having
+    sum(coalesce(product, 0) + (n - 1) / n ** 2)
+    > 1.645 * sqrt(sum((n - 1) * (n - 2) ** 2 / n ** 3));
