@@ -17,14 +17,13 @@ from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.storing.parquet import encode
 from cudnn_sweep.analysis.storing.schema import (
     SCHEMA_VERSION,
-    Axis,
-    Setting,
     arrow_schema,
     axes,
     settings,
     to_table,
 )
 from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.workloads.records.row import Axis, Setting
 from tests.analysis.conftest import make_pair, make_record
 
 DATA = Path(__file__).parents[1] / "data"  # each file there was written by write_fixture.py
