@@ -5,7 +5,7 @@
 -- repeats: recorded trials besides, of split blocks that ran again whole
 -- shards: parts of the plan that recorded something, as 1/4; null where it was not split
 -- finished: whether all that is planned is recorded
--- has_ended: whether its launch has, or that of each shard; until then a verdict is that of a look
+-- has_ended: whether its launch has, or that of each shard; until then answers are those of a look
 with trials as (
     select
         *,
