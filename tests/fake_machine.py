@@ -32,22 +32,21 @@ from cudnn_sweep.orchestrator.recording.recorder import Progress, Recorder
 from cudnn_sweep.orchestrator.running.run_sweep import RunSession
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.slots.next_block import BlockQueue
-from cudnn_sweep.workloads.cells.measurement import (
-    Calibration,
-    Choice,
-    ColdCall,
-    Computed,
-    GpuTelemetry,
-    KernelLaunch,
-    Measurement,
-    MemoryUse,
-    SteadyDevice,
-    SteadyWall,
-    TrialRequest,
-)
+from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment, our_version
 from cudnn_sweep.workloads.hashes import content_hash
+from cudnn_sweep.workloads.records.measured import (
+    Calibration,
+    Choice,
+    ColdShape,
+    Computed,
+    GpuTelemetry,
+    Kernel,
+    MemoryUse,
+    SteadyDevice,
+    SteadyWall,
+)
 from cudnn_sweep.workloads.strict import STRICT
 from cudnn_sweep.workloads.survey import Survey, workload_facts
 from cudnn_sweep.workloads.warnings import WarningName
@@ -179,7 +178,7 @@ class FakeTrial:
         wall_ms = time_ms * self._of_effects("wall")
         device_ms = 0.95 * time_ms * self._of_effects("device")
         kernel = self._kernel()
-        launch = KernelLaunch(
+        launch = Kernel(
             name=kernel,
             operation="aten::cudnn_convolution",
             kind="convolution",
@@ -188,8 +187,8 @@ class FakeTrial:
             shared_bytes=0,
         )
         cold_ms = COLD_TIMES[state] * usual_ms * self._of_effects("cold")
-        cold = ColdCall(
-            shape=self.trial.cell.input_shape,
+        cold = ColdShape(
+            shape=list(self.trial.cell.input_shape),
             first_ms=cold_ms,
             first_forward_ms=cold_ms,
             first_backward_ms=None,
@@ -360,5 +359,6 @@ def _ran(machine: FakeMachine, session: Session, store: Store, budget_s: float |
         asking.done(block)
         if budget_s is not None and elapsed_s > budget_s:
             asking.time_is_up()
+    recorder.launch_ended()
     with loop:
         return loop.run(recorder.finish(session.sweep_id, session.fallback_folders()))

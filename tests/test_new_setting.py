@@ -1,5 +1,5 @@
-"""A new setting of the config costs its field in config.py and its line in schema.py, whatever its type; a new axis of a
-cell its field in cell.py, its key in suite.py and its line in schema.py.
+"""A new setting of the config costs its field in config.py and its line in row.py, whatever its type; a new axis of a
+cell its field in cell.py, its key in suite.py and its line in row.py.
 """
 
 from typing import TYPE_CHECKING
@@ -63,7 +63,7 @@ def test_a_further_axis_and_settings_of_every_type_are_never_merged(
     from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION
 
     new = SCHEMA_VERSION + 1
-    config, schema = "workloads/cells/config.py", "analysis/storing/schema.py"
+    config, row = "workloads/cells/config.py", "workloads/records/row.py"
     package_copy.edit(config, "import os\n", "import json\nimport os\n")
     package_copy.edit(config, "\n    def apply(self) -> None:\n", FIELDS)
     package_copy.edit(config, "        cudnn.enabled = self.enabled\n", APPLY)
@@ -72,8 +72,8 @@ def test_a_further_axis_and_settings_of_every_type_are_never_merged(
         "        code=environment.get(CODE),\n    )\n",
         f"        code=environment.get(CODE),\n{READ_BACK}",
     )
-    package_copy.edit(schema, "\n    # outcome\n", COLUMNS)
-    package_copy.edit(schema, AXIS.splitlines(keepends=True)[0], AXIS)
+    package_copy.edit(row, "\n    # outcome\n", COLUMNS)
+    package_copy.edit(row, AXIS.splitlines(keepends=True)[0], AXIS)
     package_copy.edit(
         "workloads/cells/cell.py",
         "    listed_shapes: tuple[ListedShape, ...] = ()\n",
@@ -84,7 +84,7 @@ def test_a_further_axis_and_settings_of_every_type_are_never_merged(
         '    layout: str | list[str] = "contiguous"\n',
         '    execution: str | list[str] = "eager"\n    layout: str | list[str] = "contiguous"\n',
     )
-    package_copy.edit(schema, f"SCHEMA_VERSION = {new - 1}\n", f"SCHEMA_VERSION = {new}\n")
+    package_copy.edit(row, f"SCHEMA_VERSION = {new - 1}\n", f"SCHEMA_VERSION = {new}\n")
     made = package_copy.python("docs/generate.py", REFERENCE)
     assert made.returncode == 0, made.stdout + made.stderr
     tested = package_copy.python("-m", "pytest", "-q", "-n", "0", *CHECKED)

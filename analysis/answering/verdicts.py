@@ -67,6 +67,12 @@ class GpuSpeed(AnswerRow):
     question = "slow_gpus"
 
 
+class Surroundings(AnswerRow):
+    """One host, hardware and software, and what was doubtful there."""
+
+    question = "environment"
+
+
 class TimeShare(AnswerRow):
     """One part of the trials' time; the shares of a sweep add up to 1."""
 
@@ -74,7 +80,7 @@ class TimeShare(AnswerRow):
 
 
 verdicts, contrast_states = Verdict.of, ContrastState.of
-break_evens, gpu_speeds = BreakEven.of, GpuSpeed.of
+break_evens, gpu_speeds, surroundings = BreakEven.of, GpuSpeed.of, Surroundings.of
 
 
 def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) -> str:

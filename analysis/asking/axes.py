@@ -1,4 +1,4 @@
-"""A cell's axes in SQL: macros made from the columns that analysis/storing/schema.py marks as its own."""
+"""A cell's axes in SQL: macros made from the columns that workloads/records/row.py marks as its own."""
 
 import pyarrow as pa
 

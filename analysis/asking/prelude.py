@@ -22,7 +22,8 @@ from cudnn_sweep.analysis.storing.stored import Stored
 REPEATED_KEYS = """\
 select sweep_id, trial_id from ({rows}) group by sweep_id, trial_id having count(*) > 1"""
 
-# Of several rows for one key the highest retry counts, of these the earliest (as in progress.py).
+# Of several rows for one key the highest retry counts, of these the earliest (as in progress.py); of a row that was
+# stored again as its launch ended, the later one.
 # Keys with one row are told apart first: a window over all would keep filters from the scan.
 RECORDS_VIEW = """\
 create or replace view records as
@@ -36,7 +37,8 @@ select * from stored anti join repeated using (sweep_id, trial_id)
 union all
 select * from (select * from stored semi join repeated using (sweep_id, trial_id))
 qualify row_number() over (
-    partition by sweep_id, trial_id order by retry desc, ended_at, attempt_id
+    partition by sweep_id, trial_id
+    order by retry desc, ended_at, attempt_id, coalesce(ends_launch, false) desc
 ) = 1;
 """
 

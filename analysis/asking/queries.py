@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from cudnn_sweep.analysis.errors import QueryError
 
 if TYPE_CHECKING:
-    from cudnn_sweep.analysis.storing.schema import SettingValue
+    from cudnn_sweep.workloads.records.row import SettingValue
 
 Value: TypeAlias = str | float | int | bool | None
 

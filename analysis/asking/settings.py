@@ -1,6 +1,6 @@
 """A config's settings as text, and what a config is called.
 
-A setting is a column of `records` that analysis/storing/schema.py marks as one. Trials are compared by this
+A setting is a column of `records` that workloads/records/row.py marks as one. Trials are compared by this
 text, so that it is never ambiguous: what is no plain word stands in quotes. SQL writes the same
 (`text_of`): nothing but the schema lists the settings.
 """
@@ -13,14 +13,8 @@ from zlib import crc32
 import pyarrow as pa
 
 from cudnn_sweep.analysis.asking.queries import literal
-from cudnn_sweep.analysis.storing.schema import (
-    Axis,
-    Setting,
-    SettingValue,
-    arrow_schema,
-    axes,
-    settings,
-)
+from cudnn_sweep.analysis.storing.schema import arrow_schema, axes, settings
+from cudnn_sweep.workloads.records.row import Axis, Setting, SettingValue
 
 PLAIN = r"[A-Za-z0-9_.:/+-]+"  # text that needs no quotes, alike in Python and in DuckDB
 PAIR = re.compile(r'(?P<name>\w+)=(?P<text>"(?:[^"\\]|\\.)*"|[^",]*)(?:, |$)', re.DOTALL)

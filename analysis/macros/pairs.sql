@@ -31,6 +31,21 @@ create or replace macro spent(k, n) as case
     else 0.6 + 0.4 * (k - 2) / (n - 2)
 end;
 
+-- One row a sweep: whether its launch has ended, so that no further block comes; in shards that of
+-- each. Rows from before the column are of sweeps that have.
+create or replace macro ended_sweeps() as table
+select
+    sweep_id,
+    bool_and(ended) as has_ended
+from (
+    select
+        sweep_id,
+        coalesce(arg_max(ends_launch, ended_at), true) as ended
+    from records
+    group by sweep_id, shard
+) as shards
+group by sweep_id;
+
 -- `pairs` names a table with sweep_id, b_trial_id and c_trial_id. One row a pair in turns: the log
 -- ratios of c's times over b's, each the median over their rounds, and its variance by these.
 create or replace macro logs_in_turns(pairs) as table
@@ -67,13 +82,13 @@ where b.in_turns and c.in_turns;
 -- two ran, null if that is not known of both.
 --
 -- `share`: what a look spends of the error, of contrasts of which the sweep has both sides; of
--- several sweeps the mean over blocks. If more blocks may come (not `is_over`), those after the
--- last look wait (`waits`), and before the first one it is `too_early`.
+-- several sweeps the mean over blocks. If more blocks may come (not `is_over`; null: as the sweep
+-- says), those after the last look wait (`waits`), and before the first one it is `too_early`.
 --
 -- `wall_elsewhere` and `device_elsewhere`: `block_variance`, of what may borrow it; a loop whose
 -- device time is not known borrows as one that waits for the CPU. `origin`: its host and launch.
 create or replace macro block_pairs(
-    flag, from_value, to_value, of_sweep, is_over := true
+    flag, from_value, to_value, of_sweep, is_over := null
 ) as table
 with trials as (
     select
@@ -231,6 +246,7 @@ paired as (
         coalesce(not kinds.b_ok, false) as baseline_failed,
         coalesce(not kinds.c_ok, false) as candidate_failed,
         reasons.no_effect_reason,
+        coalesce(is_over, swept.has_ended) as is_last,
         coalesce(kinds.own_kind, max(kinds.own_kind) over cell) as loop_kind,
         case
             when kinds.b_cache = kinds.c_cache then kinds.b_cache
@@ -283,6 +299,7 @@ paired as (
         concat_ws('|', kinds.place, loop_kind, in_turns) as judged_cell
     from kinds
     inner join reasons on kinds.place = reasons.place
+    inner join ended_sweeps() as swept on kinds.sweep_id = swept.sweep_id
     left join turns on kinds.sweep_id = turns.sweep_id and kinds.c_trial_id = turns.c_trial_id
     left join open_loops() as b_loop on [kinds.sweep_id, kinds.b_trial_id] = b_loop.id
     left join open_loops() as c_loop on [kinds.sweep_id, kinds.c_trial_id] = c_loop.id
@@ -310,12 +327,12 @@ looked as (
         coalesce(list_max(list_filter(looks, lambda look: look <= recorded)), 0) as last_look,
         len(list_filter(looks, lambda look: look < recorded)) as looks_before,
         greatest(len(list_filter(looks, lambda look: look <= recorded)), 1) as reached,
-        not is_over and looks is not null and last_look = 0 as is_before_looks,
-        not is_over and pairing = 'paired' and number > last_look and last_look > 0 as waits,
+        not is_last and looks is not null and last_look = 0 as is_before_looks,
+        not is_last and pairing = 'paired' and number > last_look and last_look > 0 as waits,
         not coalesce(list_contains(looks, recorded), true) as is_between,
         case
             when looks is null then 1
-            when is_over and recorded > 1 then 1 - spent(looks_before, len(looks))
+            when is_last and recorded > 1 then 1 - spent(looks_before, len(looks))
             else spent(reached, len(looks)) - spent(reached - 1, len(looks))
         end as own_share
     from counted
@@ -323,8 +340,8 @@ looked as (
 
 select
     * exclude (
-        looks, beside_others, recorded, number, last_look, looks_before, reached, is_before_looks,
-        is_between, own_share, ran_at
+        looks, is_last, beside_others, recorded, number, last_look, looks_before,
+        reached, is_before_looks, is_between, own_share, ran_at
     ),
     list_max(looks) as at_most,
     round(coalesce(
@@ -342,3 +359,39 @@ select
     bool_and(is_between) over cell as between_looks
 from looked
 window cell as (partition by judged_cell);
+
+-- The sweeps whose blocks resemble the one before: of the log ratios of each cell's first and last
+-- config, each in units of its cell's scatter, the lag-1 products of all cells together exceed what
+-- chance gives in 95%. Of n independent blocks their sum is -(n - 1) / n in the mean, and its
+-- variance (n - 1) (n - 2)^2 / n^2 (Moran, 1948).
+create or replace macro resembling_sweeps(of_sweep) as table
+with blocks as (
+    select
+        sweep_id,
+        cell_id,
+        block,
+        log_ratio(arg_max(steady_wall_ms, settings), arg_min(steady_wall_ms, settings)) as log -- noqa
+    from configured(null, of_sweep)
+    where status = 'ok' and twin = 0 and loop_kind = 'closed' and not is_doubtful(warnings)
+    group by sweep_id, cell_id, block
+    having min(launch_id) = max(launch_id) and min(slot) = max(slot)
+),
+
+products as (
+    select
+        sweep_id,
+        count(log) over cell as n,
+        (log - avg(log) over cell)
+        * (lag(log) over (partition by sweep_id, cell_id order by block) - avg(log) over cell)
+        / var_samp(log) over cell as product
+    from blocks
+    window cell as (partition by sweep_id, cell_id)
+    qualify n > 2 and var_samp(log) over cell > 0
+)
+
+select sweep_id
+from products
+group by sweep_id
+having
+    sum(coalesce(product, 0) + (n - 1) / n ** 2)
+    > 1.645 * sqrt(sum((n - 1) * (n - 2) ** 2 / n ** 3));

@@ -3,7 +3,7 @@
 -- One row a cell and set of other settings, with every verdict that a question may show.
 -- `of_cells`: as `judged` has it.
 create or replace macro contrast_verdicts(
-    flag, from_value, to_value, min_effect, of_sweep, of_cells, is_over := true
+    flag, from_value, to_value, min_effect, of_sweep, of_cells, is_over := null
 ) as table
 with blocks as materialized (
     select

@@ -71,7 +71,7 @@ class Payload:
     left_out: Sequence[str]
     """What no contrast's answer rests on."""
     warnings: Sequence[str]
-    """How many trials have which."""
+    """How many trials have which, and in how many sweeps blocks resemble each other."""
     trials_query: str
     """Lists a cell's trials, once CELL stands for its cell_id."""
     failures_query: str
@@ -82,6 +82,12 @@ def payload(content: Content) -> Payload:
     nothing = NOTHING_COMPARED if content.cells else NOTHING_STORED
     where = " ".join(f"--results {shlex.quote(each)}" for each in content.locations)
     warned = {name: sum(content.environments[name].to_pylist()) for name in WARNINGS}
+    warnings = [f"{counted(n, 'trial')}: {name}." for name, n in warned.items() if n]
+    lists = content.environments["resembling_sweeps"].to_pylist()
+    if resembling := {sweep_id for each in lists for sweep_id in each or ()}:
+        warnings.append(
+            f"{counted(len(resembling), 'sweep')}: blocks resemble the ones before them."
+        )
     return Payload(
         location=", ".join(content.locations),
         min_effect=content.min_effect,
@@ -91,7 +97,7 @@ def payload(content: Content) -> Payload:
         cost=cost(content) if content.cells else "",
         contrasts=[_in_words(content, each) for each in content.compared],
         left_out=_left_out(content),
-        warnings=[f"{counted(n, 'trial')}: {name}." for name, n in warned.items() if n],
+        warnings=warnings,
         trials_query=f"sweep query \"select * from records where cell_id = 'CELL'\" {where}",
         failures_query=f"sweep query failures {where}",
         tables=sheets(content),

@@ -9,7 +9,7 @@
 -- $memory_limit_gib DOUBLE = NULL: what needs more does not fit; null: the GPU's memory
 -- $difference DOUBLE = 0.02: a smaller relative difference of the whole time is none
 -- $width DOUBLE = 0.1: decided advice is settled if the interval is no wider than +- this
--- $is_over BOOLEAN = true: no further block comes: the last look spends the rest of the error
+-- $is_over BOOLEAN = NULL: no further block comes, so that all error is spent; null: as stored
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, start, advice, why, saved_s,
 --     ratio[mean_ratio_low mean_ratio_high], break_even_steps

@@ -13,9 +13,18 @@
 -- own_loss_unused: trials whose model returned a loss of its own that the step did not use
 -- not_finite: trials whose first calls gave infinities or NaN
 -- diverged: trials whose loss was finite at first and was not at the end
+-- resembling_sweeps: sweeps whose blocks resemble each other, so that intervals may be too narrow
 -- copy_gbps: the calibration's copy, 10^9 bytes a second
 -- copy_gbps_p10, copy_gbps_p90: 10% and 90% of the trials are below
 -- commits: git commits of cudnn-sweep, where known
+with trials as (
+    select
+        *,
+        sweep_id in (from resembling_sweeps($sweep_id)) as resembles
+    from records
+    where $sweep_id is null or sweep_id glob $sweep_id
+)
+
 select -- noqa: ST06
     host,
     device,
@@ -41,6 +50,7 @@ select -- noqa: ST06
     count(*) filter (where list_contains(warnings, 'own_loss_unused')) as own_loss_unused,
     count(*) filter (where list_contains(warnings, 'not_finite')) as not_finite,
     count(*) filter (where list_contains(warnings, 'diverged')) as diverged,
+    list_sort(list(distinct sweep_id) filter (where resembles)) as resembling_sweeps,
     median(sm_clock_mhz) as sm_clock_mhz,
     min(sm_clock_low_mhz) as sm_clock_low_mhz,
     median(power_w) as power_w,
@@ -50,7 +60,6 @@ select -- noqa: ST06
     quantile_cont(calibration_copy_gbps, 0.9) as copy_gbps_p90,
     env_hash,
     software_hash
-from records
-where $sweep_id is null or sweep_id glob $sweep_id
+from trials
 group by host, device, gpu, env_hash, software_hash
 order by first_started_at, host, device, gpu, env_hash, software_hash

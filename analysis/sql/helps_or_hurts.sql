@@ -5,7 +5,7 @@
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $worst BIGINT = NULL: only so many rows that fail or hurt, the worst first; all where null
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
--- $is_over BOOLEAN = true: no further block comes: a cell spends the rest of its sweep's error
+-- $is_over BOOLEAN = NULL: no further block comes, so that all error is spent; null: as stored
 -- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_in_words,
 --     device_ratio, device_verdict
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`

@@ -18,6 +18,7 @@ class StoredTrial:
     attempt: int
     retry: int
     launch_id: str
+    ends_launch: bool | None
     status: str
     suite: str
     plan_hash: str
@@ -83,10 +84,12 @@ class SweepState:
 
 
 def counting(snapshot: Snapshot) -> list[StoredTrial]:
-    """One row a key, as the view `records` has it: the highest retry, of these the earliest."""
+    """One row a key, as the view `records` has it."""
     columns = [field.name for field in fields(StoredTrial)]
     trials = [StoredTrial(**row) for row in snapshot.table(columns).to_pylist()]
-    ordered = sorted(trials, key=lambda row: (-row.retry, row.ended_at, row.attempt_id))
+    ordered = sorted(
+        trials, key=lambda row: (-row.retry, row.ended_at, row.attempt_id, not row.ends_launch)
+    )
     first: dict[tuple[str, str], StoredTrial] = {}
     for trial in ordered:
         first.setdefault((trial.sweep_id, trial.trial_id), trial)

@@ -5,7 +5,8 @@
     sweep=<id>/part-<unique>.<crc>.parquet                    many, once compacted
 
 Killing a writer at any moment loses nothing and repeats at most rows that readers drop by key:
-of several rows for one (sweep_id, trial_id) the highest retry counts, of these the earliest.
+of several rows for one (sweep_id, trial_id) the highest retry counts, of these the earliest. A launch that ends
+stores its last row again, with `ends_launch`.
 """
 
 import fnmatch
@@ -253,9 +254,12 @@ def _loose_name(together: list[RunRecord]) -> str:
 
 
 def _each_attempt(rows: pa.Table) -> pa.Table:
-    """Each attempt once: killed between writing a part and removing the files, a compaction leaves both."""
-    first = {attempt: at for at, attempt in reversed([*enumerate(rows["attempt_id"].to_pylist())])}
-    return rows.take(pa.array(sorted(first.values()), pa.int64()))
+    """Each attempt once, as it was stored last: killed between writing a part and removing the files, a compaction
+    leaves both.
+    """
+    rows = rows.sort_by("ends_launch")
+    last = {attempt: at for at, attempt in enumerate(rows["attempt_id"].to_pylist())}
+    return rows.take(pa.array(sorted(last.values()), pa.int64()))
 
 
 def check_id(name: str) -> str:

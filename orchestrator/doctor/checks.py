@@ -14,10 +14,10 @@ from cudnn_sweep.analysis.words import cudnn_version, number
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
 from cudnn_sweep.orchestrator.locks import private_folder
-from cudnn_sweep.workloads.cells.measurement import GpuTelemetry
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.hardware.nvml import open_monitor
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+from cudnn_sweep.workloads.records.measured import GpuTelemetry
 from cudnn_sweep.workloads.survey import Survey
 from cudnn_sweep.workloads.warnings import ADVICE
 

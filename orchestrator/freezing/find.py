@@ -12,7 +12,8 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.freezing.probe import Probe
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import Rule, text_of
-from cudnn_sweep.workloads.cells.measurement import LoggedChoice, LogPass, TimedPlan
+from cudnn_sweep.workloads.cells.measurement import LogPass, TimedPlan
+from cudnn_sweep.workloads.records.measured import LoggedChoice
 
 SEARCHES = 3  # processes that time all plans of a search
 AGAIN = 3  # that time the best of them once more

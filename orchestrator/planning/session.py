@@ -78,6 +78,8 @@ class Session:
     """How many blocks of each cell the sweep has trials of, by cell_id."""
     of_cells: int = 0
     """How many cells the whole sweep's plan has."""
+    plan_blocks: int = 0
+    """How many blocks it has, with looks at most."""
     shard: Shard | None = None
     """The part of the plan that this launch runs; None: all of it."""
     retries: dict[str, int]
@@ -136,6 +138,8 @@ def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:
         own=plan,
         plan_hash=plan.plan_hash,
         plan_trials=len(plan.trials),
+        of_cells=len(plan.cell_ids()),
+        plan_blocks=sum(1 for _ in plan.blocks()),
         retries={},
         scratch=folder / "scratch",
         folder=Path.cwd(),

@@ -111,6 +111,7 @@ def _session(
         looks=own.looks or (whole.looks if swept is whole else ()),
         begun={trial.cell.cell_id: trial.replicate + 1 for trial in begun},  # the last one's
         of_cells=len(swept.cell_ids()),
+        plan_blocks=sum(1 for _ in swept.blocks()),
         plan_hash=plan_hash,
         plan_trials=state.plan_trials if state else len(plan.trials),
         shard=shard,

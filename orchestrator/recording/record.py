@@ -5,19 +5,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION, RunRecord, columns_of
+from cudnn_sweep.analysis.storing.schema import columns_of
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.measurement import LogPass, Measurement
 from cudnn_sweep.workloads.hardware.environment import Environment
+from cudnn_sweep.workloads.records.measured import Logged, Measured
+from cudnn_sweep.workloads.records.row import SCHEMA_VERSION, RunRecord
 
 PHASES = ("start", "one_time", "build", "cold", "calibration", "steady", "checks")
-
-# Of Measurement: parts, whose fields are columns like its own; and what is no column of that name.
+# Fields of Measurement: parts, whose fields are columns like its own.
 PARTS = ("memory", "calibration", "wall", "device", "choice", "computed", "telemetry")
-NOT_COLUMNS = (*PARTS, "config", "phases_s")
 
 
 def make_record(
@@ -49,8 +49,11 @@ def make_record(
         attempt=attempt,
         retry=session.retries.get(trial.trial_id, 0),
         launch_id=session.launch_id,
+        ends_launch=False,
         plan_hash=session.plan_hash,
         plan_trials=session.plan_trials,
+        plan_cells=session.of_cells,
+        plan_blocks=session.plan_blocks,
         looks=list(session.looks) or None,
         shard=session.shard.number if session.shard else None,
         shards=session.shard.of if session.shard else None,
@@ -85,10 +88,9 @@ def make_record(
 
 
 def _as_measured(measured: Measurement) -> dict[str, Any]:
-    """Columns that are called as what was measured; a test holds both to each other."""
-    values = _values(measured, NOT_COLUMNS)
+    values = _values(measured, Measured)
     for part in PARTS:
-        values |= _values(getattr(measured, part))
+        values |= vars(getattr(measured, part))
     return values | {f"{phase}_s": measured.phases_s.get(phase) for phase in PHASES}
 
 
@@ -102,16 +104,15 @@ def _as_logged(log: Outcome | None, timed_kernels: str | None) -> dict[str, Any]
     log_pass = (log and log.reply and log.reply.log_pass) or LogPass()
     kernels = log_pass.kernels_hash
     return {
-        **_values(log_pass, ("kernels_hash", "plans", "calls", "banned_ran")),
+        **_values(log_pass, Logged),
         "logged_kernels_agree": None if kernels is None else kernels == timed_kernels,
         "logged_error": None if log is None or log.status == "ok" else log.message,
         "log_s": None if log is None else log.process_s,
     }
 
 
-def _values(part: Any, without: tuple[str, ...] = ()) -> dict[str, Any]:
-    names = (field.name for field in fields(part))
-    return {name: getattr(part, name) for name in names if name not in without}
+def _values(part: Any, kind: type[Measured | Logged]) -> dict[str, Any]:
+    return {field.name: getattr(part, field.name) for field in fields(kind)}
 
 
 def cell_columns(cell: Cell) -> Mapping[str, Any]:

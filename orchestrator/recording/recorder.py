@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cudnn_sweep.analysis.asking.settings import config_name, texts_of
@@ -146,6 +146,8 @@ class Recorder:
         self._attempts: dict[str, int] = {}
         self._recorded: set[str] = set()
         self._held: dict[str, RunRecord] = {}
+        self._last: RunRecord | None = None
+        self._has_ended = False
         self._failed_slots: list[str] = []
         self._hopeless = Hopeless(configs)
         self._waiting: dict[str, RunRecord] = {}
@@ -221,6 +223,10 @@ class Recorder:
         if reason not in self._progress.reasons:
             self._progress.reasons.append(reason)
 
+    def launch_ended(self) -> None:
+        """No further trial comes: `finish` stores the last record again, with that mark."""
+        self._has_ended = True
+
     async def finish(self, sweep_id: str, refuges: list[Path]) -> Progress:
         """Write what is held, compact, and say how it ended.
 
@@ -242,8 +248,17 @@ class Recorder:
             came = len(self._recorded) + self._progress.repeated
             self._progress.lost = sum(self._attempts.values()) - came
             if not self._held:
+                self._mark_end()
                 self._store.try_to_compact(sweep_id)
             return self.progress()
+
+    def _mark_end(self) -> None:
+        """Whoever reads the results elsewhere sees no lock, and a launch that was killed marks nothing."""
+        if self._last is None or not self._has_ended or self._progress.stopped:
+            return
+        end = replace(self._last, ends_launch=True)
+        if self._write(end) is None and self._fresh is not None:
+            self._fresh.append(end)
 
     def _shelter(self, record: RunRecord, refuges: list[Path]) -> None:
         for refuge in refuges:
@@ -279,6 +294,8 @@ class Recorder:
             return
         for record in records:
             self._count(record)
+        known = [self._last] if self._last else []
+        self._last = max([*known, *records], key=lambda record: record.ended_at)
         if self._fresh is not None:
             self._fresh.extend(records)
 

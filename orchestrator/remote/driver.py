@@ -118,6 +118,7 @@ class TheseNodes:
                 try:
                     with now_and_then(lambda: self._tell(sweep, host), every_s=EVERY_S):
                         host.run(Path(tune_folder), budget_s)
+                    host.recorder.launch_ended.remote()  # taken before `finish`
                 finally:
                     progress = host.finish(session.fallback_folders())
                     self._tell(sweep, host)
@@ -128,7 +129,8 @@ class TheseNodes:
     def _tell(self, sweep: SweepStatus, host: Host) -> None:
         for record in host.take():
             emit(Recorded(record=record))
-            sweep.trials_recorded += 1
+            sweep.trials_recorded += not record.ends_launch
+            sweep.ended |= record.ends_launch
         progress = host.progress()
         sweep.stopped = progress.stopped
         emit(Progressed(progress=progress, sweeps=self._sweeps))

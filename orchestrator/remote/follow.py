@@ -90,7 +90,7 @@ class Follower:
         )
 
     def _keep(self, record: RunRecord) -> None:
-        if self._copies and record.attempt_id not in self._kept:
+        if self._copies and (record.ends_launch or record.attempt_id not in self._kept):
             self._store.write(record)
             self._store.compact_many()
             self._kept.add(record.attempt_id)
@@ -243,18 +243,23 @@ def _new_records(jobs: Jobs, sent: Iterable[SentJob]) -> Iterator[tuple[SentJob,
         events = _events(jobs.output(job.job_id))
         records = [event.record for event in events if isinstance(event, Recorded)]
         stored = {
-            trial.attempt_id
+            (trial.attempt_id, mark)
             for sweep_id in {record.sweep_id for record in records}
             for trial in store.stored_trials(sweep_id).values()
+            for mark in (False, trial.ends_launch)
         }
-        yield job, [record for record in records if record.attempt_id not in stored]
+        lacking = [each for each in records if (each.attempt_id, each.ends_launch) not in stored]
+        yield job, lacking
 
 
 def _are_all_here(sweeps: dict[str, SweepStatus], store: Store) -> bool:
     """Whether every record is here, by their number: this spares reading a job's whole output."""
     for launch_id, sweep in sweeps.items():
         trials = store.stored_trials(sweep.sweep_id).values()
-        if sum(trial.launch_id == launch_id for trial in trials) != sweep.trials_recorded:
+        own = [trial for trial in trials if trial.launch_id == launch_id]
+        if len(own) != sweep.trials_recorded:
+            return False
+        if sweep.ended and not any(trial.ends_launch for trial in own):
             return False
     return bool(sweeps)
 

@@ -111,6 +111,8 @@ class SweepStatus:
     sweep_id: str
     trials_planned: int = 0
     trials_recorded: int = 0
+    ended: bool = False
+    """Whether its last record says so."""
     stopped: str | None = None
     """Why no new trial starts."""
 

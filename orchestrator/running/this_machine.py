@@ -126,6 +126,7 @@ class ThisMachine:
                     ):
                         folder = Path(mkdtemp(dir=ray_folder))
                         host.run(folder, budget_s, ForkedSlot.open)
+                    host.recorder.launch_ended.remote()  # taken before `finish`
                 finally:
                     progress = host.finish(session.fallback_folders())
                 return progress

@@ -21,6 +21,7 @@ from cudnn_sweep.analysis.answering.verdicts import (
     headline,
     more_blocks,
     payback,
+    surroundings,
     third_blocks,
     told_lines,
 )
@@ -50,6 +51,10 @@ WIDE = 125  # columns of a terminal with room for intervals
 GPU_ADVICE = (
     "check its clocks, power limit, temperature and memory errors (nvidia-smi -q -i UUID); until it is "
     "repaired, exclude it with CUDA_VISIBLE_DEVICES, or exclude its node from the cluster"
+)
+RESEMBLING = (
+    "blocks resemble the ones before them, more than chance lets 95 of 100 sweeps do, so intervals may be too "
+    "narrow: find what drifts beside the sweep (temperature, other load), or measure again at another time"
 )
 
 
@@ -135,6 +140,8 @@ class Summary:
         trials = self.store.snapshot(self.session.sweep_id).table(["trial_id"]).num_rows
         for name, count in self.warnings.most_common():
             yield f"{count} of {trials} trials: {name}: {ADVICE[name]}"
+        if any(each.resembling_sweeps for each in surroundings(self.store, self.session.sweep_id)):
+            yield RESEMBLING
         yield from self.slow_gpus
 
 

@@ -8,12 +8,12 @@ import torch
 from ruamel.yaml import YAML
 from torch import nn
 
-from cudnn_sweep.workloads.cells.measurement import Computed
 from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.records.measured import Computed
 from cudnn_sweep.workloads.training.choice import ModelChoice
 from cudnn_sweep.workloads.workload import Setting, TimedStep
 

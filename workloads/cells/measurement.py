@@ -1,18 +1,27 @@
 """What a trial is asked and what it yields; both cross a process boundary as JSON."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
-from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.records.measured import (
+    Calibration,
+    Choice,
+    Computed,
+    GpuTelemetry,
+    Logged,
+    Measured,
+    MemoryUse,
+    SteadyDevice,
+    SteadyWall,
+)
 from cudnn_sweep.workloads.strict import STRICT
 
 Seconds = Annotated[float, Field(ge=0)]
-KernelKind = Literal["convolution", "layout_conversion", "other"]
 
 
 class MeasureSpec(BaseModel):
@@ -77,148 +86,6 @@ class TrialRequest:
     """Compare what the step computes with float64."""
 
 
-@dataclass(kw_only=True, slots=True)
-class ColdCall:
-    """Forward is what comes before the backward pass, or all where there is none."""
-
-    shape: Shape
-    first_ms: float
-    first_forward_ms: float
-    first_backward_ms: float | None
-    second_ms: float
-    second_forward_ms: float
-    second_backward_ms: float | None
-
-
-@dataclass(kw_only=True, slots=True)
-class MemoryUse:
-    cold_free_bytes: int | None = None
-    cold_allocated_bytes_before: int | None = None
-    cold_reserved_bytes_before: int | None = None
-    cold_peak_allocated_bytes: int | None = None
-    cold_peak_reserved_bytes: int | None = None
-    cold_allocated_bytes_after: int | None = None
-    cold_reserved_bytes_after: int | None = None
-    steady_allocated_bytes: int | None = None
-    steady_reserved_bytes: int | None = None
-    steady_peak_allocated_bytes: int | None = None
-    steady_peak_reserved_bytes: int | None = None
-    peak_host_bytes: int | None = None
-
-
-@dataclass(kw_only=True, slots=True)
-class Calibration:
-    calibration_matmul_tflops: float | None = None
-    calibration_copy_gbps: float | None = None
-
-
-@dataclass(kw_only=True, slots=True)
-class SteadyWall:
-    warmup_s: float | None = None
-    warmup_settled: bool | None = None
-    steady_wall_samples_ms: list[float] | None = None
-    steady_wall_rounds: list[int] | None = None
-    steady_wall_ms: float | None = None
-    steady_wall_p10_ms: float | None = None
-    steady_wall_p90_ms: float | None = None
-    steady_wall_error: float | None = None
-    steady_iterations: int | None = None
-    steady_stop: str | None = None
-
-
-@dataclass(kw_only=True, slots=True)
-class SteadyDevice:
-    steady_device_source: str | None = None
-    steady_device_note: str | None = None
-    steady_device_samples_ms: list[float] | None = None
-    steady_device_rounds: list[int] | None = None
-    steady_device_ms: float | None = None
-    steady_device_p10_ms: float | None = None
-    steady_device_p90_ms: float | None = None
-    steady_device_error: float | None = None
-    steady_device_iterations: int | None = None
-    steady_device_stop: str | None = None
-    launch_bound: bool | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KernelLaunch:
-    name: str
-    operation: str | None
-    kind: KernelKind
-    grid: list[int] | None
-    block: list[int] | None
-    shared_bytes: int | None
-
-
-@dataclass(kw_only=True, slots=True)
-class Choice:
-    """What was chosen, and the work that it was chosen for."""
-
-    convolutions: int | None = None
-    routes: list[str] | None = None
-    cudnn_operations: list[str] | None = None
-    convolution_flops: int | None = None
-    convolution_bytes: int | None = None
-    roofline_ms: float | None = None
-    roofline_share: float | None = None
-    kernels_source: str | None = None
-    kernels_note: str | None = None
-    kernels: list[KernelLaunch] | None = None
-    kernels_hash: str | None = None
-    layout_conversions: int | None = None
-    layout_conversion_ms: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ComputedTensor:
-    tensor: str
-    elements: int
-    fingerprint: str
-    relative_l2_error: float | None
-    relative_max_error: float | None
-
-
-@dataclass(kw_only=True, slots=True)
-class Computed:
-    computed: list[ComputedTensor] | None = None
-    fingerprint: str | None = None
-    bitwise_repeatable: bool | None = None
-    relative_l2_error: float | None = None
-    relative_max_error: float | None = None
-    reference_note: str | None = None
-
-
-@dataclass(kw_only=True, slots=True)
-class GpuTelemetry:
-    telemetry: str | None = None
-    telemetry_samples: int | None = None
-    sm_clock_mhz: float | None = None
-    sm_clock_low_mhz: int | None = None
-    sm_clock_high_mhz: int | None = None
-    memory_clock_mhz: int | None = None
-    power_w: float | None = None
-    energy_per_iteration_mj: float | None = None
-    temperature_c: int | None = None
-    throttle_reasons: list[str] | None = None
-    other_processes: int | None = None
-    warnings: list[str] | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LoggedChoice:
-    """What cuDNN's frontend said of one operation at its first call."""
-
-    operation: str
-    engine: str
-    numeric_notes: list[str]
-    behavior_notes: list[str]
-    workspace_bytes: int
-    plans_built: int = 1
-    plans_timed: int = 0
-    timed_ms: float | None = None
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedPlan:
     """A plan that was built for an operation, and the time that a search saw for it."""
@@ -227,15 +94,10 @@ class TimedPlan:
     ms: float | None
 
 
-@dataclass(kw_only=True, slots=True)
-class LogPass:
+@dataclass(kw_only=True)
+class LogPass(Logged):
     """What the untimed process yields."""
 
-    logged_choices: list[LoggedChoice] | None = None
-    logged_searches: int | None = None
-    logged_workspace_bytes: int | None = None
-    logged_largest_workspace_bytes: int | None = None
-    logged_plans_dropped: int | None = None
     kernels_hash: str | None = None
     plans: list[list[TimedPlan]] = field(default_factory=list)
     """Of each operation of `logged_choices`, in the order in which PyTorch tries them."""
@@ -245,31 +107,11 @@ class LogPass:
     """Plans that ran though the config's errata ban them."""
 
 
-@dataclass(kw_only=True, slots=True)
-class Measurement:
-    """What was measured so far: filled in as the trial goes, so that a failure keeps what came before it.
-
-    Its fields, and those of its parts, are columns of the record by their names; the record explains
-    them.
-    """
+@dataclass(kw_only=True)
+class Measurement(Measured):
+    """What was measured so far: filled in as the trial goes, so that a failure keeps what came before it."""
 
     config: CudnnConfig | None = None
-    workload_hash: str | None = None
-    conv_fp32_precision: str | None = None
-    threads: int | None = None
-    compute_cache: str | None = None
-    compute_cache_entries_before: int | None = None
-    compute_cache_entries_added: int | None = None
-    loop_kind: str | None = None
-    cold: list[ColdCall] | None = None
-    distinct_shapes: int | None = None
-    regime_shapes: int | None = None
-    open_new_shapes: int | None = None
-    loss_first: float | None = None
-    loss_last: float | None = None
-    accuracy: float | None = None
-    own_times_ms: dict[str, float] | None = None
-    checks_error: str | None = None
     memory: MemoryUse = field(default_factory=MemoryUse)
     calibration: Calibration = field(default_factory=Calibration)
     wall: SteadyWall = field(default_factory=SteadyWall)

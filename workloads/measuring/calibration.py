@@ -8,9 +8,9 @@ from time import perf_counter
 
 import torch
 
-from cudnn_sweep.workloads.cells.measurement import Calibration
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.precision import Precision
+from cudnn_sweep.workloads.records.measured import Calibration
 
 SAMPLES = 5  # of each operation, after one that is not counted
 SAMPLE_S = {"cuda": 0.005, "cpu": 0.002}  # many launches: none is waited for

@@ -8,16 +8,11 @@ import re
 from collections.abc import Iterable
 from functools import partial
 from statistics import median
+from typing import Literal, TypeAlias
 
 import torch
 
-from cudnn_sweep.workloads.cells.measurement import (
-    Calibration,
-    Choice,
-    KernelKind,
-    KernelLaunch,
-    Measurement,
-)
+from cudnn_sweep.workloads.cells.measurement import Measurement
 from cudnn_sweep.workloads.hardware.cuda_driver import (
     DriverError,
     GraphNode,
@@ -38,7 +33,10 @@ from cudnn_sweep.workloads.measuring.device_time import (
 )
 from cudnn_sweep.workloads.measuring.step_watch import ConvolutionWork, StepWatch
 from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.records.measured import Calibration, Choice, Kernel
 from cudnn_sweep.workloads.workload import TimedStep
+
+KernelKind: TypeAlias = Literal["convolution", "layout_conversion", "other"]
 
 ROUNDS = 5  # of replays without and with some nodes, in turn: a drift of the clock meets both
 ROUND_MS = 5.0
@@ -130,7 +128,7 @@ def _seen(watch: StepWatch) -> Choice:
     )
 
 
-def _note_kernels(choice: Choice, source: str, kernels: list[KernelLaunch]) -> None:
+def _note_kernels(choice: Choice, source: str, kernels: list[Kernel]) -> None:
     choice.kernels_source = source
     choice.kernels = kernels
     choice.kernels_hash = kernels_hash(kernels)
@@ -145,8 +143,8 @@ def _operations(watch: StepWatch, nodes: int) -> list[str | None]:
     return names + [None] * (nodes - len(names))
 
 
-def _launch(node: GraphNode, operation: str | None) -> KernelLaunch:
-    return KernelLaunch(
+def _launch(node: GraphNode, operation: str | None) -> Kernel:
+    return Kernel(
         name=node.name,
         operation=operation,
         kind=kind_of(node.name, operation),
@@ -186,7 +184,7 @@ def _convolves(operation: str | None) -> bool:
     return operation is not None and "convolution" in operation
 
 
-def kernels_hash(kernels: list[KernelLaunch]) -> str | None:
+def kernels_hash(kernels: list[Kernel]) -> str | None:
     """The same where the convolutions run the same kernels in the same order and grids; None without."""
     ran = [(kernel.name, kernel.grid) for kernel in kernels if kernel.kind == "convolution"]
     return content_hash(ran) if ran else None

@@ -7,9 +7,9 @@ from math import sqrt
 import torch
 from torch.backends import cudnn
 
-from cudnn_sweep.workloads.cells.measurement import Computed, ComputedTensor
 from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.records.measured import Computed, ComputedTensor
 from cudnn_sweep.workloads.workload import Setting, Workload
 
 CHUNK = 2**24  # elements hashed at a time: 128 MiB as int64

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from cudnn_sweep.workloads.cells.measurement import MemoryUse
+from cudnn_sweep.workloads.records.measured import MemoryUse
 
 MEMORY = {
     "allocated": torch.cuda.memory_allocated,

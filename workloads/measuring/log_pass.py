@@ -31,19 +31,14 @@ from pathlib import Path
 import torch
 
 from cudnn_sweep.workloads.cells.errata import rules_of
-from cudnn_sweep.workloads.cells.measurement import (
-    LoggedChoice,
-    LogPass,
-    Measurement,
-    TimedPlan,
-    TrialRequest,
-)
+from cudnn_sweep.workloads.cells.measurement import LogPass, Measurement, TimedPlan, TrialRequest
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.choice import read_choice
 from cudnn_sweep.workloads.measuring.device import find_device
 from cudnn_sweep.workloads.measuring.process_setup import apply_request, setting_of
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.records.measured import LoggedChoice
 from cudnn_sweep.workloads.workload import TimedStep
 
 OPERATION = re.compile(r"^Tag: (?P<operation>\w+?)_\s*$")

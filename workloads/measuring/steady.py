@@ -9,12 +9,7 @@ from typing import Any
 
 import torch
 
-from cudnn_sweep.workloads.cells.measurement import (
-    Measurement,
-    MeasureSpec,
-    SteadyDevice,
-    SteadyWall,
-)
+from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.measuring.device_time import (
     CannotCapture,
@@ -28,6 +23,7 @@ from cudnn_sweep.workloads.measuring.sampling import MIN_SAMPLES, Sampled, sampl
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.warm_up import WarmUp, warm_up
 from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.records.measured import SteadyDevice, SteadyWall
 from cudnn_sweep.workloads.workload import TimedStep
 
 GROUP_S = 0.02  # a timed group's least length: one synchronise (10 µs) is then 0.05% of it

@@ -6,8 +6,8 @@ from statistics import median
 from time import perf_counter
 from typing import TypeVar
 
-from cudnn_sweep.workloads.cells.measurement import GpuTelemetry
 from cudnn_sweep.workloads.hardware.monitor import GpuReading, Monitor
+from cudnn_sweep.workloads.records.measured import GpuTelemetry
 from cudnn_sweep.workloads.warnings import WarningName
 
 T = TypeVar("T")

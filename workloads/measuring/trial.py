@@ -17,7 +17,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.cells.measurement import ColdCall, Measurement, TrialRequest
+from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
 from cudnn_sweep.workloads.differentiable import around_autograd
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_state import state_type
@@ -35,6 +35,7 @@ from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.turns import Baton, Said, Turn
 from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.records.measured import ColdShape
 from cudnn_sweep.workloads.user_code import code_hash
 from cudnn_sweep.workloads.warnings import WarningName
 from cudnn_sweep.workloads.workload import TimedStep, Workload
@@ -104,7 +105,7 @@ def run_trial(
         with _noted(measured):
             measured.choice, work = read_choice(step, cell.input_shape, device)
             note_roofline(work, measured)
-            others = {call.shape for call in measured.cold or ()} - {cell.input_shape}
+            others = {tuple(call.shape) for call in measured.cold or ()} - {cell.input_shape}
             routes = routes_at(step, others) | set(measured.choice.routes or ())
             measured.choice.routes = sorted(routes)
             measured.accuracy = step.accuracy() if step.accuracy else None
@@ -168,7 +169,7 @@ def _measure_cold(
 
 def time_cold(
     step: TimedStep, shapes: Iterable[Shape], device: Device
-) -> Iterator[tuple[ColdCall, Any]]:
+) -> Iterator[tuple[ColdShape, Any]]:
     """Call each shape twice; yields the times and what the first call returned."""
     for shape in shapes:
         inputs = step.prepare(shape)
@@ -176,11 +177,11 @@ def time_cold(
         second, _ = split_call(step, inputs, device)
         times = {f"first_{name}": ms for name, ms in first.items()}
         times |= {f"second_{name}": ms for name, ms in second.items()}
-        yield ColdCall(shape=shape, **times), result
+        yield ColdShape(shape=list(shape), **times), result
 
 
 def split_call(step: TimedStep, inputs: Any, device: Device) -> tuple[dict[str, Any], Any]:
-    """Times of one synchronised call, as the columns of a ColdCall end, and what it returned.
+    """Times of one synchronised call, as the columns of a ColdShape end, and what it returned.
 
     Where autograd is called more than once, the passes are added up. What is left of `ms` came after them.
     """
@@ -281,7 +282,7 @@ def _why_alone(cell: Cell) -> str | None:
 
 
 def _new_shapes(unseen: list[Shape], measured: Measurement) -> int:
-    met = {call.shape for call in measured.cold or ()}
+    met = {tuple(call.shape) for call in measured.cold or ()}
     return len(set(unseen[: measured.wall.steady_iterations]) - met)
 
 

@@ -9,8 +9,9 @@ import pytest
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import load_query, part_names
-from cudnn_sweep.analysis.storing.schema import Kernel, RunRecord
+from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.workloads.records.measured import Kernel
 from tests.analysis.conftest import COLD, CONVOLUTION, Ask, make_record
 
 BLOCKS = 5

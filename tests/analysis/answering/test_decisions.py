@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from scipy import stats
 
 from cudnn_sweep.analysis.answering.verdicts import Verdict, more_blocks, verdicts
 from cudnn_sweep.analysis.storing.schema import RunRecord
-from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.analysis.storing.store import Store, open_store
 from tests.analysis.answering.test_verdicts import in_turns, scattered
 from tests.analysis.conftest import AskAbout, cells_together, changed, in_cell, make_pair
 
+EQUAL_PROCESSES = Path(__file__).parents[3] / "docs/results/h200-2026-11-24/turns"
 UNTIL = [3, 5]
 NOISE = (0.99, 1.0, 1.01)
 
@@ -37,11 +39,11 @@ def alternating() -> Iterator[RunRecord]:
             yield replace(record, **turn) if block % 2 else record  # type: ignore[arg-type]
 
 
-def two_in_turns(spread: float) -> Iterator[RunRecord]:
+def two_in_turns(spread: float, *, launch_bound: bool | None = False) -> Iterator[RunRecord]:
     """Whose rounds scatter by this much."""
     rounds = (1 - 2 * spread, 1 - spread, 1.0, 1 + spread, 1 + 2 * spread)
     for n, ms in enumerate((9.5, 9.51)):
-        pair = make_pair(n, 10.0, ms, launch_bound=False)
+        pair = make_pair(n, 10.0, ms, launch_bound=launch_bound)
         yield from in_turns(pair, [10.0] * 5, [ms * x for x in rounds])
 
 
@@ -59,6 +61,35 @@ def with_a_stray(block: int, records: list[RunRecord]) -> list[RunRecord]:
     ]
 
 
+def marked(ends: str, shards: str) -> list[RunRecord]:
+    """Four blocks, of which each ends its launch or not (0, 1), in a shard; the last row is of a config besides."""
+    rows = [
+        replace(row, shard=int(shards[row.block]), ends_launch=False)
+        for row in sweep_of("until", 4, UNTIL)
+    ]
+    besides = [
+        replace(
+            row,
+            trial_id=f"{row.trial_id} besides",
+            attempt_id=f"{row.attempt_id} besides",
+            benchmark_limit=3,
+            ends_launch=ends[row.block] == "1",
+            ended_at=row.ended_at + timedelta(seconds=9),
+        )
+        for row in rows
+        if row.benchmark
+    ]
+    return rows + besides
+
+
+# of each block whether it ends a launch, and its shard; how many blocks count
+MARKS = {
+    "runs": ("0000", "1111", 3),
+    "has ended": ("0001", "1111", 4),
+    "was resumed": ("0100", "1111", 3),
+    "one shard of two runs": ("0010", "1112", 3),
+    "both shards have ended": ("0011", "1112", 4),
+}
 NOISY = np.log([0.90, 0.95, 0.93, 0.88, 0.97]).tolist()
 ON_CPU: dict[str, object] = {"device": "cpu", "compute_cache": None}
 ALIKE = [0.002, -0.002, 0.001, -0.001, 0.0]
@@ -84,7 +115,9 @@ CELLS = {
         for n in range(2, 6)
     },
     **{f"in turns, {spread}": [*two_in_turns(spread)] for spread in (0.0, 0.1)},
+    "in turns, device time unknown": [*two_in_turns(0.0, launch_bound=None)],
     "every second in turns": [*alternating()],
+    **{name: marked(ends, shards) for name, (ends, shards, _) in MARKS.items()},
     "noisy": with_logs(NOISY),
     # of other settings, for what single processes chose widens the intervals of cells beside it
     "choosing": with_a_stray(
@@ -172,6 +205,18 @@ def test_the_verdict_of_the_last_look_stands_and_a_sweep_that_is_over_spends_wha
     assert row["error_share"] == pytest.approx(share)
 
 
+@pytest.mark.parametrize("name", MARKS)
+def test_a_sweep_is_over_once_the_last_row_of_each_of_its_shards_says_so(
+    ask_about: AskAbout, name: str
+) -> None:
+    (row,) = ask_about(name, "helps_or_hurts")
+    counted = MARKS[name][-1]
+    assert (row["wall_verdict"], row["blocks"]) == ("hurts", counted)
+    assert row["error_share"] == pytest.approx(0.6 if counted == 4 else 0.4)
+    (asked,) = ask_about(name, "helps_or_hurts", is_over=True)
+    assert asked["blocks"] == 4
+
+
 @pytest.mark.parametrize(("spread", "verdict"), [(0.0, "helps"), (0.1, "undecided")])
 def test_two_blocks_in_turns_borrow_what_others_scatter_by_or_what_their_rounds_do(
     ask_about: AskAbout, spread: float, verdict: str
@@ -183,6 +228,24 @@ def test_two_blocks_in_turns_borrow_what_others_scatter_by_or_what_their_rounds_
         se = np.sqrt((np.var(logs) * 2 + 0.003**2) / 2 / 2)
         high = logs.mean() + stats.t.isf(0.025, 2) * se
         assert np.log(row["ratio_high"]) == pytest.approx(high, rel=1e-6)
+
+
+def test_a_loop_of_unknown_device_time_borrows_as_one_that_waits_for_the_cpu(
+    ask_about: AskAbout,
+) -> None:
+    (row,) = ask_about("in turns, device time unknown", "helps_or_hurts")
+    logs = np.log([0.95, 0.951])
+    se = np.sqrt((np.var(logs) * 2 + 0.01**2) / 2 / 2)
+    high = logs.mean() + stats.t.isf(0.025, 2) * se
+    assert np.log(row["ratio_high"]) == pytest.approx(high, rel=1e-6)
+
+
+def test_the_pairs_of_equal_processes_of_the_validation_read_equivalent() -> None:
+    """Their device time is not known."""
+    asked = {"field": "twin", "baseline": "0", "candidate": "1"}
+    rows = verdicts(open_store(str(EQUAL_PROCESSES)), "aa", **asked)
+    assert [(row.wall_verdict, row.launch_bound) for row in rows] == [("equivalent", None)] * 16
+    assert all(row.ratio_low < 1 < row.ratio_high for row in rows)
 
 
 def test_cells_that_cannot_have_an_effect_hide_none_of_the_others(

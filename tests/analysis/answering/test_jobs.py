@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.storing.schema import ListedShape, RunRecord
+from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.workloads.records.row import ListedShape
 from tests.analysis.conftest import Ask, cells_together, make_pair
 
 if TYPE_CHECKING:

@@ -32,7 +32,6 @@ from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.sheets import sheets
 from cudnn_sweep.analysis.storing.schema import (
     RunRecord,
-    SettingValue,
     arrow_schema,
     columns_of,
     settings,
@@ -42,6 +41,7 @@ from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of, settings_of
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.hardware import environment
+from cudnn_sweep.workloads.records.row import SettingValue
 from tests.analysis.conftest import make_pair
 
 BLOCKS = 3

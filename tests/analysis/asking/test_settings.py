@@ -14,7 +14,7 @@ from cudnn_sweep.analysis.asking.settings import (
     as_text,
     texts_in,
 )
-from cudnn_sweep.analysis.storing.schema import SettingValue
+from cudnn_sweep.workloads.records.row import SettingValue
 
 SCALARS = {
     pa.bool_(): st.booleans(),

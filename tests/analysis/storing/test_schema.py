@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 
 import duckdb
@@ -16,14 +17,13 @@ from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.storing.parquet import encode
 from cudnn_sweep.analysis.storing.schema import (
     SCHEMA_VERSION,
-    Axis,
-    Setting,
     arrow_schema,
     axes,
     settings,
     to_table,
 )
 from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.workloads.records.row import Axis, Setting
 from tests.analysis.conftest import make_pair, make_record
 
 DATA = Path(__file__).parents[1] / "data"  # each file there was written by write_fixture.py
@@ -101,6 +101,18 @@ def _older_rows(sweep_id: str) -> Iterator[pa.Table]:
         for record in make_pair(block, 10.0, 12.0, sweep_id=sweep_id):
             row = to_table([replace(record, trial_id=f"a {record.trial_id}")])
             yield row.drop_columns(sorted(LACKED))
+
+
+def test_a_sweep_of_older_rows_has_ended_unless_it_is_resumed(store: Store) -> None:
+    """Its cell is looked at after three blocks and after five."""
+    blocks = [make_pair(n, 10.0, 12.0 + n / 100, looks=[3, 5]) for n in range(4)]
+    older, newer = blocks[:3], blocks[3:]
+    store.write_part("night-1", to_table([*chain(*older)]).drop_columns(["ends_launch"]))
+    (verdict,) = verdicts(store)
+    assert (verdict.blocks, verdict.error_share) == (3, 1)
+    store.write(*(replace(record, ends_launch=False) for record in chain(*newer)))
+    (verdict,) = verdicts(store)
+    assert (verdict.blocks, verdict.error_share) == (3, 0.4), "the fourth block waits for a look"
 
 
 def test_older_rows_have_the_usual_settings_and_axes_and_a_verdict_pools_both(

@@ -48,6 +48,20 @@ def test_the_highest_retry_counts_then_the_earliest_try(store: Store) -> None:
     assert store.sweeps()[0].recorded == 1
 
 
+def test_a_row_that_is_stored_again_as_its_launch_ends_replaces_itself(store: Store) -> None:
+    record = make_record(ends_launch=False)
+    for first, then in ((record, replace(record, ends_launch=True)),) * 2:
+        store.write(first)
+        store.write(then)
+        assert store.stored_trials("night-1")["trial-0"].ends_launch
+        with open_database(store) as database:
+            (row,) = database.query("select ends_launch from records").to_pylist()
+        assert row["ends_launch"]
+        store.compact("night-1")
+        rows = [parquet.read(store.folder, path) for path in store.files()]
+        assert [table["ends_launch"].to_pylist() for table in rows] == [[True]] * len(rows)
+
+
 def test_many_small_parts_become_one_and_a_large_one_stays(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import rules_of
-from cudnn_sweep.workloads.cells.measurement import LoggedChoice, LogPass, TimedPlan
+from cudnn_sweep.workloads.cells.measurement import LogPass, TimedPlan
+from cudnn_sweep.workloads.records.measured import LoggedChoice
 
 VERSION = 91900
 

@@ -107,6 +107,12 @@ def test_a_cell_gets_its_blocks_until_it_is_decided_or_out_of_reach(
     assert all(blocks[cell_id] in LOOKS and blocks[cell_id] < AT_MOST for cell_id in others)
     assert run(whole, machine) == 0
     assert blocks_of(store, "one") == blocks, "nothing is left to do"
+    table = store.snapshot("one").table(["plan_cells", "plan_blocks", "plan_trials", "ends_launch"])
+    (sizes,) = {tuple(row.values())[:3] for row in table.to_pylist()}
+    assert sizes[:2] == (4, 4 * AT_MOST) and sizes[2] > 2 * sizes[1]
+    assert sum(table["ends_launch"].to_pylist()) == 2, (
+        "of the launch that was cut too: its time was up"
+    )
 
 
 def test_a_time_limit_that_is_too_short_for_all_cells_decides_some_of_them(

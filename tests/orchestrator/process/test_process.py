@@ -187,7 +187,7 @@ def test_a_regime_of_ones_own_is_run_in_the_trial_alone(
     asked: dict[str, Any] = {"input": "2x1x16x16", "regime": {f"{rules}:Buckets": {"step": 16}}}
     outcome = run_trial(f"{net}:Joins", **asked)
     found = measured_well(outcome)
-    assert [call.shape for call in found.cold or ()] == [(2, 1, 16, 16), (1, 1, 32, 16)]
+    assert [call.shape for call in found.cold or ()] == [[2, 1, 16, 16], [1, 1, 32, 16]]
     rules.write_text(f"{BUCKETS}# edited")
     again = run_trial(f"{net}:Joins", **asked)
     assert measured(again).workload_hash != found.workload_hash

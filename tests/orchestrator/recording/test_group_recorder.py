@@ -96,6 +96,34 @@ def test_those_that_come_during_a_write_are_one_file_and_each_is_told_once_it_is
     assert stored.keys() == {record.trial_id for record in records}
 
 
+@pytest.mark.parametrize(
+    ("ended", "stopped", "marks"), [(True, False, 1), (False, False, 0), (True, True, 0)]
+)
+def test_the_last_row_of_a_launch_that_ended_says_so(
+    tmp_path: Path, records: list[RunRecord], ended: bool, stopped: bool, marks: int
+) -> None:
+    """One that was cut or stopped goes on when it is resumed."""
+
+    async def run() -> list[RunRecord]:
+        recorder = Recorder(str(tmp_path), followed=True)
+        for record in records:
+            await recorder.record(record)
+        if stopped:
+            recorder.stop("no GPU any more")
+        if ended:
+            recorder.launch_ended()
+        assert (await recorder.finish(SWEEP_ID, [])).recorded == 5
+        return recorder.take()
+
+    followed = asyncio.run(run())
+    assert [each.ends_launch for each in followed] == [False] * 5 + [True] * marks
+    assert rows_of_files(str(tmp_path)) == [5]
+    rows = open_store(str(tmp_path)).stored_trials(SWEEP_ID).values()
+    last = max(rows, key=lambda row: row.ended_at)
+    assert [row.trial_id for row in rows if row.ends_launch] == [last.trial_id] * marks
+    assert not marks or followed[-1].trial_id == last.trial_id
+
+
 def test_a_second_record_of_a_trial_waits_for_the_first_and_is_dropped(
     disk: Disk, records: list[RunRecord]
 ) -> None:

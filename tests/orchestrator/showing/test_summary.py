@@ -18,6 +18,7 @@ from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.recorder import Hopeless, Progress, cause, configs_to_fail
 from cudnn_sweep.orchestrator.running.run_sweep import end_of
 from cudnn_sweep.orchestrator.showing.summary import (
+    RESEMBLING,
     Summary,
     print_summary,
     slow_gpu_lines,
@@ -65,6 +66,16 @@ def test_summary_counts_what_is_recorded_by_status_and_warning(night: Night) -> 
     assert list(unfinished.warned()) == [f"1 of 2 trials: throttled: {ADVICE['throttled']}"]
     night.write(*others)
     assert night.summary().is_complete
+
+
+def test_summary_warns_of_blocks_that_resemble_the_ones_before(
+    store: Store, plan_of: MakePlan, record_of: RecordOf, environment: Environment
+) -> None:
+    night = Night(store, plan_of("noop", replicates=10), record_of, environment)
+    for trial in night.plan.trials:
+        drift = 1 + trial.config.benchmark * trial.replicate / 100
+        night.write(trial, steady_wall_ms=drift, loop_kind="closed")
+    assert list(night.summary().warned()) == [RESEMBLING]
 
 
 def test_summary_says_which_blocks_no_verdict_rests_on(night: Night) -> None:

@@ -12,7 +12,6 @@ import pynvml
 import pytest
 import torch
 
-from cudnn_sweep.workloads.cells.measurement import GpuTelemetry
 from cudnn_sweep.workloads.hardware.monitor import (
     CALM,
     FakeMonitor,
@@ -21,6 +20,7 @@ from cudnn_sweep.workloads.hardware.monitor import (
 )
 from cudnn_sweep.workloads.hardware.nvml import THROTTLE_REASONS, NvmlGpu, NvmlMonitor, open_monitor
 from cudnn_sweep.workloads.measuring.telemetry import CHOSEN_CLOCKS, INTERVAL_S, Telemetry
+from cudnn_sweep.workloads.records.measured import GpuTelemetry
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
 from tests.workloads.hardware.conftest import CLOCKS_MHZ, OURS, THEIRS
 

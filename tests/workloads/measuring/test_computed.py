@@ -6,11 +6,11 @@ from itertools import product
 import pytest
 import torch
 
-from cudnn_sweep.workloads.cells.measurement import Computed
 from cudnn_sweep.workloads.find_workload import bundled_workloads
 from cudnn_sweep.workloads.measuring.computed import _hash_on_device, compute, fingerprint
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape, find_problem
+from cudnn_sweep.workloads.records.measured import Computed
 from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, workload
 from tests.workloads.made_up_cells import plain_setting
 from tests.workloads.made_up_models import ERRORS

@@ -1,0 +1,255 @@
+"""What one row of the results says: `RunRecord`, one flat row a trial, and what its columns are marked as.
+
+A unit is part of a column's name; a column that does not apply is null.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Final, Literal, TypeAlias
+
+from cudnn_sweep.workloads.records.measured import (
+    Calibration,
+    Choice,
+    Computed,
+    GpuTelemetry,
+    Logged,
+    Measured,
+    MemoryUse,
+    SteadyDevice,
+    SteadyWall,
+)
+
+SCHEMA_VERSION = 4
+
+SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
+Part: TypeAlias = Literal["cell", "hardware", "software"]
+
+CELL: Final = "cell"
+HARDWARE: Final = "hardware"
+SOFTWARE: Final = "software"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """Marks a column as a setting of the config: trials that differ in it are never taken together."""
+
+    usual: SettingValue
+    """PyTorch's own value: a config's name leaves it out, and rows from before the column have it."""
+    read_by: Literal["cudnn", "cuda", "torch", "any"] = "cudnn"
+    """The library that reads it: one of cuDNN's cannot matter to a step that does not run in cuDNN."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Axis:
+    """Marks a column as an axis of a cell: answers list it, and cells that differ in it are never taken together."""
+
+    usual: str | None = None
+    """The value that a cell's name leaves out, and that rows from before the column have."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedShape:
+    """A shape of a regime's file."""
+
+    shape: Annotated[list[int], "the input's sizes"]
+    count: Annotated[int, "how often the file counts it"]
+
+
+@dataclass(kw_only=True)
+class Asked:
+    """What was asked of a trial, and what came of it."""
+
+    # identity
+    schema_version: Annotated[int, "version of this row's layout"]
+    sweep_id: Annotated[str, "one run of a plan, resumed as often as needed"]
+    trial_id: Annotated[str, "hash of the cell, config, replicate and twin; with sweep_id the key"]
+    attempt_id: Annotated[str, "unique to each try: of two for one key, the first durable counts"]
+    attempt: Annotated[int, "1, or more where earlier tries were lost to their worker"]
+    retry: Annotated[int, "how often --retry-failed ran this trial again; the highest counts"]
+    launch_id: Annotated[str, "one launch of the sweep: trials of a block from two are not paired"]
+    ends_launch: Annotated[
+        bool,
+        "whether its launch ended with this trial; while the last row of a sweep, or of a shard, has false, more may come",
+    ]
+    plan_hash: Annotated[str, "hash of the plan: its trials, their order, how they measure"]
+    plan_trials: Annotated[
+        int,
+        "trials in the plan, with `looks` at most: a sweep with as many keys is finished, those of repeats left out",
+    ]
+    plan_cells: Annotated[int, "cells in the plan"]
+    plan_blocks: Annotated[int, "blocks in the plan, with `looks` at most"]
+    looks: Annotated[list[int] | None, "blocks after which a cell may be decided; null: fixed"]
+    shard: Annotated[int | None, "part of the plan that its launch ran, from 1; null: all of it"]
+    shards: Annotated[int | None, "into how many parts the plan was split"]
+    suite: Annotated[str, "name of the suite, or `inline`"]
+    cell_id: Annotated[str, "hash of what is timed: axes, problem, model, parameters, gpu"]
+    workload: Annotated[str, "code that is timed, by name or import path", Axis()]
+    problem: Annotated[str | None, "name of the convolution problem; null for a model", Axis()]
+    direction: Annotated[
+        str,
+        "forward, backward_data, backward_filter, forward_backward, training (with optimiser) or inference",
+        Axis(),
+    ]
+    input_shape: Annotated[list[int], "base input sizes: batch, channels, then space", Axis()]
+    out_channels: Annotated[int | None, "filters of the convolution problem", CELL]
+    kernel_size: Annotated[list[int] | None, "of the problem, a number per spatial dimension", CELL]
+    stride: Annotated[list[int] | None, "of the convolution problem", CELL]
+    padding: Annotated[list[int] | None, "of the convolution problem", CELL]
+    dilation: Annotated[list[int] | None, "of the convolution problem", CELL]
+    groups: Annotated[int | None, "of the convolution problem", CELL]
+    bias: Annotated[bool | None, "whether the convolution problem adds a bias", CELL]
+    transposed: Annotated[bool | None, "whether it is a transposed convolution", CELL]
+    output_padding: Annotated[list[int] | None, "of a transposed convolution problem", CELL]
+    occurrences: Annotated[int | None, "how often the problem's network has it"]
+    model_arguments: Annotated[dict[str, str] | None, "a model's arguments, each as JSON", CELL]
+    model_inputs: Annotated[str | None, "a model's inputs, as JSON; null: one float tensor", CELL]
+    loss: Annotated[str | None, "that model's loss", CELL]
+    optimiser: Annotated[str | None, "that model's optimiser", CELL]
+    optimiser_parameters: Annotated[dict[str, float] | None, "its numbers, by name", CELL]
+    regime: Annotated[str, "the rule by which input shapes arrive", Axis()]
+    regime_parameters: Annotated[dict[str, float], "the rule's numbers, by name", CELL]
+    listed_shapes: Annotated[list[ListedShape] | None, "all shapes of a regime's file", CELL]
+    state: Annotated[str, "what surrounds a step at equal shapes, or plain", Axis(usual="plain")]
+    state_parameters: Annotated[dict[str, float], "the state's numbers, by name", CELL]
+    precision: Annotated[str, "fp32 (IEEE), tf32, bf16, fp16, amp_bf16 or amp_fp16", Axis()]
+    layout: Annotated[str, "contiguous or channels_last", Axis(usual="contiguous")]
+    placement: Annotated[
+        str | None,
+        "`strides` if a convolution is channels_last only by the strides that tensors of one channel or one pixel "
+        "have since version 3; null: none is",
+        CELL,
+    ]
+    replicate: Annotated[int, "number of this process among its cell's, from 0 in running order"]
+    twin: Annotated[int, "1 for the second trial of an A/A pair, else 0"]
+    block: Annotated[int, "the cell's configs once each, back to back; a number within the plan"]
+    position: Annotated[int, "place in the plan, from 0"]
+    repeats_block: Annotated[int | None, "the plan's split block that this one repeats, else null"]
+    software: Annotated[
+        str | None,
+        "which other environment's Python measured, as last_good, in a sweep that interleaves two; "
+        "null: the launch's own",
+    ]
+
+    in_turns: Annotated[bool, "its process took turns with the others of its block"]
+    alone_reason: Annotated[
+        str | None,
+        "why it took none: as asked, no other of its block, memory, lost before, open loop, its "
+        "state, or threads or processes of its own; null where it ended before its first turn",
+    ]
+    turn_cpus: Annotated[str | None, "CPUs of its block's turns, as Linux lists them; null: all"]
+
+    # config
+    enabled: Annotated[bool, "torch.backends.cudnn.enabled, read back", Setting(usual=True)]
+    benchmark: Annotated[bool, "torch.backends.cudnn.benchmark, read back", Setting(usual=False)]
+    benchmark_limit: Annotated[
+        int | None,
+        "torch.backends.cudnn.benchmark_limit, read back; null: torch has none here",
+        Setting(usual=10),
+    ]
+    deterministic: Annotated[
+        bool, "torch.backends.cudnn.deterministic, read back", Setting(usual=False)
+    ]
+    heuristic_mode_b: Annotated[bool, "TORCH_CUDNN_USE_HEURISTIC_MODE_B=1", Setting(usual=False)]
+    plan_cache_limit: Annotated[
+        int | None,
+        "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT in the process; null: torch's own",
+        Setting(usual=None),
+    ]
+    compute_cache_disabled: Annotated[
+        bool, "CUDA_CACHE_DISABLE=1", Setting(usual=False, read_by="cuda")
+    ]
+    backward_in_caller: Annotated[
+        bool,
+        "the backward pass ran in the loop's own thread: "
+        "torch.autograd.set_multithreading_enabled(False), read back",
+        Setting(usual=False, read_by="torch"),
+    ]
+    errata: Annotated[
+        str | None,
+        "rules by which plans were banned, read back from CUDNN_ERRATA_JSON_FILE; null: PyTorch's own alone",
+        Setting(usual=None),
+    ]
+    environment: Annotated[
+        dict[str, str], "further environment variables", Setting(usual={}, read_by="any")
+    ]
+    code: Annotated[
+        str | None,
+        "side of a gate; null: the launch's folder",
+        Setting(usual=None, read_by="any"),
+    ]
+
+    # outcome
+    status: Annotated[str, "ok, error, out_of_memory, crash (signal), killed (SIGKILL) or timeout"]
+    message: Annotated[str | None, "what went wrong, for any status but ok"]
+
+
+@dataclass(kw_only=True)
+class RunRecord(
+    Logged,
+    GpuTelemetry,
+    Computed,
+    Choice,
+    SteadyDevice,
+    SteadyWall,
+    Calibration,
+    MemoryUse,
+    Measured,
+    Asked,
+):
+    """One trial: what was asked, what came of it, what was measured and where. Its columns begin with those of the
+    last base.
+    """
+
+    # of the process that logs
+    logged_kernels_agree: Annotated[bool | None, "whether it launched the timed process's kernels"]
+    logged_error: Annotated[str | None, "why there is no log where one was asked for"]
+
+    # where the trial's own time went
+    start_s: Annotated[float | None, "from the fork to the trial's first own line"]
+    one_time_s: Annotated[float | None, "CUDA context, libraries, first backward, on other work"]
+    overlapped_s: Annotated[float | None, "of one_time_s, beside others of a block; null: unknown"]
+    build_s: Annotated[float | None, "making the workload"]
+    cold_s: Annotated[float | None, "cold part"]
+    calibration_s: Annotated[float | None, "calibration"]
+    steady_s: Annotated[float | None, "warm-up and steady part"]
+    checks_s: Annotated[float | None, "untimed part after the measurement"]
+    log_s: Annotated[float | None, "whole life of the untimed process that logs"]
+    exit_s: Annotated[float | None, "from the result to the process being gone"]
+    process_s: Annotated[float, "life of the trial's process, fork to gone, without the log's"]
+    waited_s: Annotated[float | None, "of it, what others of its block did their turns in"]
+    gap_s: Annotated[
+        float | None,
+        "from the slot's last process gone to this one forked; null beside another of its block, or "
+        "after one of another `software`",
+    ]
+    started_at: Annotated[datetime, "when the trial's process was forked, UTC"]
+    ended_at: Annotated[datetime, "when it was gone, UTC"]
+
+    # environment
+    device: Annotated[str, "cuda or cpu"]
+    gpu: Annotated[str, "GPU model; without CUDA the processor's", HARDWARE]
+    gpu_uuid: Annotated[str | None, "the GPU's UUID"]
+    gpu_memory_bytes: Annotated[int | None, "the GPU's memory", HARDWARE]
+    mig_profile: Annotated[str | None, "MIG slice, where the GPU is sliced", HARDWARE]
+    max_sm_clock_mhz: Annotated[int | None, "highest SM clock that the GPU may run at", HARDWARE]
+    power_limit_w: Annotated[float | None, "enforced power limit", HARDWARE]
+    driver: Annotated[str | None, "NVIDIA driver's version", SOFTWARE]
+    cuda: Annotated[str | None, "CUDA version torch was built with", SOFTWARE]
+    cudnn: Annotated[int | None, "torch.backends.cudnn.version()", SOFTWARE]
+    torch: Annotated[str, "PyTorch's version", SOFTWARE]
+    ray: Annotated[str, "Ray's version", SOFTWARE]
+    python: Annotated[str, "Python's version", SOFTWARE]
+    os: Annotated[str, "operating system and kernel"]
+    host: Annotated[str, "name of the machine that measured, and a mark of its boot"]
+    slot: Annotated[str, "what measured: the GPU's UUID, else host and number of the slot"]
+    cpu_model: Annotated[str | None, "the processor's model; null where unknown"]
+    cpu_cores: Annotated[int, "CPU cores the trial's process might use"]
+    pinned_cpus: Annotated[
+        str | None, "CPUs of its slot alone, as Linux lists them; null: not pinned"
+    ]
+    numa_node: Annotated[int | None, "NUMA node of the GPU they are near; null where unknown"]
+    version: Annotated[str, "version of cudnn-sweep", SOFTWARE]
+    commit: Annotated[str | None, "git commit of cudnn-sweep, where known"]
+    env_hash: Annotated[str, "hash of the hardware: a change opens a new baseline"]
+    software_hash: Annotated[str, "hash of torch, CUDA, cuDNN, driver, Python, Ray and our version"]
