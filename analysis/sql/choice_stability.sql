@@ -19,13 +19,10 @@
 --     likely; null where nothing is searched, or sizes never come back
 with drawn as (
     select
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash,
-        settings,
-        kernels_source,
-        kernels_hash,
+        columns([
+            'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'settings', 'kernels_source',
+            'kernels_hash'
+        ]),
         any_value(config) as config,
         any_value(if(enabled and benchmark, regime_shapes, null)) as searched_shapes,
         count(*) as processes,
@@ -88,10 +85,7 @@ config_choices as (
         any_value(log_trial) filter (where is_modal) as log_trial,
         max(logged_workspace_bytes) filter (where is_modal) as logged_workspace_bytes,
         kernels_source,
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash
+        columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash'])
     from ranked
     group by cell_id, env_hash, software_hash, workload_hash, settings, kernels_source
 ),

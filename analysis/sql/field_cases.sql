@@ -77,15 +77,10 @@ trials as materialized (
 
 processes as materialized (
     select
-        trials.cell,
-        trials.side,
-        trials.cell_id,
-        trials.sweep_id,
-        trials.launch_id,
-        trials.slot,
-        trials.block,
-        trials.trial_id,
-        trials.steady_device_source,
+        columns([
+            'cell', 'side', 'cell_id', 'sweep_id', 'launch_id', 'slot', 'block', 'trial_id',
+            'steady_device_source'
+        ]),
         -- of open loops only as many steps as every process made: later ones have other shapes
         coalesce(list_avg(loops.ms[:trials.steps]), trials.steady_wall_ms) as wall,
         trials.steady_device_ms as device,

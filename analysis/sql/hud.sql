@@ -15,13 +15,9 @@ with by_metric as ( -- noqa: disable=LT01,RF04
 
 grouped as (
     select
-        night,
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash,
-        settings,
-        metric,
+        columns([
+            'night', 'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'settings', 'metric'
+        ]),
         mode(host order by host) as host,
         mode(cpu_model order by cpu_model) as cpu_model,
         list(found order by block, found) as found

@@ -8,13 +8,10 @@
 -- word: helps, hurts, equivalent, inconclusive or no_effect
 with logs as (
     select -- noqa: ST06
-        sweep_id,
-        env_hash,
-        software_hash,
-        cell_id,
-        other_settings,
-        no_effect_reason,
-        choice,
+        columns([
+            'sweep_id', 'env_hash', 'software_hash', 'cell_id', 'other_settings',
+            'no_effect_reason', 'choice'
+        ]),
         concat_ws('|', sweep_id, other_settings, no_effect_reason is null) as pool,
         concat_ws(
             '|', sweep_id, env_hash, software_hash, cell_id, other_settings

@@ -36,10 +36,7 @@ with found as (
         median(steady_wall_ms / steady_device_ms) as wall_over_device, -- wall time / device time
         avg(launch_bound::int) > 0.5 as launch_bound,
         min(steady_device_source) as device_source, -- graph (replayed) or profiler (kernel times)
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash
+        columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash'])
     from configured(null, $sweep_id)
     where status = 'ok' and (roofline_share is not null or steady_device_ms > 0)
     group by cell_id, env_hash, software_hash, workload_hash, settings, loop_kind

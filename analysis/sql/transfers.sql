@@ -32,10 +32,7 @@ with kinds as ( -- noqa: disable=RF02,RF04,ST03,AM07
 
 places as (
     select
-        cell_id,
-        env_hash,
-        software_hash,
-        settings,
+        columns(['cell_id', 'env_hash', 'software_hash', 'settings']),
         any_value(
             case kinds.kind
                 when 'gpu' then gpu
