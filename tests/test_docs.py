@@ -121,7 +121,7 @@ def test_example_of_results_is_that_of_the_stored_ones() -> None:
     readme = (ROOT / "docs/reading-results.md").read_text()
     (folder,) = (ROOT / "docs" / "results").glob("*/quick")
     store = open_store(str(folder))
-    found, (cells, _) = verdicts(store), stored_names(store, None)
+    found, cells = verdicts(store), stored_names(store, None)
     paid = {(row.cell_id, row.compute_cache): row for row in break_evens(store)}
     assert len(found) == 9
     for verdict in found:

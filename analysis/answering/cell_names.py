@@ -90,33 +90,6 @@ def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
     return {row["cell_id"]: name for row, name in zip(cells, names, strict=True)}
 
 
-def brief_names(rows: Iterable[CellRow]) -> dict[str, str]:
-    """`names_apart` for a short line: without a problem's folder, the input's sizes and a model's module, where
-    that name is one cell's alone.
-    """
-    cells = list({row["cell_id"]: row for row in rows}.values())
-    names, gpus = names_apart(cells), _gpus_apart(cells)
-    for left_out in ((), ("module",), ("input_shape",), ("input_shape", "module")):
-        briefer = [_brief(words, left_out) for words in words_apart(cells)]
-        briefer = _added(briefer, gpus)
-        count = Counter(briefer)
-        names |= {
-            row["cell_id"]: name
-            for row, name in zip(cells, briefer, strict=True)
-            if count[name] == 1
-        }
-    return names
-
-
-def _brief(words: Words, left_out: Sequence[str]) -> str:
-    shown = {about: word for about, word in words.items() if about not in left_out}
-    name, opened, arguments = shown.pop("what").partition("(")
-    name = name.rpartition("/")[2]
-    if "module" in left_out:
-        name = name.rpartition(":")[2]
-    return " ".join([name + opened + arguments, *shown.values()])
-
-
 def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
     """Each cell's GPU by as much of its name as no other has: `H100`; nothing where all have one."""
     words = {row["gpu"]: (row["gpu"] or "").split() for row in cells}
@@ -136,11 +109,10 @@ def _added(names: Sequence[str], words: Sequence[str]) -> list[str]:
     return [name if count[name] == 1 else f"{name} {word}".strip() for name, word in pairs]
 
 
-def stored_names(store: Stored, sweep_id: str | None) -> tuple[dict[str, str], dict[str, str]]:
-    """`names_apart` and `brief_names` of the cells of one sweep, or of all."""
+def stored_names(store: Stored, sweep_id: str | None) -> dict[str, str]:
+    """`names_apart` of the cells of one sweep, or of all."""
     with open_database(store, sweep_id) as database:
-        cells = database.query(CELLS).to_pylist()
-    return names_apart(cells), brief_names(cells)
+        return names_apart(database.query(CELLS).to_pylist())
 
 
 def _with(name: str | None, numbers: CellRow | Iterable[tuple[str, Any]] | None) -> str | None:

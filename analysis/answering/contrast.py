@@ -5,15 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 
-from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.asking.settings import ALWAYS_SAID, shortened, usual_texts
-from cudnn_sweep.analysis.storing.stored import Stored
 
 CONFIGS = """
 select setting_texts(config, max(twin)) as texts
 from records
-where $sweep_id is null or sweep_id glob $sweep_id
 group by config
 order by config
 """
@@ -72,10 +70,9 @@ def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...
     return tuple(found)
 
 
-def stored_contrasts(store: Stored, sweep_id: str | None) -> list[Contrast]:
+def stored_contrasts(database: Database) -> list[Contrast]:
     """Those that the stored trials hold, as a launch of their configs would have shown them."""
-    with open_database(store, sweep_id) as database:
-        rows = database.query(CONFIGS, {"sweep_id": sweep_id}).to_pylist()
+    rows = database.query(CONFIGS).to_pylist()
     texts = [{name: text or "null" for name, text in row["texts"]} for row in rows]
     found = list(contrasts_among(texts))
     found.sort(key=lambda contrast: contrast.field != ALWAYS_SAID)  # what most come for

@@ -8,15 +8,10 @@ interval beside it. A column in which nothing stands is left out.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cudnn_sweep.analysis.answering.cell_names import (
-    CELLS,
-    brief_names,
-    name_of_some,
-    names_apart,
-)
+from cudnn_sweep.analysis.answering.cell_names import CELLS, name_of_some, names_apart
 from cudnn_sweep.analysis.asking.formats import plain_column, readable
 from cudnn_sweep.analysis.asking.queries import NamedQuery
 from cudnn_sweep.analysis.asking.settings import config_name, texts_in, texts_of, unusual_in
@@ -38,8 +33,6 @@ class MarkedColumn:
     is_number: bool
     intervals: Sequence[str]
     """What stands in brackets behind each row's text; empty where the column has no intervals."""
-    briefer: Sequence[str] = ()
-    """For a column of cells, what stands in place of `texts` on a short line."""
 
 
 def marked_columns(
@@ -68,16 +61,10 @@ def marked_columns(
 def _cell_column(database: "Database", rows: Sequence[Mapping[str, Any]]) -> MarkedColumn:
     ids = {row["cell_id"] for row in rows}
     cells = [row for row in database.query(CELLS).to_pylist() if row["cell_id"] in ids]
-    whole, brief = names_apart(cells), brief_names(cells)
+    names = names_apart(cells)
+    whole = [names.get(row["cell_id"]) or name_of_some(row) for row in rows]
     shared = [unusual_in(row.get("other_settings") or "") for row in rows]
-    long, short = (
-        [
-            " ".join([names.get(row["cell_id"]) or name_of_some(row), *each])
-            for row, each in zip(rows, shared, strict=True)
-        ]
-        for names in (whole, brief)
-    )
-    return replace(_words(CELL, long), briefer=[printable(each) for each in short])
+    return _words(CELL, [" ".join([name, *more]) for name, more in zip(whole, shared, strict=True)])
 
 
 def _column(

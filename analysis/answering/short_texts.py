@@ -8,14 +8,18 @@ from rich.cells import cell_len, set_cell_size
 
 LEFT_OUT = "…"
 PARAMETERS = re.compile(r"([^()]+)\(([^()]+)\)")
-MILD, HARD, HARDEST = 8, 5, 3  # characters of a word in a name that are left of it
+FIRST = (
+    r"^[\w./]+[/:](?=\w)",
+    r" \d+(x\d+)+",
+)  # to be left out: a model's module, a problem's folder; sizes
+LEAST = 3  # characters of a word in a name that are left of it
 WHOLE = 4  # characters of a word that is not shortened: H100 and H200 would be one
 
 
 def short_names(names: Sequence[str], width: int) -> list[str]:
-    """Each name as the first of these that fits and is no other's: whole; with as few parameters as tell
-    them apart, as `lengths(buckets=4)`; its long words shorter; without words that others have, too; and
-    all its words shorter. Whole where none is.
+    """Each name as the first of these that fits and is no other's: whole; without its module, folder and sizes; with as
+    few parameters as tell them apart, as `lengths(buckets=4)`; without words that others have, too; and its words
+    shorter. Whole where none is.
     """
     found: dict[str, str] = {}
     todo = list(dict.fromkeys(names))
@@ -40,14 +44,22 @@ def short_sentence(text: str, width: int) -> str:
 
 def _ways(names: Sequence[str], width: int) -> Iterator[Callable[[str], str]]:
     yield str
-    plain = _without_parameters(names)
+    yield _briefer({name: name for name in names}).__getitem__
+    plain = _briefer(_without_parameters(names))
     yield plain.__getitem__
-    yield lambda name: _cut(plain[name], width, MILD)
     words = [set(name.split(" ")) for name in plain.values()]
     yield lambda name: _telling(plain[name], width, words)
-    yield lambda name: _cut(_telling(plain[name], width, words), width, MILD)
-    yield lambda name: _cut(_telling(plain[name], width, words), width, HARD)
-    yield lambda name: _cut(_telling(plain[name], width, words), width, HARDEST)
+    yield lambda name: _cut(_telling(plain[name], width, words), width)
+
+
+def _briefer(texts: Mapping[str, str]) -> dict[str, str]:
+    """Each name's text without what FIRST says, where that is no other's."""
+    found = dict(texts)
+    for pattern in FIRST:
+        shorter = {name: re.sub(pattern, "", text) for name, text in found.items()}
+        count = Counter(shorter.values())
+        found |= {name: text for name, text in shorter.items() if count[text] == 1}
+    return found
 
 
 def _without_parameters(names: Sequence[str]) -> dict[str, str]:
@@ -83,15 +95,15 @@ def _telling(name: str, width: int, others: Sequence[set[str]]) -> str:
     return name if words == name.split(" ") else f"{' '.join(words)} {LEFT_OUT}"
 
 
-def _cut(name: str, width: int, least: int) -> str:
+def _cut(name: str, width: int) -> str:
     """Its longest words shorter, the first word last of all."""
     words = name.split(" ")
     sizes = [len(word) for word in words]
-    long = [index for index, word in enumerate(words) if len(word) > max(WHOLE, least)]
+    long = [index for index, word in enumerate(words) if len(word) > WHOLE]
     while long and sum(sizes) + len(sizes) - 1 > width:
         index = max([each for each in long if each] or long, key=sizes.__getitem__)
         sizes[index] -= 1
-        long = [each for each in long if sizes[each] > least]
+        long = [each for each in long if sizes[each] > LEAST]
     return " ".join(map(_shorter, words, sizes))
 
 

@@ -50,6 +50,18 @@ SHARED = {
     "blocks_with_same_bits": "paired blocks in which both computed the same bits",
     "reproducibility": "what the candidate changes: already (the baseline gave the same bits always), gained, "
     "not gained or lost; null where one has fewer than two processes whose bits are known",
+    "other_kernels_share": "of blocks whose kernels are known, the share in which the two differ",
+    "other_kernels_device_ratio": "device ratio over the blocks with other kernels",
+    "same_kernels_device_ratio": "device ratio over the blocks with the same kernels",
+    "headline": "both ratios from the same blocks, if the loop waits for the CPU and the device's verdict is another "
+    "than the wall's; null otherwise",
+    "wall_statistical_verdict": "verdict of the statistics alone",
+    "device_statistical_verdict": "verdict of the statistics alone",
+    "memory_ratio": "candidate's peak of reserved bytes / baseline's, geometric mean over blocks",
+    "memory_verdict": "verdict on it, the searches of the cold start included; helps: less memory",
+    "baseline_peak_allocated_bytes": "most that tensors and workspaces took in a trial of the baseline",
+    "baseline_workspace_bytes": "largest workspace of the plans that the baseline's logs show",
+    "blocks_with_bits": "paired blocks where the bits of both are known",
     "baseline_cell_id": "cell_id of the baseline",
     "night": "sweep_id of the night",
     "metric": "what it is; times are in ms, memory in bytes, the error is a share",

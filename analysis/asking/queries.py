@@ -1,7 +1,7 @@
 """The named questions, a file each below sql/ or a row of a table there, and what each one's head declares.
 
 -- the question in plain words?
--- $name TYPE = default: meaning
+-- $name TYPE = default: meaning, of the parameters that are its own; SHARED has the others
 -- terminal: the columns that a terminal shows, as marked.py reads them
 -- none: why an answer may have no rows
 --
@@ -9,6 +9,8 @@
 --
 -- column: meaning, of the columns that are its own; a second line of it begins with five spaces
 -- column, column: meaning of each
+
+or, where the SQL has the column at the end of a line:  as column, -- meaning
 """
 
 from __future__ import annotations
@@ -36,10 +38,23 @@ OWN_FOLDERS = (Path(), Path("queries"))  # where a user's own .sql is found by i
 PARAMETER = re.compile(
     r"-- \$(?P<name>\w+) (?P<type>\w+) = (?P<default>'[^']*'|[^:]+): (?P<meaning>.+)"
 )
+SHARED = """\
+-- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
+-- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
+-- $candidate TEXT = 'true': its value in the candidate
+-- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
+-- $launch TEXT = NULL: name that ends the nights' sweep_ids; every sweep where null
+-- $until TEXT = NULL: last night, as 2026-11-21; all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
+"""  # parameters of every question whose SQL uses them and whose head declares no other
+USED = re.compile(r"\$([a-z_]\w*)")
 TERMINAL = re.compile(r"^-- terminal: (?P<columns>.+(?:\n--     .+)*)\n", re.MULTILINE)
 NONE = re.compile(r"^-- none: (?P<why>.+)\n", re.MULTILINE)
 NAMES = r"[a-z]\w*(?:, [a-z]\w*)*"
 COLUMN = re.compile(rf"-- (?P<names>{NAMES}): (?P<meaning>.+)")
+DEFINED = re.compile(
+    r"^ +(?:(?:(?!--).)*(?:\bas |\.))?(?P<name>[a-z]\w*),? -- (?!noqa)(?P<meaning>.+)", re.MULTILINE
+)
 CONTINUED = re.compile(rf"^(-- {NAMES}: .+)\n--     (?=\S)", re.MULTILINE)
 TRUTH = {"true": True, "false": False}
 READERS: dict[str, Callable[[str], Value]] = {
@@ -103,7 +118,7 @@ class NamedQuery:
     def values(self, given: Mapping[str, Value]) -> dict[str, Value]:
         """A value for every parameter, the defaults where none was given."""
         allowed = {parameter.name: parameter.default for parameter in self.parameters}
-        for name in re.findall(r"\$([a-z_]\w*)", re.sub(r"'[^']*'|--.*", "", self.sql)):
+        for name in _used(self.sql):
             if name not in allowed:
                 line = f"a line of its own, `-- ${name} TEXT = NULL: what it is`"
                 raise QueryError(f"{self.name} uses ${name}: declare it in {line}")
@@ -211,9 +226,13 @@ def parse_query(name: str, text: str) -> NamedQuery:
     terminal, none = TERMINAL.search(text), NONE.search(text)
     head_text = CONTINUED.sub(r"\1 ", NONE.sub("", TERMINAL.sub("", text)))
     comments = [line for line in head_text.splitlines() if line.startswith("--")]
-    found = [match for line in comments if (match := PARAMETER.fullmatch(line))]
+    own = _parameters(comments)
+    lacking = {*_used(text)} - {each.name for each in own}
+    shared = [each for each in _parameters(SHARED.splitlines()) if each.name in lacking]
     head = list(takewhile(lambda line: line.startswith("--"), head_text.splitlines()))
-    explained = [match for line in head if (match := COLUMN.fullmatch(line))]
+    explained = {match["name"]: match["meaning"] for match in DEFINED.finditer(text)}
+    for match in filter(None, map(COLUMN.fullmatch, head)):
+        explained |= dict.fromkeys(match["names"].split(", "), match["meaning"])
     notes = [
         line.removeprefix("--").removeprefix(" ")
         for line in head[1:]
@@ -223,11 +242,9 @@ def parse_query(name: str, text: str) -> NamedQuery:
         name=name,
         question=comments[0].removeprefix("--").strip() if comments else name,
         sql=text,
-        parameters=tuple(_parameter(each) for each in found),
+        parameters=(*own, *shared),
         notes="\n".join(notes).strip("\n"),
-        columns={
-            name: match["meaning"] for match in explained for name in match["names"].split(", ")
-        },
+        columns=explained,
         terminal=_listed(terminal["columns"]) if terminal else (),
         none=none["why"] if none else None,
     )
@@ -235,6 +252,14 @@ def parse_query(name: str, text: str) -> NamedQuery:
 
 def _listed(columns: str) -> tuple[str, ...]:
     return tuple(re.split(r",\s+", columns.replace("\n--", "")))
+
+
+def _used(sql: str) -> list[str]:
+    return USED.findall(re.sub(r"'[^']*'|--.*", "", sql))
+
+
+def _parameters(lines: Sequence[str]) -> list[QueryParameter]:
+    return [_parameter(match) for match in map(PARAMETER.fullmatch, lines) if match]
 
 
 def _parameter(match: re.Match[str]) -> QueryParameter:

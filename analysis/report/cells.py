@@ -1,7 +1,6 @@
 """The cells of a report, and the verdicts about them, each under the shortest name that tells it from the others."""
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -23,7 +22,6 @@ ENVIRONMENT = ("gpu", "torch", "cudnn", "driver", "code")
 VERSIONS = ("cell_id", "env_hash", "software_hash", "workload_hash")
 OF_CELL = (*VERSIONS, *NAMED, *ENVIRONMENT, "trials")
 CHART_NAME = 50  # characters that a chart has room for
-MODULE = re.compile(r"^[\w./]+:")
 METHODS = {True: "in turns", False: "one after another"}
 
 
@@ -51,7 +49,7 @@ def named(table: pa.Table) -> list[ReportCell]:
         label if common[label] == 1 else f"{label} {row['cell_id'][:ID_CHARACTERS]}"
         for row, label in zip(rows, labels, strict=True)
     ]
-    short_labels = chart_names(labels)
+    short_labels = short_names(labels, CHART_NAME)
     cells = []
     for row, each, label, short_label, row_label, family in zip(
         rows, words, labels, short_labels, row_labels, families, strict=True
@@ -71,14 +69,6 @@ def named(table: pa.Table) -> list[ReportCell]:
         }
         cells.append(ReportCell(**row, **names))
     return cells
-
-
-def chart_names(labels: Sequence[str]) -> list[str]:
-    """Without a model's module, where that leaves no two alike, and short."""
-    briefer = [MODULE.sub("", label) for label in labels]
-    count = Counter(briefer)
-    names = [one if count[one] == 1 else all_ for one, all_ in zip(briefer, labels, strict=True)]
-    return short_names(names, CHART_NAME)
 
 
 def shared(cells: Sequence[ReportCell]) -> list[str]:

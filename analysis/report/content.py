@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.answering.verdicts import BreakEven, TimeShare, Verdict
-from cudnn_sweep.analysis.asking.database import Database, open_database
+from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.queries import Value, parse_query
 from cudnn_sweep.analysis.report.cells import ReportCell, named, verdict_labels
-from cudnn_sweep.analysis.storing.stored import Stored
 
 MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the query
 
@@ -63,29 +62,27 @@ class Content:
 
 
 def gather(
-    store: Stored,
+    database: Database,
     locations: Sequence[str],
-    sweep_id: str | None,
     contrasts: Iterable[Contrast],
     min_effect: float,
 ) -> Content:
-    with open_database(store, sweep_id) as database:
-        cells = named(_own(database, "cells"))
-        answers = [_compared(database, contrast, min_effect, cells) for contrast in contrasts]
-        compared = [answer for answer in answers if answer.cells]
-        return Content(
-            locations=locations,
-            min_effect=min_effect,
-            cells=cells,
-            compared=compared,
-            time_shares=TimeShare.among(database),
-            sweeps=database.ask("sweeps"),
-            failures=database.ask("failures"),
-            choices=database.ask("choice_stability"),
-            environments=database.ask("environment"),
-            trials=_own(database, "trials", cell_ids=",".join(_shown(cells, compared))),
-            torn_files=database.torn_files,  # those too that these questions came upon
-        )
+    cells = named(_own(database, "cells"))
+    answers = [_compared(database, contrast, min_effect, cells) for contrast in contrasts]
+    compared = [answer for answer in answers if answer.cells]
+    return Content(
+        locations=locations,
+        min_effect=min_effect,
+        cells=cells,
+        compared=compared,
+        time_shares=TimeShare.among(database),
+        sweeps=database.ask("sweeps"),
+        failures=database.ask("failures"),
+        choices=database.ask("choice_stability"),
+        environments=database.ask("environment"),
+        trials=_own(database, "trials", cell_ids=",".join(_shown(cells, compared))),
+        torn_files=database.torn_files,  # those too that these questions came upon
+    )
 
 
 def _compared(

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
+from cudnn_sweep.analysis.answering.short_texts import short_names
 from cudnn_sweep.analysis.answering.verdicts import CACHES, BreakEven, CellKey, Verdict, payback
 from cudnn_sweep.analysis.asking.settings import config_name, texts_of
-from cudnn_sweep.analysis.report.cells import OF_CELL, VERSIONS, chart_names
+from cudnn_sweep.analysis.report.cells import CHART_NAME, OF_CELL, VERSIONS
 from cudnn_sweep.analysis.report.content import Content, Judged
 from cudnn_sweep.analysis.storing.schema import settings
 from cudnn_sweep.analysis.words import cudnn_version
@@ -99,7 +100,7 @@ def _cells(content: Content) -> Iterator[Row]:
 def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, Judged]]:
     """Each verdict, with what its rows have in common."""
     for number, compared in enumerate(content.compared):
-        short = chart_names([each.label for each in compared.cells])
+        short = short_names([each.label for each in compared.cells], CHART_NAME)
         for each, short_label in zip(compared.cells, short, strict=True):
             about = {"cell": numbers[each.verdict.key], "contrast": number}
             yield about | {"label": each.label, "short_label": short_label}, each

@@ -2,8 +2,6 @@
 -- $axis TEXT = 'precision': the axis of a cell that is compared
 -- $baseline TEXT = NULL: the value that others are compared with; every pair of values where null
 -- $candidate TEXT = NULL: the other value; each one where null
--- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, contrast, config, baseline_ms, candidate_ms, ratio[ratio_low ratio_high],
 --     wall_verdict, relative_l2_error
 -- none: no two cells differ in this axis alone
@@ -59,13 +57,10 @@ select
     sides.verdict as wall_verdict,
     sides.b_device_ms as baseline_device_ms,
     sides.c_device_ms as candidate_device_ms,
-    sides.ratio,
-    sides.ratio_low,
-    sides.ratio_high,
-    sides.device_verdict,
-    sides.device_ratio,
-    sides.device_ratio_low,
-    sides.device_ratio_high,
+    columns([
+        'ratio', 'ratio_low', 'ratio_high', 'device_verdict', 'device_ratio', 'device_ratio_low',
+        'device_ratio_high'
+    ]),
     nullif(
         concat_ws('; ', 'baseline ' || sides.b_choice, 'candidate ' || sides.c_choice), ''
     ) as by_choice,

@@ -1,6 +1,4 @@
 -- What does the ban of an engine cost, and what takes its place?
--- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, ban, banned_ms, ratio[ratio_low ratio_high], wall_in_words, device_ratio,
 --     banned_l2_error, reproducibility
 -- none: no cell was measured with a ban and without: see `sweep engines`
@@ -10,14 +8,9 @@
 -- Verdicts, ratios and intervals are as in `sweep query helps_or_hurts`, of all bans of a sweep.
 -- Engines are those that cuDNN's log shows of a process of each side, at each first call.
 --
--- ban: the errata, OPERATION:ENGINE
--- usual_ms: wall time per iteration without the ban, ms
--- usual_l2_error: relative L2 error against float64 without the ban; the largest
 -- banned_ms, banned_l2_error: with it
--- operations: operations of a step, at the first call of a shape, that took another engine
 -- in_its_place: each engine that was taken, and the one that came instead
 -- usual_kernels: convolution kernels that a step launches without the ban alone
--- banned_kernels: with it alone
 with sides as (
     select
         setting,
@@ -38,40 +31,37 @@ compared as (
     select
         banned.place,
         banned.errata,
-        usual.l2_error as usual_l2_error,
+        usual.l2_error as usual_l2_error, -- largest L2 error against float64 without the ban
         banned.l2_error as banned_l2_error,
         only_in(usual.kernels, banned.kernels) as usual_kernels,
-        only_in(banned.kernels, usual.kernels) as banned_kernels,
+        only_in(banned.kernels, usual.kernels) as banned_kernels, -- with it alone
         replaced(usual.taken, banned.taken) as swaps
     from sides as banned
     inner join sides as usual
         on banned.place = usual.place and banned.setting = 'yes' and usual.setting = 'no'
 )
 
-select -- noqa: disable=AM04,RF02,ST06
+select -- noqa: disable=AM04,RF02,ST06,ST07
     labels.* exclude (cell_id, cell_order),
-    compared.errata as ban,
+    compared.errata as ban, -- the errata, OPERATION:ENGINE
     replace(verdicts.other_settings, ', errata=' || compared.errata, '') as other_settings,
     verdicts.in_turns,
     verdicts.blocks,
-    verdicts.baseline_ms as usual_ms,
+    verdicts.baseline_ms as usual_ms, -- wall time per iteration without the ban, ms
     verdicts.candidate_ms as banned_ms,
     columns([
         'ratio', 'ratio_low', 'ratio_high', 'wall_verdict', 'wall_in_words', 'device_ratio',
         'device_verdict'
     ]),
-    len(compared.swaps) as operations,
+    len(compared.swaps) as operations, -- operations that took another engine at a first call
     list_sort(list_distinct(compared.swaps)) as in_its_place,
     columns([
         'usual_kernels', 'banned_kernels', 'usual_l2_error', 'banned_l2_error', 'reproducibility'
     ]),
-    verdicts.cell_id,
-    verdicts.env_hash,
-    verdicts.software_hash,
-    verdicts.workload_hash
+    columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash'])
 from contrast_verdicts('ban', 'no', 'yes', $min_effect, $sweep_id, 0) as verdicts
 inner join compared on verdicts.place = compared.place
-inner join cell_labels() as labels on verdicts.cell_id = labels.cell_id
+inner join cell_labels() as labels using (cell_id)
 qualify
     row_number() over (
         partition by verdicts.place, compared.errata

@@ -1,9 +1,5 @@
 -- After how many iterations has a setting's extra cold cost paid for itself?
--- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
--- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
--- $candidate TEXT = 'true': its value in the candidate
 -- $per TEXT = 'regime': regime, or shape for a row of each distinct shape of a regime
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, compute_cache, outcome, break_even_iterations[break_even_low break_even_high],
 --     baseline_cold_ms, candidate_cold_ms, tuning_ms, gain_ms, no_effect_reason
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
@@ -23,19 +19,6 @@
 -- Per shape, tuning is of its first call; the first shape also bears what all share. Iterations are
 -- those at that shape. A loop is timed over all its shapes: each is taken to gain the same share of
 -- its time, which is that of the baseline's second call.
---
--- shape: sizes of the input, for $per = 'shape'
--- shape_number: its place in order of arrival, from 1
--- outcome: after, at once, until, never, inconclusive, open loop or no_effect
--- break_even_iterations: iterations until both are level: tuning_ms / gain_ms
--- break_even_low, break_even_high: 95% interval of the break-even point; null where unknown
--- shapes: most distinct shapes that both trials of a block met
--- baseline_cold_ms: first calls of these shapes in the baseline, median over blocks
--- later_shape_ms: extra cold cost of each further shape, mean; null where there is no other
--- tuning_blocks: paired blocks that met the compute cache in this state
--- tuning_ms: extra cold cost of the candidate, mean over them
--- gain_blocks: paired blocks
--- gain_ms: time per iteration that the candidate saves, mean over them
 with blocks as materialized (
     select
         * exclude (judged_cell),
@@ -67,8 +50,8 @@ cells as (
             'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'other_settings', 'loop_kind',
             'in_turns', 'no_effect_reason'
         ])),
-        count(gain_ms) as gain_blocks,
-        avg(gain_ms) as gain_ms,
+        count(gain_ms) as gain_blocks, -- paired blocks
+        avg(gain_ms) as gain_ms, -- time per iteration that the candidate saves, mean over them
         avg(baseline_ms) filter (where gain_ms is not null) as unit_ms
     from blocks
     group by cell
@@ -99,8 +82,8 @@ visited as (
         shapes,
         unnest(baseline_first_ms[:shapes]) as baseline_cold_ms,
         unnest(candidate_first_ms[:shapes]) as candidate_cold_ms,
-        unnest(range(1, shapes + 1)) as shape_number,
-        unnest(shape_names[:shapes]) as shape,
+        unnest(range(1, shapes + 1)) as shape_number, -- its place in order of arrival, from 1
+        unnest(shape_names[:shapes]) as shape, -- sizes of the input, for $per = 'shape'
         unnest(baseline_second_ms[:shapes]) as second_ms
     from blocks
     where $per = 'shape'
@@ -121,15 +104,15 @@ tuned as (
         compute_cache,
         shape_number,
         shape,
-        max(shapes) as shapes,
-        median(baseline_cold_ms) as baseline_cold_ms,
+        max(shapes) as shapes, -- most distinct shapes that both trials of a block met
+        median(baseline_cold_ms) as baseline_cold_ms, -- first calls of these shapes, median
         median(candidate_cold_ms) as candidate_cold_ms,
-        count(candidate_cold_ms - baseline_cold_ms) as tuning_blocks,
-        avg(candidate_cold_ms - baseline_cold_ms) as tuning_ms,
+        count(candidate_cold_ms - baseline_cold_ms) as tuning_blocks, -- paired blocks in this state
+        avg(candidate_cold_ms - baseline_cold_ms) as tuning_ms, -- extra cold cost, mean over blocks
         t_95(tuning_blocks - 1) * standard_error(candidate_cold_ms - baseline_cold_ms) as margin_ms,
         tuning_ms - margin_ms as tuning_ms_low,
         tuning_ms + margin_ms as tuning_ms_high,
-        avg(later_shape_ms) as later_shape_ms
+        avg(later_shape_ms) as later_shape_ms -- extra cold cost of each further shape; null if none
     from visited
     where compute_cache is not null
     group by cell, compute_cache, shape_number, shape
@@ -159,12 +142,12 @@ bounded as (
             when gain_ms_low > 0 then if(tuning_ms > 0, 'after', 'at once')
             when gain_ms_high < 0 then if(tuning_ms < 0, 'until', 'never')
             else 'inconclusive'
-        end as outcome,
+        end as outcome, -- after, at once, until, never, inconclusive, open loop or no_effect
         case outcome
             when 'after' then tuning_ms / gain_ms
             when 'at once' then 0
             when 'until' then tuning_ms / gain_ms
-        end as break_even_iterations,
+        end as break_even_iterations, -- iterations until both are level: tuning_ms / gain_ms
         case
             when tuning_ms_low is null then null -- greatest() would take it for 0
             when outcome in ('after', 'at once') then greatest(tuning_ms_low, 0) / gain_ms_high
@@ -180,15 +163,12 @@ bounded as (
     from joined
 )
 
-select -- noqa: disable=AM04,RF02,ST06
+select -- noqa: disable=AM04,RF02,ST06,ST07
     labels.* exclude (cell_id, cell_order),
     bounded.* exclude (cell, of_mean, cell_id, env_hash, software_hash, workload_hash),
-    bounded.cell_id,
-    bounded.env_hash,
-    bounded.software_hash,
-    bounded.workload_hash
+    columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash'])
 from bounded
-inner join cell_labels() as labels on bounded.cell_id = labels.cell_id
+inner join cell_labels() as labels using (cell_id)
 order by
     labels.cell_order, bounded.other_settings, bounded.software_hash, bounded.loop_kind,
     bounded.in_turns, bounded.cell_id, bounded.env_hash, bounded.compute_cache,

@@ -1,6 +1,5 @@
 -- Do processes agree on the kernels they choose, and what does it cost where they do not?
 -- $ranks BIGINT = 8: processes of a job that wait for one another in each step
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, config, processes, distinct_choices, slowest_choice_ratio, rank_agreement,
 --     rank_agreement_high, straggler_cost, search_stalls
 -- none: no process told its kernels: they are known of ok trials on a GPU
@@ -11,38 +10,25 @@
 -- more process like those measured. Few processes do not show rare choices, which only the interval
 -- of rank_agreement has in it (Clopper and Pearson's).
 --
--- processes: processes whose kernels are known
--- distinct_choices: different choices among them
--- cell_choices: different choices over all the cell's configs
--- choice: hash of the modal choice, equal in two rows that run the same
--- choice_share: share of the processes that drew it
 -- entropy_bits: 0 if all agree, log2(n) of n equally common choices; too small of few processes
--- choice_device_ms: device time of the processes that drew it
--- device_ms: device time of all processes
 -- slowest_choice_ratio: device time of the slowest choice / of the fastest
 -- layout_conversion_share: of device time; null where shapes vary
--- rank_agreement: chance that all ranks choose the same; null for one process
--- rank_bits_agreement: chance that they compute the same bits from the same input; null likewise
 -- straggler_cost: what a step loses by waiting for the slowest rank: mean device time of the
 --     slowest of so many processes / mean of one, less 1
 -- search_stalls: steps that wait for a search, if each rank draws sizes of its own, all equally
 --     likely; null where nothing is searched, or sizes never come back
--- logged_engines: engines of the modal choice, from a log of cuDNN that shows the same kernels
 with drawn as (
     select
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash,
-        settings,
-        kernels_source,
-        kernels_hash,
+        columns([
+            'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'settings', 'kernels_source',
+            'kernels_hash'
+        ]),
         any_value(config) as config,
         any_value(if(enabled and benchmark, regime_shapes, null)) as searched_shapes,
         count(*) as processes,
         list(fingerprint) filter (where fingerprint is not null) as fingerprints,
         min(struct_pack(sweep_id := sweep_id, trial_id := trial_id)) as trial,
-        median(steady_device_ms) as choice_device_ms,
+        median(steady_device_ms) as choice_device_ms, -- device time of the processes that drew it
         list(steady_device_ms) filter (where steady_device_ms is not null) as device_ms,
         max(layout_conversions) as layout_conversions,
         list(layout_conversion_ms) as conversion_ms,
@@ -75,18 +61,18 @@ ranked as (
 config_choices as (
     select -- noqa: ST06
         any_value(config) as config,
-        sum(processes)::bigint as processes,
+        sum(processes)::bigint as processes, -- processes whose kernels are known
         sum(processes)::bigint as n,
         max(processes) as k,
         -- each other rank is one of the other processes: one that drew alone has no like
         sum(processes / of_config * ((processes - 1) / nullif(of_config - 1, 0)) ** ($ranks - 1))
-            as rank_agreement,
+            as rank_agreement, -- chance that all ranks choose the same; null for one process
         map_values(list_histogram(flatten(list(fingerprints)))) as of_same_bits,
         any_value(searched_shapes) as searched_shapes,
-        any_value(cell_choices) as cell_choices,
-        count(*) as distinct_choices,
-        any_value(kernels_hash) filter (where is_modal) as choice,
-        max(processes) / sum(processes) as choice_share,
+        any_value(cell_choices) as cell_choices, -- different choices over all the cell's configs
+        count(*) as distinct_choices, -- different choices among these
+        any_value(kernels_hash) filter (where is_modal) as choice, -- hash of the modal choice
+        max(processes) / sum(processes) as choice_share, -- share of the processes that drew it
         log2(sum(processes)) - sum(processes * log2(processes)) / sum(processes) as raw_entropy,
         greatest(raw_entropy, 0) as entropy_bits, -- rounding may leave it below 0
         any_value(trial) filter (where is_modal) as trial,
@@ -99,10 +85,7 @@ config_choices as (
         any_value(log_trial) filter (where is_modal) as log_trial,
         max(logged_workspace_bytes) filter (where is_modal) as logged_workspace_bytes,
         kernels_source,
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash
+        columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash'])
     from ranked
     group by cell_id, env_hash, software_hash, workload_hash, settings, kernels_source
 ),
@@ -115,7 +98,7 @@ predicted as (
             of_same_bits,
             lambda n: n / list_sum(of_same_bits)
             * ((n - 1) / nullif(list_sum(of_same_bits) - 1, 0)) ** ($ranks - 1)
-        )) as rank_bits_agreement,
+        )) as rank_bits_agreement, -- chance that all compute the same bits; null for one process
         -- how probable it is that each is the slowest
         list_sum(list_transform(
             range(1, timed + 1),
@@ -140,7 +123,7 @@ shown_choices as (
     select * from choices_of('shown_trials')
 )
 
-select -- noqa: disable=AM04,RF02,ST06
+select -- noqa: disable=AM04,RF02,ST06,ST07
     labels.* exclude (cell_id, cell_order),
     unnest(predicted.config), -- noqa: AL03
     predicted.* exclude (
@@ -148,16 +131,14 @@ select -- noqa: disable=AM04,RF02,ST06
         log_trial, timed, cell_id, env_hash, software_hash, workload_hash
     ),
     shown_choices.kernels,
-    list_median(predicted.every_device_ms) as device_ms,
+    list_median(predicted.every_device_ms) as device_ms, -- device time of all processes
     if(predicted.k = 1, 0, modal_shares.low ** $ranks) as rank_agreement_low,
-    modal_shares.high ** ($ranks - 1) as rank_agreement_high, -- no choice is more common
-    from_log.engines as logged_engines,
-    predicted.cell_id,
-    predicted.env_hash,
-    predicted.software_hash,
-    predicted.workload_hash
+    -- no choice is more common than the modal one
+    modal_shares.high ** ($ranks - 1) as rank_agreement_high,
+    from_log.engines as logged_engines, -- engines of the modal choice, from cuDNN's log
+    columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash'])
 from predicted
-inner join cell_labels() as labels on predicted.cell_id = labels.cell_id
+inner join cell_labels() as labels using (cell_id)
 inner join share_intervals('predicted') as modal_shares
     on predicted.k = modal_shares.k and predicted.n = modal_shares.n
 left join shown_choices on predicted.trial = shown_choices.trial

@@ -1,5 +1,4 @@
 -- Do configs and processes compute the same, and how far from float64?
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, config, processes, distinct_fingerprints, bitwise_repeatable, same_as_default,
 --     relative_l2_error
 -- none: no trial ended well
@@ -8,15 +7,8 @@
 -- and gradients; a process without an error of its own shares that of one with the same
 -- fingerprint. PyTorch's default config is compared with its A/A twins.
 --
--- processes: processes whose fingerprint is known
--- distinct_fingerprints: different fingerprints among them
--- default_pairs: processes in a block with one of PyTorch's default config
--- same_as_default: those of them that gave its bits
 -- processes_with_error: processes whose error against float64 is known
 -- relative_l2_error, relative_max_error: the largest of their relative errors
--- loss: of the first training step, the median over processes; null where it is no training
--- loss_pairs: processes in a block with one of PyTorch's default config, both with a loss
--- loss_difference: the largest relative difference of such two losses; not finite where one is not
 -- finite_losses: the first and the last loss of every process is a finite number
 with processes as (
     select
@@ -52,22 +44,19 @@ paired as (
 counted as (
     select
         config,
-        count(fingerprint) as processes,
-        count(distinct fingerprint) as distinct_fingerprints,
+        count(fingerprint) as processes, -- processes whose fingerprint is known
+        count(distinct fingerprint) as distinct_fingerprints, -- different fingerprints among them
         bool_and(bitwise_repeatable) as bitwise_repeatable,
-        count(same_bits) as default_pairs,
-        count(*) filter (where same_bits) as same_as_default,
+        count(same_bits) as default_pairs, -- processes with PyTorch's default config in their block
+        count(*) filter (where same_bits) as same_as_default, -- those of them that gave its bits
         count(relative_l2_error) as processes_with_error,
         max(relative_l2_error) as relative_l2_error,
         max(relative_max_error) as relative_max_error,
-        median(loss_first) as loss,
-        count(loss_difference) as loss_pairs,
-        max(loss_difference) as loss_difference,
+        median(loss_first) as loss, -- of the first training step, median over processes
+        count(loss_difference) as loss_pairs, -- pairs with the default config, both with a loss
+        max(loss_difference) as loss_difference, -- largest relative one of such pairs
         bool_and(isfinite(loss_first) and isfinite(loss_last)) as finite_losses,
-        any_value(cell_id) as cell_id,
-        any_value(env_hash) as env_hash,
-        any_value(software_hash) as software_hash,
-        any_value(workload_hash) as workload_hash
+        any_value(columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash']))
     from paired
     group by cell, config
 )

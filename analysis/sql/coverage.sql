@@ -1,5 +1,4 @@
 -- What is measured of each sweep, how often, and what is missing?
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: sweep_id, cell, blocks, usable_blocks, planned, recorded, ok, failed, missing
 -- none: no trial is recorded
 --
@@ -7,19 +6,8 @@
 -- once. A cell or block of which nothing is recorded shows in the sweep's own counts alone:
 -- sweep_planned less sweep_recorded lack in all, those of shards that have not begun included.
 --
--- configs: configs recorded of the cell
--- blocks: blocks of which a trial is recorded
--- repeated_blocks: those among them that ran a split one again
--- usable_blocks: those with every config ok, on one slot, in one launch, and not doubtful
--- incomplete_blocks: blocks that lack an ok trial of a config
 -- split_blocks: complete ones whose trials ran on different slots or in different launches
 -- doubtful_blocks: complete ones on one slot with a trial whose GPU was throttled or shared
--- replicates: ok trials of the config that has least of them, A/A twins left out
--- planned: trials of those blocks: configs × blocks, and the recorded A/A twins
--- missing: planned less recorded
--- sweep_planned: trials in the sweep's plan
--- sweep_recorded: trials of that plan that are recorded
--- sweep_shards: parts of the plan that recorded something, as 1/4; null where it was not split
 with trials as materialized ( -- noqa: disable=AM04,RF02,ST06,ST07
     select
         columns([
@@ -74,14 +62,14 @@ grouped as (
     select
         sweep_id,
         cell_id,
-        count(*) as blocks,
-        count(*) filter (where is_repeat) as repeated_blocks,
-        count(*) filter (where ok_configs < configs) as incomplete_blocks,
+        count(*) as blocks, -- blocks of which a trial is recorded
+        count(*) filter (where is_repeat) as repeated_blocks, -- those that ran a split one again
+        count(*) filter (where ok_configs < configs) as incomplete_blocks, -- with a config not ok
         count(*) filter (where ok_configs = configs and split) as split_blocks,
         count(*) filter (where ok_configs = configs and not split and doubtful)
             as doubtful_blocks,
         count(*) filter (where ok_configs = configs and not split and not doubtful)
-            as usable_blocks
+            as usable_blocks -- with every config ok, on one slot, in one launch, and not doubtful
     from blocks
     inner join cells using (sweep_id, cell_id)
     group by sweep_id, cell_id
@@ -90,10 +78,10 @@ grouped as (
 sweeps as (
     select
         sweep_id,
-        max(plan_trials) as sweep_planned,
-        count(*) filter (where repeats_block is null) as sweep_recorded,
+        max(plan_trials) as sweep_planned, -- trials in the sweep's plan
+        count(*) filter (where repeats_block is null) as sweep_recorded, -- those that are recorded
         string_agg(distinct shard || '/' || shards, ', ' order by shard || '/' || shards)
-            as sweep_shards
+            as sweep_shards -- parts of the plan with records, as 1/4; null if it was not split
     from trials
     group by sweep_id
 )
@@ -102,14 +90,14 @@ select
     sweep_id,
     cells.suite,
     labels.* exclude (cell_id, cell_order),
-    cells.configs,
+    cells.configs, -- configs recorded of the cell
     grouped.* exclude (sweep_id, cell_id),
-    cells.replicates,
-    cells.configs * grouped.blocks + cells.twins as planned,
+    cells.replicates, -- ok trials of the config that has least of them, A/A twins left out
+    cells.configs * grouped.blocks + cells.twins as planned, -- configs × blocks, and twins
     cells.recorded,
     cells.ok,
     cells.failed,
-    planned - cells.recorded as missing,
+    planned - cells.recorded as missing, -- planned less recorded
     sweeps.* exclude (sweep_id),
     cell_id
 from cells

@@ -1,11 +1,6 @@
 -- Which cells are decided, and how many more blocks would the others need?
--- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
--- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
--- $candidate TEXT = 'true': its value in the candidate
--- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $one_sided BOOLEAN = false: as a gate asks: not_slower decides too, and no cell is given up
 -- $of_cells BIGINT = 0: cells of the plan, if more than have rows: none is decided by their absence
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, state, blocks, blocks_needed, ratio[ratio_low ratio_high], block_s
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
@@ -13,7 +8,6 @@
 -- cell's state is its wall verdict, or open if further blocks may decide it, or hopeless if none is
 -- left or they probably would not. If the number of blocks was fixed, undecided cells stay open.
 --
--- state: helps, hurts, equivalent, not_slower, fails, no_effect, hopeless or open
 -- surroundings: what surrounds a step; `state` in other questions
 select -- noqa: disable=AM04,RF02,ST06
     labels.* exclude (cell_id, cell_order) rename (state as surroundings),
@@ -38,7 +32,7 @@ select -- noqa: disable=AM04,RF02,ST06
             and coalesce(verdicts.blocks_alone, 1001) > verdicts.at_most - verdicts.recorded_blocks
             then 'hopeless'
         else 'open'
-    end as state
+    end as state -- helps, hurts, equivalent, not_slower, fails, no_effect, hopeless or open
 from
     contrast_verdicts(
         $field, $baseline, $candidate, $min_effect, $sweep_id, $of_cells, is_over := false

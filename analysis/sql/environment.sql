@@ -1,11 +1,9 @@
 -- On what hardware and software was everything measured, and was it steady?
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: host, gpu, slots, driver, cudnn, torch, trials, sweeps
 -- none: no trial is recorded
 --
 -- A row a host, hardware and software. Clock, power and copy are medians over trials.
 --
--- slots: GPUs of the host that measured, or CPU slots
 -- cpu_cores, fewest_cpu_cores: CPU cores of a trial, the most and the fewest
 -- trials, sweeps: what was recorded there
 -- throttled, shared_gpu, power_capped, clocks_unsettled: trials with this warning
@@ -14,7 +12,6 @@
 -- not_finite: trials whose first calls gave infinities or NaN
 -- diverged: trials whose loss was finite at first and was not at the end
 -- resembling_sweeps: sweeps whose blocks resemble each other, so that intervals may be too narrow
--- copy_gbps: the calibration's copy, 10^9 bytes a second
 -- copy_gbps_p10, copy_gbps_p90: 10% and 90% of the trials are below
 -- commits: git commits of cudnn-sweep, where known
 with trials as (
@@ -33,7 +30,7 @@ select -- noqa: ST06
     any_value(mig_profile) as mig_profile,
     max(max_sm_clock_mhz) as max_sm_clock_mhz,
     max(power_limit_w) as power_limit_w,
-    count(distinct slot) as slots,
+    count(distinct slot) as slots, -- GPUs of the host that measured, or CPU slots
     max(cpu_cores) as cpu_cores,
     min(cpu_cores) as fewest_cpu_cores,
     any_value(columns(['driver', 'cuda', 'cudnn', 'torch', 'ray', 'python', 'os', 'version'])),
@@ -55,7 +52,7 @@ select -- noqa: ST06
     min(sm_clock_low_mhz) as sm_clock_low_mhz,
     median(power_w) as power_w,
     max(temperature_c) as temperature_c,
-    median(calibration_copy_gbps) as copy_gbps,
+    median(calibration_copy_gbps) as copy_gbps, -- the calibration's copy, 10^9 bytes a second
     quantile_cont(calibration_copy_gbps, 0.1) as copy_gbps_p10,
     quantile_cont(calibration_copy_gbps, 0.9) as copy_gbps_p90,
     env_hash,

@@ -1,5 +1,4 @@
 -- Which trials did not end well, and what went wrong?
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, config, replicate, status, message, trial_id
 -- none: every recorded trial is ok
 select -- noqa: disable=AL03,AM04,RF02,ST06,ST07

@@ -1,6 +1,4 @@
 -- What became of the cases that people reported?
--- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: case_id, claim, outcome, because, baseline_value, candidate_value,
 --     value[value_low value_high], cause
 -- none: no trial is recorded
@@ -19,13 +17,8 @@
 -- bound: the claim's bound
 -- assumed: what the report did not say
 -- outcome: still there, gone, reversed, undecided, not measured yet, or not to be run here
--- because: why it is not to be run here
--- value: the number today
 -- value_low, value_high: ends of its interval; of one side the range over its processes
 -- baseline_value: what was measured of the baseline: ms, bytes of memory, or the number itself
--- cause: what makes the two sides differ today; null within $min_effect
--- baseline_routes: backends that PyTorch selected in the baseline
--- baseline_trials: trials of the baseline
 -- torch_then, cudnn_then, gpu_then: where it was reported
 with claims as materialized ( -- noqa: disable=RF01,RF02,RF03,RF04,RF05,ST06,LT02,LT14
     select
@@ -84,15 +77,10 @@ trials as materialized (
 
 processes as materialized (
     select
-        trials.cell,
-        trials.side,
-        trials.cell_id,
-        trials.sweep_id,
-        trials.launch_id,
-        trials.slot,
-        trials.block,
-        trials.trial_id,
-        trials.steady_device_source,
+        columns([
+            'cell', 'side', 'cell_id', 'sweep_id', 'launch_id', 'slot', 'block', 'trial_id',
+            'steady_device_source'
+        ]),
         -- of open loops only as many steps as every process made: later ones have other shapes
         coalesce(list_avg(loops.ms[:trials.steps]), trials.steady_wall_ms) as wall,
         trials.steady_device_ms as device,
@@ -228,13 +216,13 @@ found as (
         b.gpu,
         b.env_hash,
         b.software_hash,
-        coalesce(b.trials, 0) as baseline_trials,
+        coalesce(b.trials, 0) as baseline_trials, -- trials of the baseline
         coalesce(c.trials, 0) as candidate_trials,
-        b.routes as baseline_routes,
+        b.routes as baseline_routes, -- backends that PyTorch selected in the baseline
         c.routes as candidate_routes,
         now.of[number].middle as baseline_value,
         other.of[number].middle as candidate_value,
-        if(has_two, verdicts.ratio, now.of[number].middle) as value,
+        if(has_two, verdicts.ratio, now.of[number].middle) as value, -- the number today
         if(has_two, verdicts.ratio_low, now.of[number].low) as value_low,
         if(has_two, verdicts.ratio_high, now.of[number].high) as value_high,
         verdicts.verdict in ('helps', 'hurts') as differs,
@@ -287,7 +275,7 @@ select
                 if(b.measured = 0, b.message, null), if(c.measured = 0, c.message, null),
                 'no message'
             )
-    end as because,
+    end as because, -- why it is not to be run here
     case
         when decided.measure = 'outside_cudnn' and decided.value > 0 then 'route'
         when not coalesce(decided.differs, false) then null
@@ -304,7 +292,7 @@ select
             then 'heuristic'
         when b.kernels_hash <> c.kernels_hash then 'kernel'
         else 'not in the record'
-    end as cause,
+    end as cause, -- what makes the two sides differ today; null within $min_effect
     software.torch,
     software.cudnn,
     software.driver

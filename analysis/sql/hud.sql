@@ -1,15 +1,8 @@
 -- Which records does PyTorch's benchmark database take, for its dashboard (HUD)?
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- none: no process ended well
 --
 -- A row a sweep, cell, config and metric; `--format json` makes the file that is uploaded, with the
 -- fields of oss_ci_benchmark_v3. The action that uploads adds the run and the commit.
---
--- benchmark: name, mode, dtype; extra_info has the config, the cell's other axes, and the sweep
--- model: the workload or the convolution
--- runners: where it ran; the type is the GPU model
--- dependencies: versions, by name
--- metric: its name and values, a process each; extra_info has the unit
 with by_metric as ( -- noqa: disable=LT01,RF04
     unpivot (
         select *
@@ -22,13 +15,9 @@ with by_metric as ( -- noqa: disable=LT01,RF04
 
 grouped as (
     select
-        night,
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash,
-        settings,
-        metric,
+        columns([
+            'night', 'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'settings', 'metric'
+        ]),
         mode(host order by host) as host,
         mode(cpu_model order by cpu_model) as cpu_model,
         list(found order by block, found) as found
@@ -52,13 +41,13 @@ select
             'sweep_id': grouped.night,
             'cell_id': grouped.cell_id
         }
-    } as benchmark,
+    } as benchmark, -- name, mode and dtype; extra_info has config, other axes and sweep
     {
         'name': coalesce(labels.problem, labels.workload),
         'type': if(labels.problem is null, 'workload', 'convolution'),
         'backend': 'cudnn',
         'origins': ['cudnn-sweep']
-    } as model,
+    } as model, -- the workload or the convolution
     [
         {
             'name': if(software.driver is null, 'cpu', 'cuda'),
@@ -68,12 +57,12 @@ select
             'gpu_count': 1,
             'extra_info': {'hostname': grouped.host}
         }
-    ] as runners,
+    ] as runners, -- where it ran; the type is the GPU model
     {
         'pytorch': {'repo': 'pytorch/pytorch', 'version': software.torch},
         'cudnn': {'version': coalesce(software.cudnn::text, '')},
         'driver': {'version': coalesce(software.driver, '')}
-    } as dependencies,
+    } as dependencies, -- versions, by name
     {
         'name': grouped.metric,
         'benchmark_values': grouped.found,
@@ -84,7 +73,7 @@ select
                 else 'ms'
             end
         }
-    } as metric
+    } as metric -- its name and values, a process each; extra_info has the unit
 from grouped
 inner join cell_labels() as labels on grouped.cell_id = labels.cell_id
 inner join software_labels() as software on grouped.software_hash = software.software_hash

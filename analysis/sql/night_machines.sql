@@ -1,13 +1,9 @@
 -- On which GPUs and hosts did each night run, and what could they do?
--- $launch TEXT = NULL: name that ends the nights' sweep_ids; every sweep where null
--- $until TEXT = NULL: last night, as 2026-11-21; all where null
 -- terminal: night, gpu, host, precision, trials, calibration_matmul_tflops, calibration_copy_gbps
 -- none: no night is recorded
 --
 -- A row a night, GPU, host and precision. Calibration is the median over trials: if product and
 -- copy are slower, the machine was.
---
--- trials: trials of it there
 select
     sweep_id as night,
     env_hash,
@@ -16,7 +12,7 @@ select
     host,
     cpu_model,
     precision, -- noqa: RF04
-    count(*) as trials,
+    count(*) as trials, -- trials of it there
     median(calibration_matmul_tflops) as calibration_matmul_tflops,
     median(calibration_copy_gbps) as calibration_copy_gbps
 from records

@@ -1,6 +1,4 @@
 -- What did each night measure, as the series that nights are compared by?
--- $launch TEXT = NULL: name that ends the nights' sweep_ids; every sweep where null
--- $until TEXT = NULL: last night, as 2026-11-21; all where null
 -- terminal: night, cell, config, metric, value, word, processes
 -- none: no night is recorded
 --
@@ -12,7 +10,6 @@
 -- value: median over the processes; null where the metric is no number
 -- word: of engine the most common kernels of a step, of bits their hash, of repeats whether bits
 --     repeat, in three processes or more, of failure how trials ended; else null
--- processes: processes behind it
 with grouped as (
     select
         night,
@@ -57,7 +54,7 @@ select
     metric,
     found['value'] as value, -- noqa: RF04
     found['word'] as word,
-    found['processes'] as processes,
+    found['processes'] as processes, -- processes behind it
     columns([
         'settings', 'workload_hash', 'cell_id', 'env_hash', 'software_hash', 'gpu_uuid', 'host',
         'cpu_model'

@@ -1,28 +1,17 @@
 -- Did a setting help or hurt, night by night?
--- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
--- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
--- $candidate TEXT = 'true': its value in the candidate
--- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $launch TEXT = NULL: name that ends the nights' sweep_ids; every sweep where null
--- $until TEXT = NULL: last night, as 2026-11-21; all where null
 -- terminal: night, cell, contrast, other_settings, word, processes
 -- none: no night has two configs that differ in the setting alone
 --
 -- A row a night, cell, software and set of other settings, of wall times. A night is judged by
 -- its own blocks alone, at 5% a cell, uncorrected: what is unusual is confirmed by fresh blocks.
 --
--- night: sweep_id of the night, or of its confirmation
 -- word: helps, hurts, equivalent, inconclusive or no_effect
--- processes: paired blocks
 with logs as (
     select -- noqa: ST06
-        sweep_id,
-        env_hash,
-        software_hash,
-        cell_id,
-        other_settings,
-        no_effect_reason,
-        choice,
+        columns([
+            'sweep_id', 'env_hash', 'software_hash', 'cell_id', 'other_settings',
+            'no_effect_reason', 'choice'
+        ]),
         concat_ws('|', sweep_id, other_settings, no_effect_reason is null) as pool,
         concat_ws(
             '|', sweep_id, env_hash, software_hash, cell_id, other_settings
@@ -59,9 +48,9 @@ estimates as ( -- noqa: ST03
 )
 
 select -- noqa: disable=RF02,ST06
-    nights.sweep_id as night,
+    nights.sweep_id as night, -- sweep_id of the night, or of its confirmation
     shown(nights.no_effect_reason, coalesce(verdicts.verdict, 'inconclusive')) as word,
-    nights.blocks as processes,
+    nights.blocks as processes, -- paired blocks
     $field || ': ' || $baseline || ' → ' || $candidate as contrast,
     nights.other_settings,
     nights.cell_id,

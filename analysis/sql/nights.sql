@@ -1,13 +1,10 @@
 -- Which nights are there, what were they to measure, and with what?
--- $launch TEXT = NULL: name that ends the nights' sweep_ids; every sweep where null
--- $until TEXT = NULL: last night, as 2026-11-21; all where null
 -- terminal: night, planned, recorded, first_started_at, gpu, torch, cudnn, driver
 -- none: no night is recorded
 --
 -- A row a night, hardware and software.
 --
 -- launch: name that ends it; null where the sweep is no night
--- reached: trials of the plan whose turn came, lost ones too; less than planned where time was up
 with named as (
     select *
     from records
@@ -32,19 +29,13 @@ select -- noqa: ST06
         max(named.position) filter (where named.repeats_block is null)
         + 1 + any_value(longest.longest_block),
         planned
-    ) as reached,
+    ) as reached, -- trials whose turn came, lost ones too; less than planned if time was up
     coalesce(bool_or(named.in_turns), false) as in_turns,
     min(named.started_at) as first_started_at,
     any_value(columns([
-        'gpu', 'gpu_memory_bytes', 'mig_profile', 'max_sm_clock_mhz', 'power_limit_w'
+        'gpu', 'gpu_memory_bytes', 'mig_profile', 'max_sm_clock_mhz', 'power_limit_w', 'torch',
+        'cuda', 'cudnn', 'driver', 'python', 'ray', 'version'
     ])),
-    any_value(named.torch) as torch,
-    any_value(named.cuda) as cuda,
-    any_value(named.cudnn) as cudnn,
-    any_value(named.driver) as driver,
-    any_value(named.python) as python,
-    any_value(named.ray) as ray,
-    any_value(named.version) as version, -- noqa: RF04
     string_agg(distinct named.commit, ', ' order by named.commit) as commit, -- noqa: RF04
     named.env_hash,
     named.software_hash

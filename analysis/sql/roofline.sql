@@ -1,5 +1,4 @@
 -- How near to the hardware's limit is each cell, which limit is it, and does it wait for the CPU?
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, config, timed_ms, roofline_ms, roofline_share, limited_by, achieved_tflops,
 --     wall_over_device, launch_bound
 -- none: neither a roofline nor a device time is known of any trial
@@ -10,45 +9,34 @@
 -- algorithms may need fewer operations, caches save bytes. No limit is known without calibration or
 -- convolutions. If a loop waits for the CPU, only a CUDA graph shows what a setting saves.
 --
--- processes: processes whose roofline or device time is known
--- timed_ms: device time per iteration; wall time without CUDA
--- roofline_ms: least time for the convolutions, each at the ceiling that limits it
--- limited_by: compute or memory, whichever a step's convolutions together take longer at
 -- operations_per_byte: their arithmetic intensity
--- achieved_tflops: 10^12 operations a second of convolutions
--- achieved_gbps: 10^9 bytes a second that they must move
 -- matmul_tflops, copy_gbps: what calibration reached
 -- wall_ms, device_ms: time per iteration; device time is free of launch gaps
--- wall_over_device: wall time / device time
--- device_source: graph (replays of a CUDA graph) or profiler (sum of kernel times)
 with found as (
     select -- noqa: ST06
         settings,
         loop_kind,
-        count(*) as processes,
-        median(coalesce(steady_device_ms, steady_wall_ms)) as timed_ms,
-        median(roofline_ms) as roofline_ms,
+        count(*) as processes, -- processes whose roofline or device time is known
+        median(coalesce(steady_device_ms, steady_wall_ms)) as timed_ms, -- device time, else wall
+        median(roofline_ms) as roofline_ms, -- least time of the convolutions at their limits
         median(roofline_share) as roofline_share,
         max(convolution_flops) / (1e12 * median(calibration_matmul_tflops))
         > max(convolution_bytes) / (1e9 * median(calibration_copy_gbps)) as computes_longer,
         case when computes_longer then 'compute' when not computes_longer then 'memory' end
-            as limited_by,
+            as limited_by, -- compute or memory, whichever the convolutions take longer at
         max(convolution_flops) / nullif(max(convolution_bytes), 0) as operations_per_byte,
-        max(convolution_flops) / (1e9 * timed_ms) as achieved_tflops,
+        max(convolution_flops) / (1e9 * timed_ms) as achieved_tflops, -- 10^12 operations a second
         median(calibration_matmul_tflops) as matmul_tflops,
-        max(convolution_bytes) / (1e6 * timed_ms) as achieved_gbps,
+        max(convolution_bytes) / (1e6 * timed_ms) as achieved_gbps, -- 10^9 bytes moved a second
         median(calibration_copy_gbps) as copy_gbps,
         max(convolution_flops) as convolution_flops,
         max(convolution_bytes) as convolution_bytes,
         median(steady_wall_ms) as wall_ms,
         median(steady_device_ms) as device_ms,
-        median(steady_wall_ms / steady_device_ms) as wall_over_device,
+        median(steady_wall_ms / steady_device_ms) as wall_over_device, -- wall time / device time
         avg(launch_bound::int) > 0.5 as launch_bound,
-        min(steady_device_source) as device_source,
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash
+        min(steady_device_source) as device_source, -- graph (replayed) or profiler (kernel times)
+        columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash'])
     from configured(null, $sweep_id)
     where status = 'ok' and (roofline_share is not null or steady_device_ms > 0)
     group by cell_id, env_hash, software_hash, workload_hash, settings, loop_kind

@@ -1,7 +1,6 @@
 -- Which GPU is slower than its peers of the same model?
 -- $threshold DOUBLE = 0.05: by what share of the faster one two GPUs must differ to be told apart
 -- $least_trials BIGINT = 3: GPUs with fewer calibrated trials are left out
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: gpu, host, gpu_uuid, measure, finding, ratio, peers, trials
 -- none: no GPU has enough calibrated trials
 --
@@ -9,14 +8,6 @@
 -- GPUs of its model that ran the same software. A GPU that differs from most of its peers is off.
 -- If half of a model's GPUs are, as with two that differ, nobody can say which is at fault.
 --
--- measure: the calibration's copy, or its matmul and the precision
--- speed_unit: of the speeds: GB/s, or TFLOP/s
--- trials: calibrated trials
--- speed: median over them
--- peers: GPUs that it is compared with
--- peers_speed: the median of theirs
--- ratio: speed / peers_speed
--- finding: slow, fast, differs (off, and so are half of them or more), alike, or alone (no peer)
 -- throttled: of its trials those that found the GPU throttled
 with speeds as (
     select
@@ -36,11 +27,11 @@ gpus as (
     select -- noqa: ST06
         gpu,
         software_hash,
-        measure,
+        measure, -- the calibration's copy, or its matmul and the precision
         any_value(host) as host, -- noqa: RF04
-        any_value(speed_unit) as speed_unit,
-        count(*) as trials,
-        median(speed) as speed,
+        any_value(speed_unit) as speed_unit, -- of the speeds: GB/s, or TFLOP/s
+        count(*) as trials, -- calibrated trials
+        median(speed) as speed, -- median over them
         count(*) filter (where list_contains(warnings, 'throttled')) as throttled,
         max(temperature_c) as temperature_c,
         median(sm_clock_mhz) as sm_clock_mhz,
@@ -73,10 +64,10 @@ select
         when not is_off then 'alike'
         when 2 * count(*) filter (where is_off) over alike >= count(*) over alike then 'differs'
         else if(faster_peers > slower_peers, 'slow', 'fast')
-    end as finding,
-    len(speeds) as peers,
-    list_median(speeds) as peers_speed,
-    speed / peers_speed as ratio
+    end as finding, -- slow, fast, differs (so do half of them or more), alike, or alone
+    len(speeds) as peers, -- GPUs that it is compared with
+    list_median(speeds) as peers_speed, -- the median of theirs
+    speed / peers_speed as ratio -- speed / peers_speed
 from compared
 window alike as (partition by gpu, software_hash, measure)
 order by finding in ('alike', 'alone'), gpu, software_hash, measure, speed, host, gpu_uuid

@@ -1,6 +1,5 @@
 -- What did another software measure beside this one, block by block?
 -- $software TEXT = 'last_good': what the other one was called
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: cell, config, block, metric, baseline, candidate, log_ratio
 -- none: no block was measured with two softwares side by side
 --
@@ -11,7 +10,6 @@
 --
 -- baseline, candidate: what the other software measured, and what the launch's own did
 -- log_ratio: ln(candidate / baseline), above 0 where the launch's own takes more
--- baseline_software_hash: hash of the other software
 with processes as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
     select
         trial.* exclude (software, device, steady_wall_samples_ms, steady_device_samples_ms),
@@ -90,7 +88,7 @@ select
     c.settings,
     c.cell_id,
     c.env_hash,
-    b.software_hash as baseline_software_hash,
+    b.software_hash as baseline_software_hash, -- hash of the other software
     c.software_hash
 from measured
 where found.baseline is not null and found.candidate is not null

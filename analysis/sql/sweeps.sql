@@ -2,9 +2,7 @@
 -- terminal: sweep_id, suite, first_started_at, planned, recorded, ok, failed, gpu
 -- none: no trial is recorded
 --
--- repeats: recorded trials besides, of split blocks that ran again whole
 -- shards: parts of the plan that recorded something, as 1/4; null where it was not split
--- finished: whether all that is planned is recorded
 -- has_ended: whether its launch has, or that of each shard; until then answers are those of a look
 with trials as (
     select
@@ -20,7 +18,7 @@ select
     max(ended_at) as last_ended_at,
     max(plan_trials) as planned,
     count(*) filter (where repeats_block is null) as recorded,
-    count(repeats_block) as repeats,
+    count(repeats_block) as repeats, -- recorded trials besides, of split blocks that ran again
     count(*) filter (where status = 'ok') as ok,
     count(*) filter (where status <> 'ok') as failed,
     string_agg(distinct shard || '/' || shards, ', ' order by shard || '/' || shards) as shards,
@@ -28,7 +26,7 @@ select
     case
         when recorded >= planned then true
         when any_value(looks) is null then false
-    end as finished,
+    end as finished, -- whether all that is planned is recorded
     bool_and(ended) as has_ended,
     string_agg(distinct gpu, ', ' order by gpu) as gpu,
     string_agg(distinct torch, ', ' order by torch) as torch,

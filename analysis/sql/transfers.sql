@@ -1,10 +1,5 @@
 -- What carries over from one GPU model, or version, to another: verdicts, choices, bits?
 -- $between TEXT = NULL: gpu, torch, cudnn or driver; the first of which there are two where null
--- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
--- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
--- $candidate TEXT = 'true': its value in the candidate
--- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: what, cells, share[share_low share_high], cell, of_a, a, of_b, b, why
 -- none: no cell was measured on two of them
 --
@@ -17,10 +12,6 @@
 -- of_a, of_b: models or versions
 -- what: verdict (of wall time), device verdict, direction (the interval excludes 1), or choice and
 --     bits of either config
--- cells: those of which both tell it; under other settings a cell counts again
--- carried: those of which both tell the same
--- share: carried / cells
--- cell_id: one whose verdict does not carry over
 -- a, b: its verdict and ratio of each
 -- why: kernels, if a config's choice differs; cpu, if the loop waits for the CPU on one side alone;
 --     else speed: another clock or bandwidth
@@ -41,10 +32,7 @@ with kinds as ( -- noqa: disable=RF02,RF04,ST03,AM07
 
 places as (
     select
-        cell_id,
-        env_hash,
-        software_hash,
-        settings,
+        columns(['cell_id', 'env_hash', 'software_hash', 'settings']),
         any_value(
             case kinds.kind
                 when 'gpu' then gpu
@@ -162,9 +150,9 @@ counts as (
 
 select
     counts.* exclude (n, k),
-    counts.n as cells,
-    counts.k as carried,
-    counts.k / counts.n as share,
+    counts.n as cells, -- those of which both tell it; under other settings a cell counts again
+    counts.k as carried, -- those of which both tell the same
+    counts.k / counts.n as share, -- carried / cells
     intervals.low as share_low,
     intervals.high as share_high,
     null as cell_id,
@@ -179,7 +167,7 @@ select
     of_a,
     of_b,
     what,
-    cell_id,
+    cell_id, -- one whose verdict does not carry over
     in_a as a,
     in_b as b,
     why

@@ -1,5 +1,4 @@
 -- Where does a slot's wall time go?
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: sweep_id, part, measuring, trials, median_s, total_s, share
 -- none: no trial is recorded
 --
@@ -8,10 +7,7 @@
 --
 -- part: a phase of a record, log (the untimed process after it), gap (before it), or other, such as
 --     what a failed trial was at when it ended
--- measuring: whether the part yields what was asked for
--- trials: trials that had the part
 -- median_s, total_s: median over them, and sum
--- overlapped_s: of one_time, what is in neither: others of the block paid theirs meanwhile
 -- share: of all the sweep's time
 with parts as (
     select
@@ -51,11 +47,11 @@ summed as (
 select
     sweep_id,
     part,
-    measuring,
-    trials,
+    measuring, -- whether the part yields what was asked for
+    trials, -- trials that had the part
     median_s,
     total_s,
-    overlapped_s,
+    overlapped_s, -- of one_time, what is in neither: others of the block paid theirs meanwhile
     total_s / sum(total_s) over (partition by sweep_id) as share -- noqa: RF04
 from summed
 order by sweep_id asc, total_s desc, part asc

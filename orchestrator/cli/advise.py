@@ -24,9 +24,6 @@ def advise(options: AdviseOptions) -> None:
 
     It measures until the answer is decided or the minutes are over. Its trials are stored like those of any
     launch. Without a GPU it answers from a stored measurement of this step, or times a step on the CPU.
-
-    Exit codes: 0 there is a decision; 3 the minutes did not suffice; 4 the model does not run; 5 there is no GPU,
-    and no measurement of one is stored; 2, 6, 130, 143 as docs/exit-codes.md says.
     """
     if options.steps is not None and options.hours is not None:
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
@@ -43,10 +40,6 @@ def freeze(options: FreezeOptions) -> None:
     It searches in several processes, times the best plans again, finds rules that ban what stands in front of
     them, and compares off, on and frozen in turns. What is frozen starts like off, does not search, and holds no
     memory for a search. The file is for this GPU model, cuDNN and PyTorch.
-
-    Exit codes: 0 there is an answer, also that nothing is to gain; 1 with --check: other plans are taken than the
-    file was made for, or it is slower than off; 3 the minutes did not suffice; 4 the model does not run; 5 there is
-    no GPU; 2, 6, 130, 143 as docs/exit-codes.md says.
     """
     stand_by()
     from cudnn_sweep.orchestrator.freezing.freeze import freeze as find_and_tell
@@ -61,8 +54,6 @@ def engines(options: EnginesOptions) -> None:
     decided or the minutes are over, and shows which cells lose, by how much, what takes the engine's place, the
     error against float64, and whether bits still repeat. `sweep query bans` asks that again. The same command
     resumes a sweep that was cut.
-
-    Exit codes are those of `sweep launch`.
     """
     stand_by()
     from cudnn_sweep.analysis.asking.queries import load_query
@@ -84,9 +75,6 @@ def gate(options: GateOptions) -> None:
     BASE and HEAD are commits of your repository, folders, wheels, or Pythons of two environments with cudnn-sweep.
     Each process runs one side, both in turns on one GPU (or CPU), with pairs of each side as control. The
     answer says what else differs, and how large a slowdown this gate would have found.
-
-    Exit codes: 0 not slower than the threshold, or faster; 1 slower; 3 cannot tell yet; 4 HEAD does not run;
-    2, 6, 130, 143 as docs/exit-codes.md says.
     """
     stand_by()
     from cudnn_sweep.orchestrator.gating.gate import gate as measure_and_tell
@@ -101,9 +89,6 @@ def bisect(options: BisectOptions) -> None:
     is decided. If it is slower, the middle one of those that are left follows, until the first slow one is known. The
     answer names it, and what changed there. The same command resumes: pairs that are decided in the results are not
     measured again.
-
-    Exit codes: 0 the newest is not slower; 1 one is named; 3 cannot tell yet; 4 the first bad one does not run;
-    2, 6, 130, 143 as docs/exit-codes.md says.
     """
     stand_by()
     from cudnn_sweep.orchestrator.gating.bisect import bisect as measure_and_tell

@@ -61,7 +61,7 @@ def audit(
     """Run your own script and report who sets cuDNN's flags, and which convolutions and shapes it has.
 
     The script runs as python SCRIPT ARGUMENTS would, and its results stay the same. The exit code is the
-    script's own; 0 if --seconds or --steps ended it. docs/exit-codes.md has those of a mistake.
+    script's own; 0 if --seconds or --steps ended it.
     """
     from cudnn_sweep.orchestrator.auditing.audit import (
         AuditRequest,

@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from cudnn_sweep.orchestrator.planning.spelling import typer_info
 
+EPILOG = "docs/exit-codes.md has the exit codes of every command."
 SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 
 
@@ -75,7 +76,7 @@ class Presented:
     help: str | None
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings | {"rich_markup_mode": None})
+        super().__init__(*args, **settings | {"rich_markup_mode": None, "epilog": EPILOG})
         self.help = _filled(self.help)
 
 

@@ -41,8 +41,7 @@ def doctor(
 ) -> None:
     """Check whether this machine is fit to measure on: software, GPUs, disks, Ray, and a self-test.
 
-    The self-test measures two identical configs and says which differences this machine can detect. Exit codes:
-    0 no problem, perhaps warnings; 1 a problem.
+    The self-test measures two identical configs and says which differences this machine can detect.
     """
     from cudnn_sweep.analysis.words import counted
     from cudnn_sweep.orchestrator.cli.failing import leave

@@ -22,11 +22,7 @@ File = Annotated[Path, typer.Argument(help="The launch file that was launched.")
 
 
 def launch(options: LaunchOptions) -> None:
-    """Run the sweep that FILE describes, or resume it if it is unfinished.
-
-    Exit codes: 0 all trials (of the shard) are recorded, including failed ones; 4 a cell has no successful trial under any
-    config; 5 the suite needs a GPU; 6 the sweep is not finished: launch it again; 2, 130, 143 as docs/exit-codes.md says.
-    """
+    """Run the sweep that FILE describes, or resume it if it is unfinished."""
     if options.json and options.dry_run:
         raise typer.BadParameter("--json cannot be combined with --dry-run")
     if not options.dry_run:

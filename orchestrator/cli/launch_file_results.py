@@ -74,13 +74,8 @@ def asking(store: "Stored", sweep_id: str | None = None) -> "Iterator[Database]"
             yield database
         finally:
             warn_of(database.torn_files)
-        check_some_whole(database.torn_files, is_empty=database.is_empty)
-
-
-def check_some_whole(torn_files: Sequence[str], *, is_empty: bool) -> None:
-    """Raises QueryError if all that is stored is damaged."""
-    if is_empty and torn_files:
-        raise QueryError("no file that is stored can be read")
+        if database.is_empty and database.torn_files:
+            raise QueryError("no file that is stored can be read")
 
 
 def warn_of(torn_files: Iterable[str]) -> None:

@@ -9,12 +9,7 @@ from cudnn_sweep.orchestrator.planning.options import NightOptions
 
 
 def nightly(options: NightOptions) -> None:
-    """Run one night of FILE's nightly suite and compare it with the nights before.
-
-    Exit codes: 0 nothing got worse, or there are too few nights yet; 1 a regression is confirmed; 3 could not tell;
-    5 the suite needs a GPU; 6 cut, or the device is busy: start the night again to resume it; 2, 130, 143 as
-    docs/exit-codes.md says.
-    """
+    """Run one night of FILE's nightly suite and compare it with the nights before."""
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.cli.standing_by import stand_by
 

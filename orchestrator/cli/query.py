@@ -190,18 +190,11 @@ def _asked(question: str | None) -> "NamedQuery":
             f"the question is missing or not first: found {question or 'none'}, allowed are "
             f"{', '.join([*query_names(), *own])}, a path ending in .sql, or SQL"
         )
-    if len(question.split()) > 1 and not _is_file(question):
+    if len(question.split()) > 1 and not os.path.isfile(question):
         return parse_query("the SQL given", question)
     if question.endswith(".sql"):
         return read_query(question, Path(question))
     return load_query(question, own)
-
-
-def _is_file(name: str) -> bool:
-    try:
-        return Path(name).is_file()
-    except OSError:  # longer than names may be
-        return False
 
 
 def _given(options: list[str]) -> dict[str, str]:

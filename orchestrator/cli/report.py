@@ -9,11 +9,10 @@ from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
     ResultsOption,
-    check_some_whole,
+    asking,
     check_sweep,
     open_results,
     results_asked,
-    warn_of,
 )
 from cudnn_sweep.orchestrator.showing.write_whole import write_whole
 
@@ -65,14 +64,10 @@ def _report(
     from cudnn_sweep.analysis.report.content import gather
     from cudnn_sweep.analysis.report.payload import payload
 
-    store = open_results(results)
-    check_sweep(store, sweep_id)
-    stored = stored_contrasts(store, sweep_id)
-    contrasts = [each for each in stored if not each.is_twins] or stored
-    content = gather(store, results, sweep_id, contrasts, min_effect)
-    warn_of(content.torn_files)
-    check_some_whole(content.torn_files, is_empty=not content.cells)
-    made = payload(content)
+    with asking(open_results(results), sweep_id) as database:
+        stored = stored_contrasts(database)
+        contrasts = [each for each in stored if not each.is_twins] or stored
+        made = payload(gather(database, results, contrasts, min_effect))
     return getattr(delivery, f"as_{kind}")(made), made.nothing or made.contrasts[0].headline
 
 
@@ -84,7 +79,6 @@ def _page(
 
     page, store = find_page(name), open_results(results)
     check_sweep(store, sweep_id)
-    shown = show(page, store, results, sweep_id)
-    warn_of(shown.torn_files)
-    check_some_whole(shown.torn_files, is_empty=store.snapshot().is_empty)
+    with asking(store) as database:
+        shown = show(page, database, results, sweep_id)
     return getattr(formats, f"as_{kind}")(shown), shown.headline()

@@ -250,7 +250,7 @@ def compared(
         gpu=planned.machine.environment.gpu,
         sweep_id=sweep_id,
         threshold=options.threshold,
-        state=state_of(row, options.threshold, base.label in messages, head.label in messages),
+        state=state_of(row, base.label in messages, head.label in messages),
         row=row,
         alone=[each for each in pairs if each.kind is not None],
         false_alarms=false_alarms,
@@ -288,14 +288,13 @@ def _power(
     return power(scatter, prior, options.threshold, quantiles)
 
 
-def state_of(row: Verdict | None, threshold: float, base_fails: bool, head_fails: bool) -> State:
+def state_of(row: Verdict | None, base_fails: bool, head_fails: bool) -> State:
     if row is None or not row.blocks:
         return "broken" if head_fails and not base_fails else "cannot tell yet"
     if row.wall_verdict == "fails":
         return "broken" if head_fails else "cannot tell yet"
     if row.wall_verdict == "hurts":
         return "slower"
-    is_below = row.ratio_high is not None and row.ratio_high < 1 + threshold
-    if row.wall_verdict in ("helps", "equivalent") or (is_below and row.blocks > 1):
+    if row.wall_verdict in ("helps", "equivalent") or row.not_slower:
         return "faster" if row.ratio_high < 1 else "not slower"
     return "cannot tell yet"

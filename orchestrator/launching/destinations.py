@@ -141,7 +141,7 @@ def to_json(ran: Ran, results: str) -> str:
     """
 
     def named(row: Verdict | BreakEven) -> dict[str, object]:
-        return {"cell": ran.names[0][row.cell_id], **vars(row)}
+        return {"cell": ran.names[row.cell_id], **vars(row)}
 
     found = {
         "sweep_id": ran.session.sweep_id,

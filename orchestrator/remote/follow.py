@@ -197,7 +197,7 @@ def status_here(location: str) -> JobStatus:
     for last in states:
         rows = store.snapshot(last.sweep_id).table(["ended_at", "cell_id"]).sort_by("ended_at")
         if len(rows):  # none where its folder was renamed
-            name = stored_names(store, last.sweep_id)[0][rows["cell_id"][-1].as_py()]
+            name = stored_names(store, last.sweep_id)[rows["cell_id"][-1].as_py()]
             words.append(f"Last trial: {name}, ended {last.last_ended_at:%F %T} UTC")
     return JobStatus(
         job_id="this machine",

@@ -16,6 +16,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from cudnn_sweep.analysis.answering.marked import CELL
 from cudnn_sweep.analysis.answering.short_texts import short_names, short_sentence
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def draw(answer: "pa.Table", width: int | None) -> str:
 
 
 def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
-    """Where they do not fit, intervals go first, then heads get more lines, then names of cells become
-    brief, then the last columns go, and what is still too long is cut.
+    """Where they do not fit, intervals go first, then heads get more lines, then the last columns go, and what is
+    still too long is cut.
     """
     if not columns or not columns[0].texts:
         return ""
@@ -61,8 +62,7 @@ def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
 
 
 def _shortened(columns: "Sequence[MarkedColumn]", width: int) -> "Sequence[MarkedColumn]":
-    columns = [replace(column, texts=column.briefer or column.texts) for column in columns]
-    kept = next((index for index, column in enumerate(columns) if column.briefer), 0) + 1
+    kept = next((index for index, column in enumerate(columns) if column.name == CELL), 0) + 1
     for least_shown, least in ((LEAST_SHOWN, ROOM), (kept, LEAST_TEXT)):
         leasts = [_least(column, least) for column in columns]
         while len(columns) > least_shown and _room(columns, width, leasts) < 0:
@@ -90,13 +90,13 @@ def _least(column: "MarkedColumn", least: int) -> int:
         return needed
     head = max(map(cell_len, column.name.split("_")))
     is_one_word = not any(" " in text for text in column.texts)
-    return max(head, LEAST_ID if is_one_word and not column.briefer else min(needed, least))
+    return max(head, LEAST_ID if is_one_word and column.name != CELL else min(needed, least))
 
 
 def _cut(column: "MarkedColumn", width: int) -> "MarkedColumn":
     if _narrow(column) <= width:
         return column
-    if column.briefer or not any(" " in text for text in column.texts):
+    if column.name == CELL or not any(" " in text for text in column.texts):
         return replace(column, texts=short_names(column.texts, width))
     return replace(column, texts=[short_sentence(text, width) for text in column.texts])
 
@@ -122,7 +122,7 @@ def _drawn(
     for column in columns:
         head = column.name.replace("_", "\n") if heads_broken else column.name
         side: Literal["left", "right"] = "right" if column.is_number else "left"
-        table.add_column(Text(head), justify=side, no_wrap=not column.briefer, vertical="bottom")
+        table.add_column(Text(head), justify=side, no_wrap=column.name != CELL, vertical="bottom")
     cells = [_cells(column, whole) for column in columns]
     for row in zip(*cells, strict=True):
         table.add_row(*map(Text, row))

@@ -11,7 +11,7 @@ from operator import attrgetter
 from rich.console import Console
 
 from cudnn_sweep.analysis.answering.cell_names import stored_names
-from cudnn_sweep.analysis.answering.marked import MarkedColumn
+from cudnn_sweep.analysis.answering.marked import CELL, MarkedColumn
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import (
     BreakEven,
@@ -101,8 +101,8 @@ class Summary:
         return break_evens_of(self.store, self.session.sweep_id, self.session.contrasts)
 
     @cached_property
-    def names(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """The cells' names by cell_id, and shorter ones."""
+    def names(self) -> Mapping[str, str]:
+        """The cells' names by cell_id."""
         return stored_names(self.store, self.session.sweep_id)
 
     @cached_property
@@ -149,7 +149,7 @@ def print_summary(
     console: Console, summary: Summary, location: str, options: LaunchOptions
 ) -> None:
     """`location` is the results' place as it was typed."""
-    verdicts, (cells, _) = summary.verdicts, summary.names
+    verdicts, cells = summary.verdicts, summary.names
     if verdicts:
         gpus = ", ".join(sorted({verdict.gpu for verdict in verdicts}))
         contrasts = ", ".join(sorted({shortened(verdict.contrast) for verdict in verdicts}))
@@ -180,15 +180,11 @@ def verdict_columns(summary: Summary, *, has_room: bool) -> Iterator[MarkedColum
     """
     verdicts, paid = summary.verdicts, summary.break_evens
 
-    def column(name: str, texts: Sequence[str], brief: Sequence[str] = ()) -> MarkedColumn:
+    def column(name: str, texts: Sequence[str]) -> MarkedColumn:
         is_number = name.endswith("_ms")
-        return MarkedColumn(
-            name=name, texts=texts, briefer=brief, is_number=is_number, intervals=()
-        )
+        return MarkedColumn(name=name, texts=texts, is_number=is_number, intervals=())
 
-    yield column(
-        "cell", *([verdict_label(each, names) for each in verdicts] for names in summary.names)
-    )
+    yield column(CELL, [verdict_label(each, summary.names) for each in verdicts])
     if len({each.contrast for each in verdicts}) > 1:
         yield column("contrast", [shortened(each.contrast) for each in verdicts])
     for name in ("baseline_ms", "candidate_ms"):
@@ -243,7 +239,7 @@ def _failure_lines(summary: Summary, results: str, options: LaunchOptions) -> It
 def _cause_lines(summary: Summary, failures: Sequence[Failure]) -> Iterator[str]:
     cells = {trial.trial_id: trial.cell.cell_id for trial in summary.session.own.trials}
     ids = dict.fromkeys(cells.get(each.trial_id, "") for each in failures)
-    names = [name for cell_id in ids if (name := summary.names[0].get(cell_id))]
+    names = [name for cell_id in ids if (name := summary.names.get(cell_id))]
     where = f"in {counted(len(failures), 'trial')} of {counted(len(ids), 'cell')}"
     yield f"\n{failures[0].status} {where}: {failures[0].message}"
     if names:

@@ -8,6 +8,7 @@ import typer
 from cudnn_sweep.analysis.answering.cell_names import CELLS as NAMED
 from cudnn_sweep.analysis.answering.cell_names import whole_names
 from cudnn_sweep.analysis.answering.contrast import stored_contrasts
+from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.orchestrator.cli.launch_file_results import ResultsOption, asking, open_results
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT
@@ -38,7 +39,8 @@ def replay(
     every: list[replaying.Replayed] = []
     told: list[str] = []
     for each in chosen:
-        contrasts = stored_contrasts(store, each)
+        with open_database(store, each) as database:
+            contrasts = stored_contrasts(database)
         with asking(store) as database:
             names = whole_names(database.query(NAMED).to_pylist())
             for contrast in contrasts:

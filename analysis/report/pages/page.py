@@ -7,11 +7,10 @@ from shlex import quote
 from typing import Any, TypeAlias
 
 from cudnn_sweep.analysis.answering.cell_names import CELLS, name_of_some
-from cudnn_sweep.analysis.asking.database import Database, open_database
+from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.declared import declared
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.storing.location import REFERENCE
-from cudnn_sweep.analysis.storing.stored import Stored
 from cudnn_sweep.analysis.words import counted, cudnn_version
 
 Row: TypeAlias = Mapping[str, Any]
@@ -61,7 +60,6 @@ class Shown:
     """GPUs and versions behind the answer."""
     entries: Sequence[Entry]
     rows: Sequence[Row]
-    torn_files: tuple[str, ...]
 
     def counts(self) -> dict[str, int]:
         """Entries by group, in the page's order."""
@@ -91,11 +89,9 @@ def find_page(name: str) -> Page:
     return by_name[name]
 
 
-def show(page: Page, store: Stored, locations: Sequence[str], sweep_id: str | None) -> Shown:
-    with open_database(store) as database:
-        answers = [database.ask(question, sweep_id=sweep_id) for question in page.questions]
-        rows = _named(database, [row for answer in answers for row in answer.to_pylist()])
-        torn = database.torn_files
+def show(page: Page, database: Database, locations: Sequence[str], sweep_id: str | None) -> Shown:
+    answers = [database.ask(question, sweep_id=sweep_id) for question in page.questions]
+    rows = _named(database, [row for answer in answers for row in answer.to_pylist()])
     measured = {
         f"{row['gpu']}, torch {row['torch']}, cuDNN {cudnn_version(row['cudnn'])}, driver {row['driver']}"
         for row in rows
@@ -113,7 +109,6 @@ def show(page: Page, store: Stored, locations: Sequence[str], sweep_id: str | No
         measured=sorted(measured),
         entries=page.entries(rows, " ".join(options)),
         rows=rows,
-        torn_files=torn,
     )
 
 

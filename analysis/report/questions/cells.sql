@@ -1,5 +1,4 @@
 -- Which cells are stored, and how many trials has each?
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 select -- noqa: ST06
     counted.env_hash,
     counted.software_hash,

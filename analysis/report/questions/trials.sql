@@ -1,6 +1,5 @@
 -- What did each trial of some cells measure?
 -- $cell_ids TEXT = '': the cells, separated by commas
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 select -- noqa: ST06
     -- noqa: disable=RF03
     cell_id,

@@ -1,6 +1,4 @@
 -- Does the tutorials' way of timing show what benchmark does?
--- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: verdict, workload, measure, baseline_value, candidate_value,
 --     value[value_low value_high], verdict_of_it, outcome
 --

@@ -1,6 +1,4 @@
 -- Does benchmark pay where sizes stay, and hurt where they change?
--- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: verdict, cell, measure, baseline_value, candidate_value, value[value_low value_high],
 --     outcome
 --

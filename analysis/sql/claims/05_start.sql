@@ -1,5 +1,4 @@
 -- What does benchmark cost at the start?
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: verdict, cell, condition, baseline_value, candidate_value,
 --     value[value_low value_high], outcome
 --

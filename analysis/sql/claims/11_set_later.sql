@@ -1,6 +1,4 @@
 -- What does benchmark do that is set later, or around the forward pass alone?
--- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: verdict, cell, condition, baseline_value, candidate_value,
 --     value[value_low value_high], outcome
 --

@@ -1,5 +1,4 @@
 -- In which precision do float32 convolutions really run?
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 -- terminal: verdict, cell, condition, measure, value, trials, outcome
 --
 -- Single convolutions, under PyTorch's other settings. `cudnn.conv.fp32_precision` allows TF32, as

@@ -147,4 +147,4 @@ def test_a_stored_cell_is_called_as_the_planned_one(store: Store) -> None:
     for number, cell in enumerate(cells):
         columns = {**cell_columns(cell), "gpu": cell.gpu, "trial_id": str(number)}
         store.write(make_record(attempt_id=str(number), **columns))
-    assert stored_names(store, None)[0] == cell_labels(cells)
+    assert stored_names(store, None) == cell_labels(cells)

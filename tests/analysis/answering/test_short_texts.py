@@ -39,3 +39,21 @@ def test_of_its_parameters_a_word_keeps_those_that_tell_it() -> None:
 def test_a_sentence_loses_its_end() -> None:
     assert short_sentence("no block met the warm cache", 13) == "no block met…"
     assert short_sentence("no block", 8) == "no block"
+
+
+def test_a_module_a_folder_and_sizes_go_first_unless_they_tell_names_apart() -> None:
+    net, block = (
+        "nets.py:Net training 8x3x64x64 fixed tf32",
+        "networks/block forward 4x4 fresh tf32",
+    )
+    assert short_names([net, block], 30) == ["Net training fixed tf32", "block forward fresh tf32"]
+    larger = net.replace("8x3x64x64", "8x3x96x96")
+    assert short_names([net, larger], 33) == [
+        "Net training 8x3x64x64 fixed tf32",
+        "Net training 8x3x96x96 fixed tf32",
+    ]
+    other = net.replace("nets.py:", "more.py:")
+    assert short_names([net, other], 33) == [
+        "nets.py:Net training fixed tf32",
+        "more.py:Net training fixed tf32",
+    ]

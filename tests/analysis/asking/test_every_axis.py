@@ -92,7 +92,8 @@ def test_two_values_of_an_axis_can_be_compared(database: Database, name: str) ->
 
 
 def test_a_report_tells_every_cell_apart(every_cell: Store) -> None:
-    tables = sheets(gather(every_cell, "here", SWEEPS[0], [BENCHMARK], 0.03))
+    with open_database(every_cell, SWEEPS[0]) as database:
+        tables = sheets(gather(database, "here", [BENCHMARK], 0.03))
     for name in ("cells", "verdicts"):
         label = tables[name].columns.index("label")
         labels = {row[label] for row in tables[name].rows}

@@ -202,13 +202,15 @@ def test_each_setting_can_be_asked_about(every_config: Store, name: str) -> None
 
 
 def test_every_setting_is_among_the_stored_contrasts(every_config: Store) -> None:
-    found = stored_contrasts(every_config, NIGHTS[0])
+    with open_database(every_config, NIGHTS[0]) as database:
+        found = stored_contrasts(database)
     assert {each.field for each in found} == {*settings(), TWINS.field}
     assert found[0] == BENCHMARK, "what most come for"
 
 
 def test_a_report_tells_every_config_apart(every_config: Store) -> None:
-    tables = sheets(gather(every_config, "here", NIGHTS[0], [BENCHMARK], 0.03))
+    with open_database(every_config, NIGHTS[0]) as database:
+        tables = sheets(gather(database, "here", [BENCHMARK], 0.03))
     for name in ("choices", "trials"):
         configs = tables[name].columns.index("config")
         assert {row[configs] for row in tables[name].rows} == NAMES, name

@@ -162,6 +162,33 @@ def test_a_line_of_a_head_may_explain_several_columns() -> None:
     assert asked.notes == "A row a cell: all of it."
 
 
+def test_a_column_may_be_explained_where_the_sql_has_it() -> None:
+    sql = """-- Why?
+select
+    max(a.high - a.low) as width, -- how far its ends are apart
+    a.low, -- its lower end
+    case when a.high > 0 then null -- unknown
+    end as share, -- noqa: RF04
+    high -- its upper end
+from ends as a -- all of them
+"""
+    known = {"width": "how far its ends are apart", "low": "its lower end", "high": "its upper end"}
+    assert parse_query("mine", sql).columns == known
+    assert parse_query("mine", sql.replace("Why?", "Why?\n-- low: the least")).columns["low"] == (
+        "the least"
+    )
+
+
+def test_a_parameter_that_questions_share_is_declared_by_its_use() -> None:
+    asked = parse_query(
+        "mine", "-- Why?\n-- $x TEXT = 'a': mine\nselect $x, $min_effect, '$field'\n"
+    )
+    assert [each.name for each in asked.parameters] == ["x", "min_effect"]
+    assert asked.values({})["min_effect"] == MIN_EFFECT
+    own = parse_query("mine", "-- Why?\n-- $min_effect DOUBLE = 0.5: mine\nselect $min_effect\n")
+    assert own.values({}) == {"min_effect": 0.5}
+
+
 def test_a_users_own_file_is_found_by_name_and_the_nearer_one_counts(tmp_path: Path) -> None:
     (tmp_path / "queries").mkdir()
     (tmp_path / "my_slowest.sql").write_text("-- Which is slowest?\nselect 1\n")

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.report.pages.formats import as_html, as_json, as_markdown
 from cudnn_sweep.analysis.report.pages.page import Entry, Shown, find_page, show
 from cudnn_sweep.analysis.storing.location import REFERENCE
@@ -30,7 +31,8 @@ def shown(store: Store) -> Shown:
         "input_shape": [3072, 128, 202],
     }
     store.write(make_record(**cell, precision="bf16", layout="contiguous", steady_device_ms=0.6))
-    return show(FIELD_CASES, open_stored([store.location]), ["results"], None)
+    with open_database(open_stored([store.location])) as database:
+        return show(FIELD_CASES, database, ["results"], None)
 
 
 class Elements(HTMLParser):
@@ -100,7 +102,8 @@ def test_command_of_a_claim_asks_the_results_of_its_page(
 ) -> None:
     store.write(*make_pair(0, 10.0, 10.0))
     page = replace(find_page("claims"), questions=("claims/08_disabled",))
-    shown = show(page, open_stored([store.location]), locations, sweep_id)
+    with open_database(open_stored([store.location])) as database:
+        shown = show(page, database, locations, sweep_id)
     assert {entry.command for entry in shown.entries if entry.name == "claim 8"} == {
         f"sweep query claims/08_disabled {options}"
     }
@@ -117,7 +120,8 @@ def test_transfers_page_counts_what_carries_over_and_names_what_turns(
                 ms = 10 + block / 1000
                 pair = make_pair(block, ms, ratio * ms + block / 2000, **where)
                 store.write(*(in_cell(each, f"{problem}-{place}") for each in pair))
-    shown = show(find_page("transfers"), open_stored([store.location]), ["results"], None)
+    with open_database(open_stored([store.location])) as database:
+        shown = show(find_page("transfers"), database, ["results"], None)
     said = {entry.name: entry.said for entry in shown.entries}
     assert said["verdict"] == "1 of 2 cells, 50% (1% to 99%)"
     (turned,) = shown.of("turned verdicts")
@@ -127,7 +131,8 @@ def test_transfers_page_counts_what_carries_over_and_names_what_turns(
 
 def test_transfers_page_says_that_nothing_compares(store: Store) -> None:
     store.write(*make_pair(0, 10.0, 10.0))
-    shown = show(find_page("transfers"), open_stored([store.location]), ["results"], None)
+    with open_database(open_stored([store.location])) as database:
+        shown = show(find_page("transfers"), database, ["results"], None)
     assert shown.headline() == "No cell was measured on two GPU models or versions."
 
 

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import Result
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
+from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import (
     _libraries,
@@ -156,7 +157,8 @@ def test_without_the_extra_the_command_names_it(
 
 
 def _payload(store: Store) -> Payload:
-    return payload(gather(store, store.location, None, [BENCHMARK], 0.03))
+    with open_database(store) as database:
+        return payload(gather(database, store.location, [BENCHMARK], 0.03))
 
 
 def _column(found: Payload, table: str, name: str) -> list[object]:

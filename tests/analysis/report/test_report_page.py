@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cudnn_sweep.analysis.answering.contrast import Contrast
+from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import as_html, figures
 from cudnn_sweep.analysis.report.payload import Payload, payload
@@ -36,7 +37,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Payload:
             twin = replace(off, trial_id=f"twin-{block}", twin=1)
             for record in (off, on, twin) if cell == "gain" else (off, on):
                 store.write(in_cell(record, cell))
-    return payload(gather(store, store.location, None, [BENCHMARK, TWINS], 0.03))
+    with open_database(store) as database:
+        return payload(gather(database, store.location, [BENCHMARK, TWINS], 0.03))
 
 
 @pytest.fixture(scope="module")
