@@ -236,7 +236,7 @@ def _in_turns(
     rows = verdicts(ran.store, ran.session.sweep_id, **contrast, min_effect=SLOWER)
     row = max(rows, key=lambda each: each.blocks, default=None)
     failed = (False, False) if row is None else (row.baseline_failed > 0, row.candidate_failed > 0)
-    state = state_of(row, SLOWER, *failed)
+    state = state_of(row, *failed)
     ran.unless_stopped(CODES[state])
     return state, row
 

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.payload import payload
 from cudnn_sweep.analysis.storing.store import Store
@@ -47,5 +48,6 @@ def test_a_report_counts_the_sweeps(store: Store) -> None:
         for block, ratio in enumerate(ratios):
             pair = make_pair(block, 10.0, 10.0 + ratio / 10, sweep_id=sweep_id)
             store.write(*(in_cell(each, f"cell-{n}") for each in pair for n in range(4)))
-    told = payload(gather(store, ["results"], None, [], 0.03))
+    with open_database(store) as database:
+        told = payload(gather(database, ["results"], [], 0.03))
     assert told.warnings == ["1 sweep: blocks resemble the ones before them."]

@@ -143,7 +143,7 @@ def test_a_claim_counts_once_however_many_gpus_it_was_measured_on() -> None:
     told = [("claim 1", "hold"), ("claim 2", "hold"), ("claim 3", "hold in part")]
     entries = [entry(*each) for each in [*told, *told[:1], ("claim 2", "do not hold")]]
     page = find_page("claims")
-    shown = Shown(page=page, location="", measured=(), entries=entries, rows=(), torn_files=())
+    shown = Shown(page=page, location="", measured=(), entries=entries, rows=())
     assert shown.headline() == (
         "3 claims: 1 hold, 1 hold in part, 1 differ between GPUs or versions."
     )
