@@ -43,6 +43,7 @@ def nights(
     every = list(counted(console, simulate_nights(series, nights, seed), "kinds of noise", total))
     for told in table.tables(every):
         typer.echo(f"{told}\n")
+    typer.echo(f"{table.by_nights_alone(every)}\n")
     lived = try_realities(series, seed)
     realities = list(counted(console, lived, "kinds of nights", len(REALITIES)))
     typer.echo(f"{table.realities(realities)}\n")

@@ -50,6 +50,23 @@ def in_words(every: Sequence[NightFigures]) -> str:
     )
 
 
+def by_nights_alone(every: Sequence[NightFigures]) -> str:
+    """The count over all kinds of noise, in words."""
+    counted = []
+    for step in sorted((STEP, *OTHER_STEPS)):
+        shares = [figures.by_nights_alone[step] for figures in every]
+        counted.append(
+            (step, sum(each.hits for each in shares), sum(each.cells for each in shares))
+        )
+    alone, alerts = (sum(each[place] for each in counted) for place in (1, 2))
+    return (
+        "Software changed, with a second environment: alerts within 14 nights that nights alone confirm: "
+        f"{alone} of {alerts} ({alone / alerts:.1%}); "
+        + ", ".join(f"of {step:.0%}: {alone} of {alerts}" for step, alone, alerts in counted)
+        + ". Software unchanged: all of them."
+    )
+
+
 def _software(every: Sequence[NightFigures]) -> str:
     steps = sorted((STEP, *OTHER_STEPS))
     heads = ("noise", "candidates", "pairs each", "false", *(f"{step:.0%}" for step in steps))
