@@ -12,11 +12,12 @@ from cudnn_sweep.analysis.nightly.detect import (
     SELDOM,
     confirm,
     confirm_words,
+    newest,
     screen,
     screen_words,
     smallest_step,
 )
-from cudnn_sweep.analysis.nightly.findings import FindingState, Memory, stays
+from cudnn_sweep.analysis.nightly.findings import Memory
 from cudnn_sweep.analysis.nightly.history import (
     SOFTWARE_AND_COMMIT,
     History,
@@ -35,8 +36,10 @@ from cudnn_sweep.analysis.nightly.series import (
     STEADY_DEVICE,
     STEADY_WALL,
     Amount,
+    Category,
     Change,
     Confirmation,
+    NightPoint,
     Screening,
     Series,
     SeriesKey,
@@ -69,7 +72,7 @@ class Candidate:
     screening: Screening
     """Tonight's, with the value before of the night that showed it."""
     is_seen: bool
-    """Tonight's screen shows it; else it waits since an earlier night."""
+    """Tonight's screen shows it; else it is an alert that is not mended yet."""
     earlier: Finding | None
     """The finding of the night before."""
     left_out: frozenset[int]
@@ -104,7 +107,7 @@ class Screened:
 
 
 def screen_all(history: History, memory: Memory) -> Screened:
-    """A finding of the night before that was refuted stays so, as long as the software does: it needs
+    """Screen each series. An amount or drawn kernels that were refuted stay so as long as the software does: they need
     no fresh trials every night.
     """
     earlier = {finding.key.series_id: finding for finding in memory.findings}
@@ -112,21 +115,24 @@ def screen_all(history: History, memory: Memory) -> Screened:
         one.key
         for one in history.series
         if one.key.metric == ENGINE.name
-        and screen_words(one.words, ENGINE, renewed=history.renewed(one.key)).is_news
+        and screen_words(one.words, ENGINE, softwares=history.softwares(one.key)).is_news
     }
     candidates: list[Candidate | None] = []
     judged: list[Series] = []
     for series in history.series:
         left_out, finding = memory.nights_left_out(series), earlier.get(series.key.series_id)
-        renewed = history.renewed(series.key)
-        is_new = renewed == len(series.points) - 1
-        if finding and finding.state == "refuted" and is_new:
-            finding = None
+        softwares = history.softwares(series.key)
+        is_new = newest(softwares) == len(series.points) - 1
         metric = METRIC_OF[series.key.metric]
+        is_word_again = isinstance(metric, Category) and not metric.is_drawn
+        if finding and finding.state == "refuted" and (is_new or is_word_again):
+            finding = None
         if isinstance(metric, Amount) and metric.unit == "ms":  # the night may be odd
             is_new = is_new and series.key.of(ENGINE) in rechosen
+        elif finding and finding.state == "waiting":  # its words are not usual yet
+            left_out |= {at for at, one in enumerate(series.points) if one.date >= finding.since}
         screening, seen = _screened(
-            series, left_out, renewed, is_new=is_new, is_pinned=history.is_pinned
+            series, left_out, softwares, is_new=is_new, is_pinned=history.is_pinned
         )
         judged.append(seen)
         candidates.append(_candidate(seen, screening, finding, left_out))
@@ -136,7 +142,7 @@ def screen_all(history: History, memory: Memory) -> Screened:
 def _screened(
     series: Series,
     left_out: frozenset[int],
-    renewed: int | None,
+    softwares: Sequence[object],
     *,
     is_new: bool,
     is_pinned: bool,
@@ -148,7 +154,7 @@ def _screened(
         step = smallest_step(numbers, metric, left_out, is_pinned=is_pinned)
         could_show = step is not None and step <= metric.min_effect
     else:
-        screening = screen_words(series.words, metric, left_out=left_out, renewed=renewed)
+        screening = screen_words(series.words, metric, left_out=left_out, softwares=softwares)
         could_show = screening.could_show
     if screening.state == "insufficient_data":
         return screening, replace(series, is_judged=False)
@@ -158,21 +164,23 @@ def _screened(
 def _candidate(
     series: Series, screening: Screening, earlier: Finding | None, left_out: frozenset[int]
 ) -> Candidate | None:
-    shown = DIRECTIONS.get(screening.state)
-    is_seen = shown is not None
-    if earlier is not None and shown != earlier.direction:
-        is_seen, earlier = (False, earlier) if _stays(earlier, screening) else (is_seen, None)
-    direction = earlier.direction if earlier is not None else shown
-    first = series.place_of(earlier.since) if earlier is not None else None  # as it was compared
-    since = screening.first_bad_night_index if first is None else first
+    """`earlier` is known as long as it lasts; another suspicion begins where tonight's screen shows it."""
+    direction, since = DIRECTIONS.get(screening.state), screening.first_bad_night_index
+    is_seen = direction is not None
+    if earlier is not None and _lasts(earlier, screening):
+        is_seen, direction = direction == earlier.direction, earlier.direction
+        since = series.place_of(earlier.since)
+        if not is_seen:
+            screening = replace(screening, before=earlier.before, now=series.points[-1].value)
+    elif since is not None:
+        if isinstance(screening.before, float):
+            since = _with_new_software(series, screening.before, since)
+        if earlier is not None and not _goes_on(earlier, screening, series.points, since):
+            earlier = None
+        if earlier is not None and isinstance(screening.before, str):
+            since = series.place_of(earlier.since)
     if direction is None or since is None:
         return None
-    if not is_seen and earlier is not None:
-        screening = replace(screening, before=earlier.before, now=series.points[-1].value)
-    is_open = is_seen and (earlier is None or earlier.state == "waiting")
-    if is_open and isinstance(screening.before, float):
-        anew = _with_new_software(series, screening.before, since)
-        earlier, since = (earlier if anew == since else None), anew
     return Candidate(
         series=series,
         direction=direction,
@@ -184,15 +192,20 @@ def _candidate(
     )
 
 
-def _stays(earlier: Finding, screening: Screening) -> bool:
-    """Though tonight's screen does not show it. What was better does not."""
-    stays_on = stays(
-        FindingState.of(earlier),
-        can_tell=screening.state != "insufficient_data",
-        is_mended=screening.is_mended,
-        is_opposite=screening.state in DIRECTIONS,
-    )
-    return earlier.direction != "better" and bool(stays_on)
+def _lasts(earlier: Finding, screening: Screening) -> bool:
+    """What is confirmed lasts while it is shown; an alert, until it is mended."""
+    is_mended = screening.is_mended and screening.state != "insufficient_data"
+    is_shown = DIRECTIONS.get(screening.state) == earlier.direction
+    is_alert = earlier.direction != "better"
+    return earlier.state == "confirmed" and (is_shown or (is_alert and not is_mended))
+
+
+def _goes_on(
+    earlier: Finding, screening: Screening, points: Sequence[NightPoint], since: int
+) -> bool:
+    """Whether tonight's suspicion is that of the night before: a new software may have begun another."""
+    is_anew = since != screening.first_bad_night_index and earlier.since < points[since].date
+    return DIRECTIONS.get(screening.state) == earlier.direction and not is_anew
 
 
 def _with_new_software(series: Series, before: float, since: int) -> int:

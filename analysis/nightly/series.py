@@ -237,9 +237,9 @@ class Confirmation:
     """With `high` the ratio's 95% interval; None for fewer than two pairs or nights."""
     high: float | None = None
     blocks: int = 0
-    """Pairs behind it; for a candidate that waits, nights since the change."""
+    """Pairs behind it, or nights since the change."""
     more_blocks: int = 0
-    """Pairs (or nights) to add before the next look; 0 where it is settled or is given up."""
+    """Pairs to add before the next look; 0 if it is settled."""
 
 
 def typical(numbers: Sequence[float | None]) -> float | None:
@@ -266,6 +266,11 @@ def last_measured(logs: Array, length: int) -> Array:
     """NaN in place of all but so many of the last ones that are no NaN."""
     from_the_end = np.cumsum(~np.isnan(logs[..., ::-1]), axis=-1)[..., ::-1]
     return np.where(from_the_end <= length, logs, np.nan)
+
+
+def first_measured(logs: Array, length: int) -> Array:
+    """Likewise of the first ones."""
+    return last_measured(logs[..., ::-1], length)[..., ::-1]
 
 
 def t_above(t: float, df: int) -> float:

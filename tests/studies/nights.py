@@ -11,11 +11,13 @@ from tests.studies.parts import nights_table as table
 from tests.studies.parts.command import SEED, Seed, run
 from tests.studies.parts.detection_figures import save_histories, simulate_nights
 from tests.studies.parts.night_choices import CHANGES, simulate_choices
+from tests.studies.parts.night_words import WORDS, simulate_words
 from tests.studies.parts.realities import REALITIES, try_realities
 from tests.studies.parts.simulated_nights import HELD_TO_TARGETS, OTHERS
 from tests.studies.parts.steps import counted
 
 SERIES = 100  # some seconds; the figures of docs/validation.md are of 2,000
+MOST_WORDS = 200  # series of words: a second each
 NIGHTS = 60
 
 
@@ -50,7 +52,10 @@ def nights(
     chosen = simulate_choices(series, nights, seed)
     choices = list(counted(console, chosen, "changes of processes that choose", len(CHANGES)))
     typer.echo(f"{table.choices(choices)}\n")
-    missed = table.missed_realities(realities)
+    shown = simulate_words(min(series, MOST_WORDS), nights, seed)
+    words = list(counted(console, shown, "kinds of words", len(WORDS)))
+    typer.echo(f"{table.words(words)}\n")
+    missed = "; ".join(filter(None, (table.missed_realities(realities), table.missed_words(words))))
     typer.echo(f"Missed: {missed}." if missed else "Other kinds of change: every target is met.")
     typer.echo(table.in_words(every))
     if missed or any(figures.missed() for figures in every if figures.is_promised):

@@ -8,12 +8,12 @@ from itertools import zip_longest
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.nightly.findings import FindingState, remembered
+from cudnn_sweep.analysis.nightly.findings import remembered
 from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.settle import compare_night
 from tests.made_up_night import history_of, key_of, made_up_night
-from tests.studies.parts.detection import ScreenedHistories, by_waiting
+from tests.studies.parts.detection import Known, ScreenedHistories, by_nights
 from tests.studies.parts.realities import GROUP, REALITIES, real_histories
 
 FIRST = date(2026, 1, 1)
@@ -65,13 +65,13 @@ class Followed:
         return compare_night(blank, tonight, memory, lambda _: {}, read, lambda _: "again")[0]
 
     @property
-    def known(self) -> list[FindingState]:
+    def known(self) -> list[Known]:
         """Of what is worse, night by night."""
         worse = [
-            [FindingState.of(each) for each in outcome.findings if each.direction == "worse"]
+            [Known.of(each) for each in outcome.findings if each.direction == "worse"]
             for outcome in self.outcomes
         ]
-        return [each[0] if each else FindingState.NONE for each in worse]
+        return [each[0] if each else Known.NONE for each in worse]
 
     @property
     def alerts(self) -> list[int]:
@@ -225,7 +225,7 @@ def test_what_studies_follow_is_what_the_judge_knows(name: str) -> None:
     """Night for night, with the fresh processes of each night that is in doubt."""
     reality = next(each for each in REALITIES if each.name == name)
     histories = real_histories(reality, GROUP, seed=1)
-    alerts = by_waiting(
+    alerts = by_nights(
         ScreenedHistories(histories=histories, since=np.zeros(histories.values.shape, int))
     )
     assert alerts.known is not None

@@ -131,11 +131,9 @@ def try_noise(noise: NightNoise, series: int, nights: int, seed: int) -> NightFi
             step: _by_nights_alone(changed, pairs_of.get(step) or by_pairs(changed))
             for step, changed in every.items()
         },
-        hardware=_rule("by waiting", detection.by_waiting, hardware),
+        hardware=_rule("by nights", detection.by_nights, hardware),
         curve=[
-            _rule(f"{z:g}", partial(detection.by_waiting, z=z), hardware)
-            for z in CURVE
-            if has_curve
+            _rule(f"{z:g}", partial(detection.by_nights, z=z), hardware) for z in CURVE if has_curve
         ],
         all_knowing=[
             _rule(f"{z:g}", partial(detection.all_knowing, z=z), hardware)
@@ -182,7 +180,7 @@ def _rule(name: str, alert: Alert, tried: tuple[ScreenedHistories, ScreenedHisto
 
 
 def _by_nights_alone(changed: ScreenedHistories, pairs: Alerts) -> Share:
-    nights, changed_at = detection.by_waiting(changed), changed.histories.changed_at
+    nights, changed_at = detection.by_nights(changed), changed.histories.changed_at
     either = Alerts(raised=pairs.raised | nights.raised)
     found = either.found_within(MOST_NIGHTS, changed_at)
     return Share(hits=found - pairs.found_within(MOST_NIGHTS, changed_at), cells=found)
