@@ -11,6 +11,7 @@ from cudnn_sweep.analysis.nightly.detect import (
     LOOKS,
     SELDOM,
     confirm,
+    confirm_by_nights,
     confirm_words,
     newest,
     screen,
@@ -39,7 +40,6 @@ from cudnn_sweep.analysis.nightly.series import (
     Category,
     Change,
     Confirmation,
-    NightPoint,
     Screening,
     Series,
     SeriesKey,
@@ -47,6 +47,7 @@ from cudnn_sweep.analysis.nightly.series import (
 )
 from cudnn_sweep.analysis.storing.store import Store
 
+LAUNCH_BOUND = 1.1  # wall time over device time, as in records
 DIRECTIONS: dict[str, Direction] = {"worse": "worse", "better": "better", "different": "other"}
 PROCESSES = """
 select * from night_processes($launch, $until)
@@ -107,8 +108,8 @@ class Screened:
 
 
 def screen_all(history: History, memory: Memory) -> Screened:
-    """Screen each series. An amount or drawn kernels that were refuted stay so as long as the software does: they need
-    no fresh trials every night.
+    """Screen each series. Suspects of before are measured again with the first night of new software; else an amount or
+    drawn kernels that were refuted stay so, and need no fresh trials every night.
     """
     earlier = {finding.key.series_id: finding for finding in memory.findings}
     rechosen = {
@@ -117,26 +118,50 @@ def screen_all(history: History, memory: Memory) -> Screened:
         if one.key.metric == ENGINE.name
         and screen_words(one.words, ENGINE, softwares=history.softwares(one.key)).is_news
     }
+    device = {one.key: one for one in history.series if one.key.metric == STEADY_DEVICE.name}
     candidates: list[Candidate | None] = []
     judged: list[Series] = []
-    for series in history.series:
+    for whole in history.series:
+        series = _of_this_machine(whole, device.get(whole.key.of(STEADY_DEVICE)))
         left_out, finding = memory.nights_left_out(series), earlier.get(series.key.series_id)
         softwares = history.softwares(series.key)
         is_new = newest(softwares) == len(series.points) - 1
         metric = METRIC_OF[series.key.metric]
-        is_word_again = isinstance(metric, Category) and not metric.is_drawn
-        if finding and finding.state == "refuted" and (is_new or is_word_again):
+        is_again = isinstance(metric, Category) and not metric.is_drawn
+        if finding and finding.state == "refuted" and is_again:
+            finding = None
+        if finding and finding.state != "confirmed" and is_new:
             finding = None
         if isinstance(metric, Amount) and metric.unit == "ms":  # the night may be odd
             is_new = is_new and series.key.of(ENGINE) in rechosen
-        elif finding and finding.state == "waiting":  # its words are not usual yet
+        elif finding and finding.state == "waiting":  # its nights are not usual yet
             left_out |= {at for at, one in enumerate(series.points) if one.date >= finding.since}
         screening, seen = _screened(
             series, left_out, softwares, is_new=is_new, is_pinned=history.is_pinned
         )
-        judged.append(seen)
-        candidates.append(_candidate(seen, screening, finding, left_out))
+        if series is not whole and series.points[-1].value is not None and not seen.is_judged:
+            seen = replace(seen, is_judged=True, could_show=False)  # too few nights here yet
+        judged.append(replace(seen, points=whole.points))
+        candidates.append(_candidate(series, screening, finding, left_out))
     return Screened(candidates=tuple(filter(None, candidates)), series=tuple(judged))
+
+
+def _of_this_machine(series: Series, device: Series | None) -> Series:
+    """Return the series without its nights on other machines than tonight's if its loop waits for the CPU: such loops
+    differ by several percent from host to host. A machine is known by its host's name, or by its GPU.
+    """
+    wall, tonight = series.numbers[-1], series.points[-1]
+    gpu = device.numbers[-1] if device is not None else None
+    is_wall = series.key.metric == STEADY_WALL.name
+    if not is_wall or wall is None or gpu is None or wall <= LAUNCH_BOUND * gpu:
+        return series
+    elsewhere = {
+        one
+        for one in series.points
+        if one.host and one.host != tonight.host and one.gpu_uuid != tonight.gpu_uuid
+    }
+    here = (replace(one, value=None) if one in elsewhere else one for one in series.points)
+    return replace(series, points=tuple(here)) if elsewhere else series
 
 
 def _screened(
@@ -164,20 +189,21 @@ def _screened(
 def _candidate(
     series: Series, screening: Screening, earlier: Finding | None, left_out: frozenset[int]
 ) -> Candidate | None:
-    """`earlier` is known as long as it lasts; another suspicion begins where tonight's screen shows it."""
+    """Return what the screen shows, or an alert that lasts."""
     direction, since = DIRECTIONS.get(screening.state), screening.first_bad_night_index
     is_seen = direction is not None
     if earlier is not None and _lasts(earlier, screening):
         is_seen, direction = direction == earlier.direction, earlier.direction
         since = series.place_of(earlier.since)
-        if not is_seen:
+        if is_seen and since is not None and (grown := _grown_since(series, earlier, since)):
+            since, earlier = grown, None
+        elif not is_seen:
             screening = replace(screening, before=earlier.before, now=series.points[-1].value)
     elif since is not None:
+        earlier = earlier if earlier is not None and earlier.direction == direction else None
         if isinstance(screening.before, float):
             since = _with_new_software(series, screening.before, since)
-        if earlier is not None and not _goes_on(earlier, screening, series.points, since):
-            earlier = None
-        if earlier is not None and isinstance(screening.before, str):
+        elif earlier is not None:  # of a word
             since = series.place_of(earlier.since)
     if direction is None or since is None:
         return None
@@ -200,12 +226,18 @@ def _lasts(earlier: Finding, screening: Screening) -> bool:
     return earlier.state == "confirmed" and (is_shown or (is_alert and not is_mended))
 
 
-def _goes_on(
-    earlier: Finding, screening: Screening, points: Sequence[NightPoint], since: int
-) -> bool:
-    """Whether tonight's suspicion is that of the night before: a new software may have begun another."""
-    is_anew = since != screening.first_bad_night_index and earlier.since < points[since].date
-    return DIRECTIONS.get(screening.state) == earlier.direction and not is_anew
+def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
+    """Return the night from which on an alert is above the interval last reported, as its own nights confirm."""
+    metric, own = METRIC_OF[series.key.metric], series.numbers[since:]
+    if not isinstance(metric, Amount) or not isinstance(alert.before, float):
+        return None
+    first = screen(own, metric).first_bad_night_index
+    now = typical(own[first:])
+    reported = alert.ratio_high
+    if first is None or now is None or reported is None or now <= reported * alert.before:
+        return None
+    is_confirmed = confirm_by_nights(own, first, metric).state == "confirmed"
+    return since + first if is_confirmed else None
 
 
 def _with_new_software(series: Series, before: float, since: int) -> int:

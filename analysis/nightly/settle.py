@@ -5,7 +5,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from cudnn_sweep.analysis.nightly.candidates import Candidate, Remeasured, Screened, screen_all
+from cudnn_sweep.analysis.nightly.candidates import (
+    LAUNCH_BOUND,
+    Candidate,
+    Remeasured,
+    Screened,
+    screen_all,
+)
 from cudnn_sweep.analysis.nightly.detect import (
     FEWEST_NIGHTS,
     RECENT,
@@ -35,7 +41,6 @@ from cudnn_sweep.analysis.nightly.series import (
 JUDGED_SHARE = 0.9  # of the series: with fewer a night without alerts is no good news
 ENOUGH_NIGHTS = 2  # after those that raised a suspicion of a word, if no fresh trial judges it
 RARE = (SIGN.name, BITS.name, REPEATS.name)  # of which a night may tell nothing
-LAUNCH_BOUND = 1.1  # wall time over device time, as in records
 NO_WALL: dict[str, Any] = dict.fromkeys(("wall_ratio", "wall_ratio_low", "wall_ratio_high"))
 
 
@@ -263,8 +268,9 @@ def _cause(
     candidate: Candidate, fresh: Remeasured | None, history: History
 ) -> tuple[Cause, tuple[Change, ...]]:
     """And what moved: by pairs of two softwares, else on the first night that shows it."""
-    if fresh is None and candidate.earlier is not None:
-        return candidate.earlier.cause, candidate.earlier.moved
+    earlier, since = candidate.earlier, candidate.series.points[candidate.since].date
+    if fresh is None and earlier is not None and earlier.since == since:
+        return earlier.cause, earlier.moved
     moved = history.moved(candidate.series, candidate.since)
     if fresh is not None and fresh.of_two is not None:
         if fresh.confirmation.state == "confirmed":

@@ -126,6 +126,45 @@ def test_what_comes_and_goes_every_other_night_is_one_alert() -> None:
     assert followed.alerts == list(range(followed.alerts[0], 80))
 
 
+@pytest.mark.parametrize("noise", [0.005, 0.01])
+def test_a_second_regression_on_an_open_alert_is_alerted_too(noise: float) -> None:
+    nights = np.random.default_rng(0).standard_normal(50)
+    level = GOOD * 1.05 ** ((np.arange(50) >= 30) * 1.0 + (np.arange(50) >= 36))
+    followed = Followed()
+    followed.go_on([*level * np.exp(noise * nights)])
+    told = {
+        outcome.alerts[0].since: place
+        for place, outcome in enumerate(followed.outcomes)
+        if outcome.alerts
+    }
+    first, second = sorted(told)
+    assert first <= day(31)
+    assert day(35) <= second <= day(37)
+    assert followed.alerts == list(range(followed.alerts[0], 50))
+    assert followed.alert.ratio == pytest.approx(1.1025, rel=2 * noise)
+    (span,) = followed.outcomes[-1].left_out
+    assert span.since == first, "its nights stay left out"
+
+
+def test_an_alert_that_stays_as_it_is_is_alerted_once() -> None:
+    for seed in range(3):
+        followed = Followed()
+        followed.go_on([*noisy(GOOD, 20, seed=seed), *noisy(SLOW, 60, seed=seed + 50)])
+        assert len({each.since for outcome in followed.outcomes for each in outcome.alerts}) == 1
+
+
+def test_a_creep_is_found_before_five_percent_are_lost() -> None:
+    """Each night 0.1% slower, at 0.5% noise: the last month moves along, the first does not."""
+    lost = 1.001 ** np.maximum(np.arange(80) - 19, 0)
+    for seed in range(2):
+        followed = Followed()
+        followed.go_on([*np.array(noisy(GOOD, 80, seed=seed)) * lost])
+        assert lost[followed.alerts[0]] < 1.05
+        assert followed.outcomes[followed.alerts[0]].alerts[0].before == pytest.approx(
+            GOOD, rel=0.01
+        )
+
+
 def test_a_fix_and_a_gain_are_no_alerts() -> None:
     followed = Followed()
     followed.go_on([*noisy(SLOW, 20), *noisy(GOOD, 20)])

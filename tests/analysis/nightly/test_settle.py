@@ -165,8 +165,9 @@ def test_a_new_software_begins_a_suspicion_anew_unless_it_was_there_before(
         assert (found.since, found.cause) == (FIRST + timedelta(days=since), cause)
         assert isinstance(found.now, float) and isinstance(found.before, float)
         assert found.now / found.before == pytest.approx(found.ratio)
-    anew = screen_all(nights, Memory(findings=(waits,))).candidates
-    assert [each.is_new for each in anew] == [since == 10], "then it is measured again"
+    first_night = history([*STEADY, suspect, suspect, 11.0], new_torch_at=10)
+    anew = screen_all(first_night, Memory(findings=(waits,))).candidates
+    assert [each.is_new for each in anew] == [True], "it is measured again"
 
 
 # --- Words ---
@@ -249,6 +250,35 @@ def test_wall_time_of_the_same_nights_stands_beside_device_time() -> None:
         assert found.ratio == confirm_by_nights(device, SINCE, STEADY_DEVICE).ratio
         assert of_wall.low is not None and of_wall.high is not None
         assert of_wall.low < 1 < of_wall.high
+
+
+def test_hosts_are_told_apart_if_the_loop_waits_for_the_cpu() -> None:
+    """Six nights on each of two hosts in turn, which are 4% apart."""
+    hosts = [("one", "two")[place // 6 % 2] for place in range(30)]
+    level = [1.04 if host == "two" else 1.0 for host in hosts]
+    noise = [1.0 + (place * 7 % 5 - 2) / 1000 for place in range(30)]
+
+    def candidates(device_ms: float, last: int) -> list[str]:
+        walls = [20.0 * one * other for one, other in zip(level, noise, strict=True)]
+        walls = [*walls[: last - 2], *(1.05 * each for each in walls[last - 2 : last])]
+        devices = [device_ms * each for each in noise[:last]]
+        wall = history_of(DEVICE_KEY.of(STEADY_WALL), walls, FIRST)
+        history = history_of(DEVICE_KEY, devices, FIRST)
+        series = [
+            replace(
+                one,
+                points=tuple(
+                    replace(point, host=host, gpu_uuid=f"GPU-{host}")
+                    for point, host in zip(one.points, hosts[:last], strict=True)
+                ),
+            )
+            for one in (*history.series, *wall.series)
+        ]
+        screened = screen_all(replace(history, series=tuple(series)), Memory())
+        return [each.key.metric for each in screened.candidates]
+
+    assert candidates(10.0, 30) == ["steady_wall"], "5% more than on this host before"
+    assert candidates(10.0, 8) == [], "two nights of a new host: nothing compares"
 
 
 def test_wall_time_of_the_same_pairs_stands_beside_device_time() -> None:
