@@ -9,7 +9,6 @@ from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.settings import config_name, texts_in
 from cudnn_sweep.analysis.nightly.detect import (
     LOOKS,
-    SELDOM,
     confirm,
     confirm_by_nights,
     confirm_words,
@@ -30,6 +29,7 @@ from cudnn_sweep.analysis.nightly.history import (
 from cudnn_sweep.analysis.nightly.outcome import Direction, Finding
 from cudnn_sweep.analysis.nightly.series import (
     ENGINE,
+    LAUNCH_BOUND,
     METRIC_OF,
     MISSING,
     REPEATS,
@@ -47,7 +47,6 @@ from cudnn_sweep.analysis.nightly.series import (
 )
 from cudnn_sweep.analysis.storing.store import Store
 
-LAUNCH_BOUND = 1.1  # wall time over device time, as in records
 DIRECTIONS: dict[str, Direction] = {"worse": "worse", "better": "better", "different": "other"}
 PROCESSES = """
 select * from night_processes($launch, $until)
@@ -85,9 +84,10 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Worth fresh trials: nothing is settled yet, and it is neither a gain nor news."""
-        is_open = self.is_seen and self.direction != "better" and self.earlier is None
-        return is_open and not self.is_news
+        """Whether it is worth fresh trials: nothing is known yet, or of a word no trial, and it is no gain or news."""
+        is_word = isinstance(METRIC_OF[self.key.metric], Category)
+        is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
+        return self.is_seen and self.direction != "better" and not is_known and not self.is_news
 
     @property
     def is_news(self) -> bool:
@@ -321,8 +321,7 @@ class FreshTrials:
     ) -> Remeasured:
         """The software is the cause where trials of the last good one are as they were."""
         key, before = candidate.key, str(candidate.screening.before)
-        words = [_usual(word, candidate) for word in self._words(key)]
-        good = {_usual(word, candidate) for word in self._words(key, of_last_good=True)}
+        words, good = self._words(key), {*self._words(key, of_last_good=True)}
         judged = confirm_words(words, before, is_strict=key.metric == REPEATS.name)
         if key.metric == MISSING.name and not words:
             judged = Confirmation(state="confirmed")
@@ -364,13 +363,6 @@ class FreshTrials:
 def _is_of(row: Row, key: SeriesKey) -> bool:
     config = config_name(texts_in(row["settings"]))
     return (row["cell_id"], config) == (key.cell_id, key.settings)
-
-
-def _usual(word: str, candidate: Candidate) -> str:
-    """One of the words that were usual before stands for them all."""
-    before = [point.value for point in candidate.series.points[: candidate.since]]
-    is_usual = before.count(word) >= SELDOM * len(before) > 0
-    return str(candidate.screening.before) if is_usual else word
 
 
 def read_fresh(

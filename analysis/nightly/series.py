@@ -24,6 +24,7 @@ Settled: TypeAlias = Literal["confirmed", "refuted", "undecided"]
 
 LARGEST = 1e100  # stands for infinity and for NaN: an error of NaN is no small one
 ID_CHARACTERS = 12
+LAUNCH_BOUND = 1.1  # wall time over device time, as in records
 # Nights in a row that end an alert: one alone may be chance, or a fault that comes and goes.
 FINE_NIGHTS = 2
 

@@ -5,18 +5,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from cudnn_sweep.analysis.nightly.candidates import (
-    LAUNCH_BOUND,
-    Candidate,
-    Remeasured,
-    Screened,
-    screen_all,
-)
+from cudnn_sweep.analysis.nightly.candidates import Candidate, Remeasured, Screened, screen_all
 from cudnn_sweep.analysis.nightly.detect import (
     FEWEST_NIGHTS,
     RECENT,
     confirm_by_nights,
-    confirm_words,
 )
 from cudnn_sweep.analysis.nightly.findings import Memory, share
 from cudnn_sweep.analysis.nightly.history import MACHINE, PHYSICAL, SOFTWARE, WORKLOAD, History
@@ -25,6 +18,7 @@ from cudnn_sweep.analysis.nightly.series import (
     BITS,
     ENGINE,
     FAILURE,
+    LAUNCH_BOUND,
     METRIC_OF,
     REPEATS,
     SIGN,
@@ -39,7 +33,6 @@ from cudnn_sweep.analysis.nightly.series import (
 )
 
 JUDGED_SHARE = 0.9  # of the series: with fewer a night without alerts is no good news
-ENOUGH_NIGHTS = 2  # after those that raised a suspicion of a word, if no fresh trial judges it
 RARE = (SIGN.name, BITS.name, REPEATS.name)  # of which a night may tell nothing
 NO_WALL: dict[str, Any] = dict.fromkeys(("wall_ratio", "wall_ratio_low", "wall_ratio_high"))
 
@@ -188,12 +181,7 @@ def settle(
             return replace(earlier, key=candidate.key, now=candidate.screening.now)
         walls = _walls(candidate, judged, fresh, history)
         return replace(earlier, key=candidate.key, **_amounts(candidate, judged), **walls)
-    is_word = isinstance(candidate.screening.before, str)
-    if (
-        earlier is not None
-        and earlier.state == "refuted"
-        and (is_word or judged.state != "confirmed")
-    ):
+    if earlier is not None and earlier.state == "refuted" and judged.state != "confirmed":
         return replace(earlier, now=candidate.screening.now)
     if fresh is not None and fresh.confirmation.state == "refuted":
         if fresh.of_two is None:
@@ -204,16 +192,10 @@ def settle(
 
 
 def _by_nights(candidate: Candidate, is_pinned: bool) -> Confirmation:
+    """Judge an amount; fresh trials alone confirm a word."""
     metric, since = METRIC_OF[candidate.key.metric], candidate.since
     if not isinstance(metric, Amount):
-        usual = str(candidate.screening.before)
-        words = [
-            word for word in candidate.series.words[since:] if word and word != metric.no_answer
-        ]
-        unusual = [place for place, word in enumerate(words) if word != usual]
-        raised_by = unusual[: 1 if metric.at_once else 2]
-        after = words[max(raised_by, default=-1) + 1 :]
-        return confirm_words(after if len(after) >= ENOUGH_NIGHTS else (), usual)
+        return Confirmation(state="undecided")
     numbers = candidate.series.numbers
     before = [n for place, n in enumerate(numbers[:since]) if place not in candidate.left_out]
     level = typical(before)  # None with a baseline that was pinned since then

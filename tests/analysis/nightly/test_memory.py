@@ -4,18 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from itertools import zip_longest
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from cudnn_sweep.analysis.nightly.candidates import Candidate, Remeasured
+from cudnn_sweep.analysis.nightly.detect import confirm_words
 from cudnn_sweep.analysis.nightly.findings import remembered
 from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutcome
+from cudnn_sweep.analysis.nightly.reports.report import from_json
+from cudnn_sweep.analysis.nightly.series import METRIC_OF, Category, SeriesKey
 from cudnn_sweep.analysis.nightly.settle import compare_night
 from tests.made_up_night import history_of, key_of, made_up_night
 from tests.studies.parts.detection import Known, ScreenedHistories, by_nights
 from tests.studies.parts.realities import GROUP, REALITIES, real_histories
 
+DOCS = Path(__file__).parents[3] / "docs"
 FIRST = date(2026, 1, 1)
 GOOD, SLOW = 10.0, 11.0
 Value = float | str | None
@@ -62,7 +68,18 @@ class Followed:
 
         blank = replace(made_up_night()[0], night="tonight", date=tonight.tonight.date)
         memory = remembered(before, self.accepted, tonight)
-        return compare_night(blank, tonight, memory, lambda _: {}, read, lambda _: "again")[0]
+        return compare_night(blank, tonight, memory, self._measure, read, lambda _: "again")[0]
+
+    def _measure(self, candidates: Sequence[Candidate]) -> dict[SeriesKey, Remeasured]:
+        """Six fresh trials have the night's word."""
+        fresh, metric = [str(self.values[-1])] * 6, METRIC_OF[self.metric]
+        return {
+            each.key: Remeasured(
+                confirmation=confirm_words(fresh, str(each.screening.before)), of_two=None
+            )
+            for each in candidates
+            if isinstance(metric, Category)
+        }
 
     @property
     def known(self) -> list[Known]:
@@ -257,6 +274,22 @@ def test_what_could_not_show_the_least_effect_is_not_called_as_it_was() -> None:
         for one in (quiet, loud, drawn)
     ]
     assert counted == [(1, 0), (0, 1), (0, 1)]
+
+
+def test_nights_that_were_stored_while_suspicions_waited_are_read() -> None:
+    (stored,) = DOCS.glob("results/h200-2026-11-22/nights/reports/2026-11-21/night.json")
+    before = from_json(stored.read_text())
+    waiting = [each for each in before.findings if each.state == "waiting"]
+    (one, *_) = [each for each in waiting if each.key.metric == "cold_warm"]
+    followed = Followed(metric="cold_warm")
+    followed.go_on(noisy(GOOD, 14))
+    known = replace(one, key=key_of("cold_warm"), since=day(12))
+    followed.outcomes[-1] = replace(followed.outcomes[-1], findings=(known,))
+    followed.go_on(noisy(GOOD, 1, seed=1))
+    assert followed.outcomes[-1].findings == (), "its nights are as they were"
+    followed.outcomes[-1] = replace(followed.outcomes[-1], findings=(known,))
+    followed.go_on([1.5 * GOOD] * 3)
+    assert followed.alert.since == day(15)
 
 
 @pytest.mark.parametrize("name", ["again", "creep", "flapping", "bad_node", "small_in_noise"])

@@ -201,20 +201,18 @@ def test_kernels_that_most_fresh_trials_do_not_show_are_refuted() -> None:
     assert judged_words("aaaaaaaabaabab", "bbbbbb") is None, "two words of one software before"
 
 
-def test_nights_after_the_suspicion_confirm_a_word_that_no_fresh_trial_judged() -> None:
+def test_a_word_that_no_fresh_trial_judged_is_measured_again_the_next_night() -> None:
     usual = "aaaaaaaaaa"
-    first = judged_words(usual + "bb", "")
-    assert first is None, "nine nights before the last three"
+    assert judged_words(usual + "bb", "bbbbbb") is None, "nine nights before the last three"
     first = judged_words(usual + "abb", "")
     assert first is not None
-    again = judged_words(usual + "abbb", "", first)
+    again = judged_words(usual + "abbbb", "", first)
     assert again is not None
     assert [each.state for each in (first, again)] == ["waiting", "waiting"]
-    assert again.since == first.since
-    for nights, state in (("abbbb", "confirmed"), ("abbab", "refuted")):
-        found = judged_words(usual + nights, "", again)
+    for fresh, state in (("bbbbbb", "confirmed"), ("ababaa", "refuted")):
+        found = judged_words(usual + "abbbbb", fresh, again)
         assert found is not None
-        assert found.state == state
+        assert (found.state, found.since) == (state, first.since)
 
 
 # --- Wall time, where device time changed ---
