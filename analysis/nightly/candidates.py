@@ -127,10 +127,9 @@ def screen_all(history: History, memory: Memory) -> Screened:
         softwares = history.softwares(series.key)
         is_new = newest(softwares) == len(series.points) - 1
         metric = METRIC_OF[series.key.metric]
-        is_again = isinstance(metric, Category) and not metric.is_drawn
-        if finding and finding.state == "refuted" and is_again:
-            finding = None
-        if finding and finding.state != "confirmed" and is_new:
+        is_word = isinstance(metric, Category) and not metric.is_drawn
+        is_again = {"waiting": is_new, "refuted": is_new or is_word}
+        if finding and is_again.get(finding.state):
             finding = None
         if isinstance(metric, Amount) and metric.unit == "ms":  # the night may be odd
             is_new = is_new and series.key.of(ENGINE) in rechosen

@@ -344,9 +344,8 @@ def confirm_by_nights(
     months = (_month(is_pinned)(earlier, MONTH), first_measured(earlier, MONTH))
     judged = [judge_nights(month, since, metric.min_effect) for month in months]
     found = next((each for each in judged if each.is_confirmed), judged[0])
-    if len(since) == 1 and not found.is_confirmed:
-        return Confirmation(state="undecided", blocks=1)
-    return found.one(len(since), 0)
+    is_odd = len(since) == 1 and not found.is_confirmed
+    return Confirmation(state="undecided", blocks=1) if is_odd else found.one(len(since), 0)
 
 
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judged:
