@@ -218,7 +218,7 @@ def _candidate(
 
 
 def _lasts(earlier: Finding, screening: Screening) -> bool:
-    """What is confirmed lasts while it is shown; an alert, until it is mended."""
+    """Return whether a finding of the night before lasts: an alert until it is mended, a gain while it is shown."""
     is_mended = screening.is_mended and screening.state != "insufficient_data"
     is_shown = DIRECTIONS.get(screening.state) == earlier.direction
     is_alert = earlier.direction != "better"

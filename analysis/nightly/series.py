@@ -270,7 +270,7 @@ def last_measured(logs: Array, length: int) -> Array:
 
 
 def first_measured(logs: Array, length: int) -> Array:
-    """Likewise of the first ones."""
+    """Return NaN in place of all but so many of the first ones that are no NaN."""
     return last_measured(logs[..., ::-1], length)[..., ::-1]
 
 
