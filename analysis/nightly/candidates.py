@@ -221,8 +221,8 @@ def _lasts(earlier: Finding, screening: Screening) -> bool:
     """Return whether a finding of the night before lasts: an alert until it is mended, a gain while it is shown."""
     is_mended = screening.is_mended and screening.state != "insufficient_data"
     is_shown = DIRECTIONS.get(screening.state) == earlier.direction
-    is_alert = earlier.direction != "better"
-    return earlier.state == "confirmed" and (is_shown or (is_alert and not is_mended))
+    is_over = is_mended or earlier.direction == "better"
+    return earlier.state == "confirmed" and (is_shown or not is_over)
 
 
 def _grown_since(series: Series, alert: Finding, since: int) -> int | None:

@@ -108,10 +108,8 @@ def can_tell(pasts: Sequence[Past]) -> Mask:
 
 
 def first_shown(logs: Array, pasts: Sequence[Past], sign: float = 1.0) -> tuple[Places, Places]:
-    """Return where each series' nights beyond the line begin, or NO_CANDIDATE, and by which past: the first that shows
-    it. A gain is not compared with the first month, as it would remain one for ever.
-    """
-    compared = pasts if sign > 0 else pasts[:2]
+    """Return where each series' nights beyond the line begin, or NO_CANDIDATE, and by which past: the first to show it."""
+    compared = pasts if sign > 0 else pasts[:2]  # a gain over the first month would last for ever
     each = np.array([_candidate_since(past.beyond(logs, sign)) for past in compared])
     by = (each != NO_CANDIDATE).argmax(axis=0)
     return each[by, np.arange(len(logs))], by
@@ -332,7 +330,7 @@ def confirm_by_nights(
     *,
     is_pinned: bool = False,
 ) -> Confirmation:
-    """Judge the nights from the first bad one on by the month before it, and by the first month.
+    """Judge the nights from the first bad one on by the month before it; FEWEST_NIGHTS or more by the first month too.
 
     `values` and `left_out` are as a screen has them; a night's fresh replicates belong to its value.
     """
@@ -341,7 +339,9 @@ def confirm_by_nights(
     since = since[~np.isnan(since)]
     if nights_in(earlier) < 2 or not len(since):
         return Confirmation(state="undecided", blocks=len(since))
-    months = (_month(is_pinned)(earlier, MONTH), first_measured(earlier, MONTH))
+    months = [_month(is_pinned)(earlier, MONTH)]
+    if len(since) >= FEWEST_NIGHTS:  # fewer may only resemble each other
+        months.append(first_measured(earlier, MONTH))
     judged = [judge_nights(month, since, metric.min_effect) for month in months]
     found = next((each for each in judged if each.is_confirmed), judged[0])
     is_odd = len(since) == 1 and not found.is_confirmed

@@ -17,7 +17,7 @@ from tests.studies.parts.simulated_nights import HELD_TO_TARGETS, OTHERS
 from tests.studies.parts.steps import counted
 
 SERIES = 100  # some seconds; the figures of docs/validation.md are of 2,000
-MOST_WORDS = 200  # series of words: a second each
+MOST_WORDS = 100  # series of words: their nights are compared one by one
 NIGHTS = 60
 
 

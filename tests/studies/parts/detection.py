@@ -219,11 +219,12 @@ class _Following:
             judged, by_first = (
                 judge_nights(before, since, MIN_EFFECT, self._z) for before in (month, first)
             )
-            is_of_first = by_first.is_confirmed & ~judged.is_confirmed
+            is_by_first = by_first.is_confirmed & (since.shape[1] >= FEWEST_NIGHTS)
+            is_of_first = is_by_first & ~judged.is_confirmed
             self.sizes[series] = np.where(is_of_first, by_first.ratio_log, judged.ratio_log)
             is_refuted = was_refuted[series] | (judged.is_refuted & (since.shape[1] > 1))
             known = np.where(is_refuted, Known.REFUTED, Known.WAITING)
-            is_confirmed = judged.is_confirmed | by_first.is_confirmed
+            is_confirmed = judged.is_confirmed | is_by_first
             self.known[series] = np.where(is_confirmed, Known.CONFIRMED, known)
 
 
