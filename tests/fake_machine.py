@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeFloat, PositiveFloat
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.settle import LAUNCH_BOUND
+from cudnn_sweep.analysis.nightly.series import LAUNCH_BOUND
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.doctor.checks import Check, check_storage

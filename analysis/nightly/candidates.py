@@ -9,14 +9,15 @@ from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.settings import config_name, texts_in
 from cudnn_sweep.analysis.nightly.detect import (
     LOOKS,
-    SELDOM,
     confirm,
+    confirm_by_nights,
     confirm_words,
+    newest,
     screen,
     screen_words,
     smallest_step,
 )
-from cudnn_sweep.analysis.nightly.findings import FindingState, Memory, stays
+from cudnn_sweep.analysis.nightly.findings import Memory
 from cudnn_sweep.analysis.nightly.history import (
     SOFTWARE_AND_COMMIT,
     History,
@@ -28,6 +29,7 @@ from cudnn_sweep.analysis.nightly.history import (
 from cudnn_sweep.analysis.nightly.outcome import Direction, Finding
 from cudnn_sweep.analysis.nightly.series import (
     ENGINE,
+    LAUNCH_BOUND,
     METRIC_OF,
     MISSING,
     REPEATS,
@@ -35,6 +37,7 @@ from cudnn_sweep.analysis.nightly.series import (
     STEADY_DEVICE,
     STEADY_WALL,
     Amount,
+    Category,
     Change,
     Confirmation,
     Screening,
@@ -69,7 +72,7 @@ class Candidate:
     screening: Screening
     """Tonight's, with the value before of the night that showed it."""
     is_seen: bool
-    """Tonight's screen shows it; else it waits since an earlier night."""
+    """Tonight's screen shows it; else it is an alert that is not mended yet."""
     earlier: Finding | None
     """The finding of the night before."""
     left_out: frozenset[int]
@@ -81,9 +84,10 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Worth fresh trials: nothing is settled yet, and it is neither a gain nor news."""
-        is_open = self.is_seen and self.direction != "better" and self.earlier is None
-        return is_open and not self.is_news
+        """Whether it is worth fresh trials: nothing is known yet, or of a word no trial, and it is no gain or news."""
+        is_word = isinstance(METRIC_OF[self.key.metric], Category)
+        is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
+        return self.is_seen and self.direction != "better" and not is_known and not self.is_news
 
     @property
     def is_news(self) -> bool:
@@ -104,39 +108,65 @@ class Screened:
 
 
 def screen_all(history: History, memory: Memory) -> Screened:
-    """A finding of the night before that was refuted stays so, as long as the software does: it needs
-    no fresh trials every night.
+    """Screen each series. Suspects of before are measured again with the first night of new software; else an amount or
+    drawn kernels that were refuted stay so, and need no fresh trials every night.
     """
     earlier = {finding.key.series_id: finding for finding in memory.findings}
     rechosen = {
         one.key
         for one in history.series
         if one.key.metric == ENGINE.name
-        and screen_words(one.words, ENGINE, renewed=history.renewed(one.key)).is_news
+        and screen_words(one.words, ENGINE, softwares=history.softwares(one.key)).is_news
     }
+    device = {one.key: one for one in history.series if one.key.metric == STEADY_DEVICE.name}
     candidates: list[Candidate | None] = []
     judged: list[Series] = []
-    for series in history.series:
+    for whole in history.series:
+        series = _of_this_machine(whole, device.get(whole.key.of(STEADY_DEVICE)))
         left_out, finding = memory.nights_left_out(series), earlier.get(series.key.series_id)
-        renewed = history.renewed(series.key)
-        is_new = renewed == len(series.points) - 1
-        if finding and finding.state == "refuted" and is_new:
-            finding = None
+        softwares = history.softwares(series.key)
+        is_new = newest(softwares) == len(series.points) - 1
         metric = METRIC_OF[series.key.metric]
+        is_word = isinstance(metric, Category) and not metric.is_drawn
+        is_again = {"waiting": is_new, "refuted": is_new or is_word}
+        if finding and is_again.get(finding.state):
+            finding = None
         if isinstance(metric, Amount) and metric.unit == "ms":  # the night may be odd
             is_new = is_new and series.key.of(ENGINE) in rechosen
+        elif finding and finding.state == "waiting":  # its nights are not usual yet
+            left_out |= {at for at, one in enumerate(series.points) if one.date >= finding.since}
         screening, seen = _screened(
-            series, left_out, renewed, is_new=is_new, is_pinned=history.is_pinned
+            series, left_out, softwares, is_new=is_new, is_pinned=history.is_pinned
         )
-        judged.append(seen)
-        candidates.append(_candidate(seen, screening, finding, left_out))
+        if series is not whole and series.points[-1].value is not None and not seen.is_judged:
+            seen = replace(seen, is_judged=True, could_show=False)  # too few nights here yet
+        judged.append(replace(seen, points=whole.points))
+        candidates.append(_candidate(series, screening, finding, left_out))
     return Screened(candidates=tuple(filter(None, candidates)), series=tuple(judged))
+
+
+def _of_this_machine(series: Series, device: Series | None) -> Series:
+    """Return the series without its nights on other machines than tonight's if its loop waits for the CPU: such loops
+    differ by several percent from host to host. A machine is known by its host's name, or by its GPU.
+    """
+    wall, tonight = series.numbers[-1], series.points[-1]
+    gpu = device.numbers[-1] if device is not None else None
+    is_wall = series.key.metric == STEADY_WALL.name
+    if not is_wall or wall is None or gpu is None or wall <= LAUNCH_BOUND * gpu:
+        return series
+    elsewhere = {
+        one
+        for one in series.points
+        if one.host and one.host != tonight.host and one.gpu_uuid != tonight.gpu_uuid
+    }
+    here = (replace(one, value=None) if one in elsewhere else one for one in series.points)
+    return replace(series, points=tuple(here)) if elsewhere else series
 
 
 def _screened(
     series: Series,
     left_out: frozenset[int],
-    renewed: int | None,
+    softwares: Sequence[object],
     *,
     is_new: bool,
     is_pinned: bool,
@@ -148,7 +178,7 @@ def _screened(
         step = smallest_step(numbers, metric, left_out, is_pinned=is_pinned)
         could_show = step is not None and step <= metric.min_effect
     else:
-        screening = screen_words(series.words, metric, left_out=left_out, renewed=renewed)
+        screening = screen_words(series.words, metric, left_out=left_out, softwares=softwares)
         could_show = screening.could_show
     if screening.state == "insufficient_data":
         return screening, replace(series, is_judged=False)
@@ -158,21 +188,24 @@ def _screened(
 def _candidate(
     series: Series, screening: Screening, earlier: Finding | None, left_out: frozenset[int]
 ) -> Candidate | None:
-    shown = DIRECTIONS.get(screening.state)
-    is_seen = shown is not None
-    if earlier is not None and shown != earlier.direction:
-        is_seen, earlier = (False, earlier) if _stays(earlier, screening) else (is_seen, None)
-    direction = earlier.direction if earlier is not None else shown
-    first = series.place_of(earlier.since) if earlier is not None else None  # as it was compared
-    since = screening.first_bad_night_index if first is None else first
+    """Return what the screen shows, or an alert that lasts."""
+    direction, since = DIRECTIONS.get(screening.state), screening.first_bad_night_index
+    is_seen = direction is not None
+    if earlier is not None and _lasts(earlier, screening):
+        is_seen, direction = direction == earlier.direction, earlier.direction
+        since = series.place_of(earlier.since)
+        if is_seen and since is not None and (grown := _grown_since(series, earlier, since)):
+            since, earlier = grown, None
+        elif not is_seen:
+            screening = replace(screening, before=earlier.before, now=series.points[-1].value)
+    elif since is not None:
+        earlier = earlier if earlier is not None and earlier.direction == direction else None
+        if isinstance(screening.before, float):
+            since = _with_new_software(series, screening.before, since)
+        elif earlier is not None:  # of a word
+            since = series.place_of(earlier.since)
     if direction is None or since is None:
         return None
-    if not is_seen and earlier is not None:
-        screening = replace(screening, before=earlier.before, now=series.points[-1].value)
-    is_open = is_seen and (earlier is None or earlier.state == "waiting")
-    if is_open and isinstance(screening.before, float):
-        anew = _with_new_software(series, screening.before, since)
-        earlier, since = (earlier if anew == since else None), anew
     return Candidate(
         series=series,
         direction=direction,
@@ -184,15 +217,26 @@ def _candidate(
     )
 
 
-def _stays(earlier: Finding, screening: Screening) -> bool:
-    """Though tonight's screen does not show it. What was better does not."""
-    stays_on = stays(
-        FindingState.of(earlier),
-        can_tell=screening.state != "insufficient_data",
-        is_mended=screening.is_mended,
-        is_opposite=screening.state in DIRECTIONS,
-    )
-    return earlier.direction != "better" and bool(stays_on)
+def _lasts(earlier: Finding, screening: Screening) -> bool:
+    """Return whether a finding of the night before lasts: an alert until it is mended, a gain while it is shown."""
+    is_mended = screening.is_mended and screening.state != "insufficient_data"
+    is_shown = DIRECTIONS.get(screening.state) == earlier.direction
+    is_over = is_mended or earlier.direction == "better"
+    return earlier.state == "confirmed" and (is_shown or not is_over)
+
+
+def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
+    """Return the night from which on an alert is above the interval last reported, as its own nights confirm."""
+    metric, own = METRIC_OF[series.key.metric], series.numbers[since:]
+    if not isinstance(metric, Amount) or not isinstance(alert.before, float):
+        return None
+    first = screen(own, metric).first_bad_night_index
+    now = typical(own[first:])
+    reported = alert.ratio_high
+    if first is None or now is None or reported is None or now <= reported * alert.before:
+        return None
+    is_confirmed = confirm_by_nights(own, first, metric).state == "confirmed"
+    return since + first if is_confirmed else None
 
 
 def _with_new_software(series: Series, before: float, since: int) -> int:
@@ -276,8 +320,7 @@ class FreshTrials:
     ) -> Remeasured:
         """The software is the cause where trials of the last good one are as they were."""
         key, before = candidate.key, str(candidate.screening.before)
-        words = [_usual(word, candidate) for word in self._words(key)]
-        good = {_usual(word, candidate) for word in self._words(key, of_last_good=True)}
+        words, good = self._words(key), {*self._words(key, of_last_good=True)}
         judged = confirm_words(words, before, is_strict=key.metric == REPEATS.name)
         if key.metric == MISSING.name and not words:
             judged = Confirmation(state="confirmed")
@@ -319,13 +362,6 @@ class FreshTrials:
 def _is_of(row: Row, key: SeriesKey) -> bool:
     config = config_name(texts_in(row["settings"]))
     return (row["cell_id"], config) == (key.cell_id, key.settings)
-
-
-def _usual(word: str, candidate: Candidate) -> str:
-    """One of the words that were usual before stands for them all."""
-    before = [point.value for point in candidate.series.points[: candidate.since]]
-    is_usual = before.count(word) >= SELDOM * len(before) > 0
-    return str(candidate.screening.before) if is_usual else word
 
 
 def read_fresh(

@@ -11,17 +11,17 @@
    Their log ratios get one-sided t tests against the least effect, after 6, 12, 24 and 48 pairs. Each look may spend a
    share of the error, as in group-sequential tests (Lan and DeMets 1983). Pairs whose processes took the same kernels
    are tested by themselves too: between kernels times differ by more than a change of software does.
-4. **Confirm by the nights that follow** where the software is unchanged (`confirm_by_waiting`): the night itself is in
-   doubt, and no trial of the same night can settle that. Its fresh replicates join the night's value. The mean of the
-   nights since, with odd ones cut off (winsorised, as by Huber 1964), is compared with a robust deviation of those before.
+4. **Confirm by nights** what no pair shows (`confirm_by_nights`): the machine, and any change without a second
+   environment. A night's fresh replicates join its value. The mean of the nights since, with odd ones cut off
+   (winsorised, as by Huber 1964), is compared with a robust deviation of the month before, and of the first month.
 
-settle.py says what a finding then becomes, by the rules of findings.py. Amounts are in logarithms: a step of 5% is as
+settle.py says what a finding then becomes. Amounts are in logarithms: a step of 5% is as
 large at any level. Arrays hold a series a row, its nights along the last axis; NaN stands for a night that a series is
 not compared with.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 
@@ -38,6 +38,7 @@ from cudnn_sweep.analysis.nightly.series import (
     Screening,
     Settled,
     State,
+    first_measured,
     last_measured,
     medians,
     nights_in,
@@ -78,18 +79,20 @@ class Past:
 def compared_with(
     logs: Array, min_effect: float, *, left_out: Mask | None = None, is_pinned: bool = False
 ) -> list[Past]:
-    """A month, and where it is longer than that what came lately. Of a pinned baseline, its first month."""
+    """Return the last month and, if there are more nights, the last LATELY and the first month: the others move along
+    with a creep. Of a pinned baseline, return its first month.
+    """
     earlier = (logs if left_out is None else np.where(left_out, np.nan, logs))[..., :-RECENT]
-    is_long = earlier.shape[-1] > LATELY and not is_pinned
-    months = [_month(earlier, is_pinned), *([last_measured(earlier, LATELY)] if is_long else [])]
+    months = [_month(is_pinned)(earlier, MONTH)]
+    if earlier.shape[-1] > LATELY and not is_pinned:
+        months.append(last_measured(earlier, LATELY))
+    if earlier.shape[-1] > MONTH and not is_pinned:
+        months.append(first_measured(earlier, MONTH))
     return [_past(month, min_effect) for month in months]
 
 
-def _month(logs: Array, is_pinned: bool) -> Array:
-    """The last month that was measured; of a pinned baseline the first."""
-    if is_pinned:
-        return last_measured(logs[..., ::-1], MONTH)[..., ::-1]
-    return last_measured(logs, MONTH)
+def _month(is_pinned: bool) -> Callable[[Array, int], Array]:
+    return first_measured if is_pinned else last_measured
 
 
 def _past(logs: Array, min_effect: float) -> Past:
@@ -105,8 +108,9 @@ def can_tell(pasts: Sequence[Past]) -> Mask:
 
 
 def first_shown(logs: Array, pasts: Sequence[Past], sign: float = 1.0) -> tuple[Places, Places]:
-    """Where each series' nights beyond the line begin, or NO_CANDIDATE, and by which past: the first that shows it."""
-    each = np.array([_candidate_since(past.beyond(logs, sign)) for past in pasts])
+    """Return where each series' nights beyond the line begin, or NO_CANDIDATE, and by which past: the first to show it."""
+    compared = pasts if sign > 0 else pasts[:2]  # a gain over the first month would last for ever
+    each = np.array([_candidate_since(past.beyond(logs, sign)) for past in compared])
     by = (each != NO_CANDIDATE).argmax(axis=0)
     return each[by, np.arange(len(logs))], by
 
@@ -159,7 +163,7 @@ def screen(
         if since[0] != NO_CANDIDATE:
             state, first, past = shown, int(since[0]), pasts[by[0]]
     if is_new and state == "fine":
-        earlier = _month(np.where(is_left_out, np.nan, logs)[:, :-1], is_pinned)
+        earlier = _month(is_pinned)(np.where(is_left_out, np.nan, logs)[:, :-1], MONTH)
         if judge_nights(earlier, logs[:, -1:], metric.min_effect).is_confirmed[0]:
             state, first = "worse", len(places) - 1
     before, now = float(past.level[0]), float(np.median(logs[0, first:]))
@@ -179,11 +183,13 @@ def screen_words(
     metric: Category,
     *,
     left_out: Collection[int] = (),
-    renewed: int | None = None,
+    softwares: Sequence[object] = (),
 ) -> Screening:
-    """As `screen`. Unless one night is enough, one of the two nights before has to be unusual too.
+    """Judge the last word, as `screen` does a number. Unless one night is enough, one of the two nights before has to be
+    unusual too.
 
-    `renewed`: the place of the last night whose software was new. What it showed is usual since then.
+    `softwares`: that of each night. What the first night of the last one showed is usual since then. If the nights
+    before had two words of one software, chance draws them, and another word is no change; LATELY nights show that.
     """
     words = [
         (place, value)
@@ -203,6 +209,7 @@ def screen_words(
     if metric.is_strict and past[str(metric.good)] < past.total():
         return replace(fine, is_mended=now == metric.good, could_show=False)
     total = past.total()
+    renewed = newest(softwares)
     if metric.is_news and renewed is not None:
         of_software = [value for place, value in words if place >= renewed]
         known = words[-2][1] if len(of_software) == 1 else of_software[0]
@@ -211,7 +218,13 @@ def screen_words(
             at = words[-1][0]
             news = replace(fine, state="different", before=known, first_bad_night_index=at)
             return replace(news, is_news=True)
-    if metric.only_as_news:
+    drawn = {
+        (softwares[place] if softwares else None, value)
+        for place, value in words[:-recent]
+        if place not in left_out
+    }
+    has_two = len(drawn) > len({software for software, _ in drawn})
+    if metric.only_as_news or (metric.is_drawn and (has_two or total < LATELY)):
         return replace(fine, is_mended=True)
     unusual = [place for place, value in words if past[value] < usual * total]
     is_mended = not {place for place, _ in words[-FINE_NIGHTS:]}.intersection(unusual)
@@ -223,6 +236,12 @@ def screen_words(
     return replace(fine, state=state, first_bad_night_index=lately[0])
 
 
+def newest(softwares: Sequence[object]) -> int | None:
+    """Return the place of the last night whose software was new."""
+    nights = range(len(softwares) - 1, 0, -1)
+    return next((at for at in nights if softwares[at] != softwares[at - 1]), None)
+
+
 # --- Confirmation ---
 
 # The numbers of pairs to look at, and each look's chance of a wrong confirmation at just the least effect,
@@ -231,8 +250,8 @@ LOOKS = {6: 0.002, 12: 0.008, 24: 0.015, 48: 0.025}
 WRONGLY_REFUTED = 0.05  # the same of a refutation, each time
 FEWEST_ALIKE = 5  # pairs of the same kernels that are judged alone: fewer may agree by chance
 LEAST_DEVIATION = 1e-9  # of log ratios: those of memory are all equal
-MOST_NIGHTS = 14  # that a candidate waits
-WAITING_Z = 4.5  # standard errors: at 2% noise a false alert in 300 series of 60 nights, or rarer
+MOST_NIGHTS = 14  # since a step, for what a series could show
+NIGHTS_Z = 4.5  # standard errors: at 2% noise a false alert in 300 series of 60 nights, or rarer
 NIGHT_COUNTS = 3  # standard deviations at most, so that one odd night settles nothing
 # Nights since × the least of their excesses, in the oddest night before: two nights of five times that
 # are believed at once, and so are five of twice that. Of few nights before the oddest counts for more.
@@ -303,7 +322,7 @@ def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) 
     )
 
 
-def confirm_by_waiting(
+def confirm_by_nights(
     values: Sequence[float | None],
     first_bad_night_index: int,
     metric: Amount,
@@ -311,23 +330,25 @@ def confirm_by_waiting(
     *,
     is_pinned: bool = False,
 ) -> Confirmation:
-    """Judge the nights from the first bad one on by those before it; look again each night.
+    """Judge the nights from the first bad one on by the month before it; FEWEST_NIGHTS or more by the first month too.
 
     `values` and `left_out` are as a screen has them; a night's fresh replicates belong to its value.
-    Keep the index of the first screen that showed it, so that what is compared with stays.
     """
-    before = _month(metric.of_nights(values[:first_bad_night_index], left_out), is_pinned)
+    earlier = metric.of_nights(values[:first_bad_night_index], left_out)
     since = metric.of_nights(values[first_bad_night_index:])
     since = since[~np.isnan(since)]
-    more = int(len(since) < MOST_NIGHTS)
-    judged = Confirmation(state="undecided", blocks=len(since), more_blocks=more)
-    if nights_in(before) < 2 or not len(since):
-        return judged
-    found = judge_nights(before, since, metric.min_effect)
-    return found.one(len(since), more) if len(since) > 1 or found.is_confirmed else judged
+    if nights_in(earlier) < 2 or not len(since):
+        return Confirmation(state="undecided", blocks=len(since))
+    months = [_month(is_pinned)(earlier, MONTH)]
+    if len(since) >= FEWEST_NIGHTS:  # fewer may only resemble each other
+        months.append(first_measured(earlier, MONTH))
+    judged = [judge_nights(month, since, metric.min_effect) for month in months]
+    found = next((each for each in judged if each.is_confirmed), judged[0])
+    is_odd = len(since) == 1 and not found.is_confirmed
+    return Confirmation(state="undecided", blocks=1) if is_odd else found.one(len(since), 0)
 
 
-def judge_nights(before: Array, since: Array, min_effect: float, z: float = WAITING_Z) -> Judged:
+def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judged:
     """Logarithms of the nights before a change and since, along the last axis; of those before, two or more,
     NaN counts for none. A single night since is confirmed only if it is overwhelming.
 
@@ -360,23 +381,25 @@ def smallest_step(
 ) -> float | None:
     """As a share: the step that these nights would confirm in MOST_NIGHTS more, one time in two.
 
-    WAITING_Z standard errors, and no less than the least effect. None of fewer than two nights.
+    NIGHTS_Z standard errors, and no less than the least effect. None of fewer than two nights.
     """
     measured = [place for place, value in enumerate(values) if value is not None][:-RECENT]
     earlier = metric.of_nights(values[: max(measured, default=0) + 1], left_out)
-    before = _month(earlier, is_pinned)
+    before = _month(is_pinned)(earlier, MONTH)
     nights = nights_in(before)
     if nights < 2:
         return None
     noise = float(_noise(before - medians(before))[0])
     se = noise * np.sqrt(1 / MOST_NIGHTS + MEDIAN_VARIANCE / nights)
-    return max(float(np.expm1(WAITING_Z * se)), metric.min_effect)
+    return max(float(np.expm1(NIGHTS_Z * se)), metric.min_effect)
 
 
 def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False) -> Confirmation:
-    """Judge the words of fresh trials by the one that was usual: most of them have to differ, or any if `is_strict`."""
+    """Judge the words of fresh trials by the one that was usual: most of them differ, or any if `is_strict`, or they
+    refute the change.
+    """
     different = len(fresh) - Counter(fresh)[before]
-    state: Settled = "undecided" if different or not fresh else "refuted"
+    state: Settled = "refuted" if fresh else "undecided"
     if different > (0 if is_strict else len(fresh) / 2):
         state = "confirmed"
     return Confirmation(state=state, blocks=len(fresh))

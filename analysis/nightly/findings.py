@@ -1,7 +1,6 @@
 """Findings from night to night and beside each other: what nights remember of them, and which are one.
 
-One series' finding and the thousands of a study follow the same rules (`stays`, `settled`). Without memory a change
-that nobody mended would become what is usual. Where most series of one GPU move alike that is one finding, not a
+Without memory a change that nobody mended would become what is usual. Where most series of one GPU move alike that is one finding, not a
 hundred: it is the GPU, its host, or what all of them share.
 """
 
@@ -10,9 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from enum import IntEnum
 from statistics import median
-from typing import TypeAlias
 
 import numpy as np
 
@@ -37,52 +34,6 @@ FEWEST_CELLS = 3  # configs of one cell have more in common than their GPU
 ALIKE = 0.5  # of the typical change, or the least effect: how far apart they may be
 MOST = 0.5  # of a metric's series there
 NIGHTS_APART = 1  # of what began together; RECENT, by noise, where it was no alert of its own
-Flags: TypeAlias = Mask | bool
-
-
-class FindingState(IntEnum):
-    """The state of a series' finding after the night before."""
-
-    NONE = 0
-    WAITING = 1
-    REFUTED = 2
-    """So long as the screen shows it, it is not measured again."""
-    CONFIRMED = 3
-    """Until it is mended, it is no further alert, and its nights are not compared with."""
-
-    @classmethod
-    def of(cls, finding: Finding | None) -> "FindingState":
-        return cls.NONE if finding is None else cls[finding.state.upper()]
-
-
-def stays(
-    state: Places | FindingState, *, can_tell: Flags, is_mended: Flags, is_opposite: Flags
-) -> Mask:
-    """Which findings stay though tonight's screen does not show them: those that wait, unless the screen shows the
-    opposite, and alerts, unless they are mended.
-    """
-    waits_on = np.equal(state, FindingState.WAITING) & np.logical_not(is_opposite)
-    is_over = np.logical_and(can_tell, is_mended)
-    return np.asarray(
-        waits_on | np.equal(state, FindingState.CONFIRMED) & np.logical_not(is_over), dtype=bool
-    )
-
-
-def settled(
-    state: Places | FindingState,
-    is_seen: Flags,
-    *,
-    is_confirmed: Flags,
-    is_refuted: Flags,
-    is_given_up: Flags,
-) -> Places:
-    """The states after tonight's judgement of what is no alert yet; `is_given_up`: it waited long enough."""
-    undecided = np.where(
-        np.equal(state, FindingState.REFUTED), FindingState.REFUTED, FindingState.WAITING
-    )
-    undecided = np.where(is_given_up, FindingState.NONE, undecided)
-    refuted = np.where(is_seen, FindingState.REFUTED, FindingState.NONE)
-    return np.where(is_confirmed, FindingState.CONFIRMED, np.where(is_refuted, refuted, undecided))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,11 +65,10 @@ class Memory:
     def after(self, findings: Sequence[Finding], series: Sequence[Series]) -> tuple[LeftOut, ...]:
         """What to leave out from tomorrow on: `findings` and `series` are tonight's."""
         alerts = {each.key.series_id: each for each in findings if each.is_alert}
-        waiting = {each.key.series_id for each in findings if each.state == "waiting"}
         over = {
             each.key.series_id: each
             for each in series
-            if each.is_judged and each.key.series_id not in {*alerts, *waiting}
+            if each.is_judged and each.key.series_id not in alerts
         }
         kept = [
             _ended(span, over[span.key.series_id])

@@ -101,14 +101,12 @@ class History:
         is_edited = old is not None and new is not None and old != new
         return (Change(part=WORKLOAD, before=str(old), now=str(new)),) if is_edited else ()
 
-    def renewed(self, key: SeriesKey) -> int | None:
-        """Index of the last comparable night with other software than the one before, or other code of the user's."""
+    def softwares(self, key: SeriesKey) -> list[tuple[str, str | None]]:
+        """Return the software and the user's own code of each comparable night."""
         here = self.comparable(key.env_hash)
         recorded = (self.workloads.get((each.sweep_id, key.env_hash, key.cell_id)) for each in here)
         codes: Iterable[str | None] = accumulate(recorded, lambda old, new: new or old)
-        states = [*zip((each.softwares[key.env_hash] for each in here), codes, strict=True)]
-        changed = (at for at in range(len(states) - 1, 0, -1) if states[at] != states[at - 1])
-        return next(changed, None)
+        return [*zip((each.softwares[key.env_hash] for each in here), codes, strict=True)]
 
     def moved(self, series: Series, at: int) -> tuple[Change, ...]:
         """What changed between the comparable night `at` and the one before. Its machine is compared with that of the

@@ -24,6 +24,7 @@ Settled: TypeAlias = Literal["confirmed", "refuted", "undecided"]
 
 LARGEST = 1e100  # stands for infinity and for NaN: an error of NaN is no small one
 ID_CHARACTERS = 12
+LAUNCH_BOUND = 1.1  # wall time over device time, as in records
 # Nights in a row that end an alert: one alone may be chance, or a fault that comes and goes.
 FINE_NIGHTS = 2
 
@@ -237,9 +238,9 @@ class Confirmation:
     """With `high` the ratio's 95% interval; None for fewer than two pairs or nights."""
     high: float | None = None
     blocks: int = 0
-    """Pairs behind it; for a candidate that waits, nights since the change."""
+    """Pairs behind it, or nights since the change."""
     more_blocks: int = 0
-    """Pairs (or nights) to add before the next look; 0 where it is settled or is given up."""
+    """Pairs to add before the next look; 0 if it is settled."""
 
 
 def typical(numbers: Sequence[float | None]) -> float | None:
@@ -266,6 +267,11 @@ def last_measured(logs: Array, length: int) -> Array:
     """NaN in place of all but so many of the last ones that are no NaN."""
     from_the_end = np.cumsum(~np.isnan(logs[..., ::-1]), axis=-1)[..., ::-1]
     return np.where(from_the_end <= length, logs, np.nan)
+
+
+def first_measured(logs: Array, length: int) -> Array:
+    """Return NaN in place of all but so many of the first ones that are no NaN."""
+    return last_measured(logs[..., ::-1], length)[..., ::-1]
 
 
 def t_above(t: float, df: int) -> float:

@@ -1,4 +1,4 @@
-"""A night compared: what becomes of its candidates, by fresh trials or by the nights that follow, and its outcome."""
+"""A night compared: what becomes of its candidates, by fresh trials or by the nights since, and its outcome."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,16 +9,16 @@ from cudnn_sweep.analysis.nightly.candidates import Candidate, Remeasured, Scree
 from cudnn_sweep.analysis.nightly.detect import (
     FEWEST_NIGHTS,
     RECENT,
-    confirm_by_waiting,
-    confirm_words,
+    confirm_by_nights,
 )
-from cudnn_sweep.analysis.nightly.findings import FindingState, Memory, settled, share
+from cudnn_sweep.analysis.nightly.findings import Memory, share
 from cudnn_sweep.analysis.nightly.history import MACHINE, PHYSICAL, SOFTWARE, WORKLOAD, History
 from cudnn_sweep.analysis.nightly.outcome import Cause, Finding, NightOutcome, NightState
 from cudnn_sweep.analysis.nightly.series import (
     BITS,
     ENGINE,
     FAILURE,
+    LAUNCH_BOUND,
     METRIC_OF,
     REPEATS,
     SIGN,
@@ -33,9 +33,7 @@ from cudnn_sweep.analysis.nightly.series import (
 )
 
 JUDGED_SHARE = 0.9  # of the series: with fewer a night without alerts is no good news
-ENOUGH_NIGHTS = 3  # that show a word, where no fresh trial does
 RARE = (SIGN.name, BITS.name, REPEATS.name)  # of which a night may tell nothing
-LAUNCH_BOUND = 1.1  # wall time over device time, as in records
 NO_WALL: dict[str, Any] = dict.fromkeys(("wall_ratio", "wall_ratio_low", "wall_ratio_high"))
 
 
@@ -129,7 +127,7 @@ def settle_all(
         for each in gone
         if each.is_new and each.key not in fresh
     ]
-    changed = {each.key for each in findings if each is not None and each.state == "confirmed"}
+    changed = {each.key for each in findings if each.state == "confirmed"}
     series = {one.key: one for one in screened.series if one.could_show}
     return [
         replace(
@@ -138,7 +136,6 @@ def settle_all(
             **(NO_WALL if each.key.of(STEADY_WALL) in changed else {}),
         )
         for each in findings
-        if each is not None
     ]
 
 
@@ -169,14 +166,14 @@ def _kernels(finding: Finding, series: Mapping[SeriesKey, Series]) -> Change | N
 
 def settle(
     candidate: Candidate, fresh: Remeasured | None, history: History, command: str
-) -> Finding | None:
-    """The finding of a candidate by now; None where it is neither so nor waits any more."""
+) -> Finding:
+    """Return what a candidate is by now."""
     earlier = candidate.earlier
     if candidate.is_news:
         return _finding(candidate, Confirmation(state="confirmed"), None, history, command)
     if fresh is not None and fresh.confirmation.state == "confirmed":
         return _finding(candidate, fresh.confirmation, fresh, history, command)
-    judged = _by_waiting(candidate, history.is_pinned)
+    judged = _by_nights(candidate, history.is_pinned)
     if earlier is not None and earlier.state == "confirmed":
         if not candidate.is_seen:
             return replace(earlier, key=candidate.key)
@@ -184,38 +181,27 @@ def settle(
             return replace(earlier, key=candidate.key, now=candidate.screening.now)
         walls = _walls(candidate, judged, fresh, history)
         return replace(earlier, key=candidate.key, **_amounts(candidate, judged), **walls)
+    if earlier is not None and earlier.state == "refuted" and judged.state != "confirmed":
+        return replace(earlier, now=candidate.screening.now)
     if fresh is not None and fresh.confirmation.state == "refuted":
         if fresh.of_two is None:
             judged = fresh.confirmation
         elif candidate.since == len(candidate.series.points) - 1:  # it may be an odd night
-            judged = replace(judged, state="undecided", more_blocks=max(1, judged.more_blocks))
-    becomes = settled(
-        FindingState.of(earlier),
-        candidate.is_seen,
-        is_confirmed=judged.state == "confirmed",
-        is_refuted=judged.state == "refuted",
-        is_given_up=judged.state == "undecided" and not judged.more_blocks,
-    )
-    if becomes == FindingState.NONE:
-        return None
-    if becomes == FindingState.REFUTED and earlier is not None and earlier.state == "refuted":
-        return replace(earlier, now=candidate.screening.now)
+            judged = replace(judged, state="undecided")
     return _finding(candidate, judged, fresh, history, command)
 
 
-def _by_waiting(candidate: Candidate, is_pinned: bool) -> Confirmation:
+def _by_nights(candidate: Candidate, is_pinned: bool) -> Confirmation:
+    """Judge an amount; fresh trials alone confirm a word."""
     metric, since = METRIC_OF[candidate.key.metric], candidate.since
     if not isinstance(metric, Amount):
-        words = [word for word in candidate.series.words[since:] if word is not None]
-        judged = confirm_words(words, str(candidate.screening.before))
-        lacking = max(0, ENOUGH_NIGHTS - len(words))
-        return replace(judged, state="undecided", more_blocks=lacking) if lacking else judged
+        return Confirmation(state="undecided")
     numbers = candidate.series.numbers
     before = [n for place, n in enumerate(numbers[:since]) if place not in candidate.left_out]
     level = typical(before)  # None with a baseline that was pinned since then
     if candidate.direction == "better" and level is not None:  # as much worse as it is better
         numbers = [number and level * level / number for number in numbers]
-    return confirm_by_waiting(numbers, since, metric, candidate.left_out, is_pinned=is_pinned)
+    return confirm_by_nights(numbers, since, metric, candidate.left_out, is_pinned=is_pinned)
 
 
 def _finding(
@@ -264,8 +250,9 @@ def _cause(
     candidate: Candidate, fresh: Remeasured | None, history: History
 ) -> tuple[Cause, tuple[Change, ...]]:
     """And what moved: by pairs of two softwares, else on the first night that shows it."""
-    if fresh is None and candidate.earlier is not None:
-        return candidate.earlier.cause, candidate.earlier.moved
+    earlier, since = candidate.earlier, candidate.series.points[candidate.since].date
+    if fresh is None and earlier is not None and earlier.since == since:
+        return earlier.cause, earlier.moved
     moved = history.moved(candidate.series, candidate.since)
     if fresh is not None and fresh.of_two is not None:
         if fresh.confirmation.state == "confirmed":
@@ -306,7 +293,7 @@ def _walls(
     if is_of_pairs:
         of_wall = fresh.wall if fresh is not None else None
     else:
-        of_wall = confirm_by_waiting(
+        of_wall = confirm_by_nights(
             [None if other is None else one for one, other in pairs],
             candidate.since,
             STEADY_WALL,

@@ -4,6 +4,7 @@ new software changes nothing.
 
 import io
 import json
+from collections.abc import Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from cudnn_sweep.analysis.nightly.findings import SHARED
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.report import from_json
 from cudnn_sweep.analysis.nightly.reports.sections import headline, one_by_one
@@ -23,8 +25,10 @@ from tests.studies.parts.command import run
 
 FIRST = date(2026, 6, 1)
 UPGRADE, BAN, LAST = date(2026, 6, 10), date(2026, 6, 20), date(2026, 6, 24)
+STORED = Path(__file__).parents[2] / "docs/results"
+LAST_GOOD = "{last_good: /opt/last-good/bin/python}"
 FILES = {
-    "cluster": "{cluster_name: june}",
+    "cluster": "{cluster_name: june, metadata: {sweep: {nightly: NIGHTLY}}}",
     "suite": """
 replicates: 3
 configs: [{}, {benchmark: true}, {errata: ["pin ConvFwd:5"]}]
@@ -42,6 +46,7 @@ installed:
 """,
     "script": f"""
 noise: {{night: 0.005, process: 0.01}}
+last_good: {{torch: 2.11.0, cudnn: 91900}}
 installed:
   - {{from: 2026-06-01, host: gpu07, cudnn: 91900}}
   - {{from: {UPGRADE}, cudnn: 92300}}
@@ -66,7 +71,8 @@ def june(
     Exit code 1: something was not told on its first night with its cause, or something else was told.
     """
     mistakes, days = [], (LAST - FIRST).days + 1
-    for outcome in _played("script", days):
+    played = _played("script", days)
+    for outcome in played:
         told = [each for each in _told(outcome) if each.since == outcome.date]
         if told:
             typer.echo(headline(outcome, told))
@@ -78,6 +84,15 @@ def june(
         words = [each for one in _played("quiet", nights, seed) for each in _told(one)]
         typer.echo(f"{nights} nights without an effect, seed {seed}: {len(words)} findings told")
         mistakes += [f"{each.since}: {each.key}" for each in words]
+    two = _played("script", days, nightly=LAST_GOOD)
+    reports = sorted(STORED.glob("*/nights/reports/*/night.json"))
+    stored = [from_json(each.read_text()) for each in reports]
+    for nights_of, name in (
+        (two, "June with a second environment"),
+        (played, "June without one"),
+        (stored, "nights in docs/results, without one"),
+    ):
+        typer.echo(f"Alerts confirmed by nights alone, {name}: {_by_nights_alone(nights_of)}")
     typer.echo(
         "\n".join(mistakes) or "Each planted change was told on its first night, and nothing else."
     )
@@ -105,11 +120,24 @@ def _mistakes(outcome: NightOutcome) -> list[str]:
     return [] if is_right else [f"{outcome.date}: {metrics} of {len(new)} findings"]
 
 
-def _played(script: str, nights: int, seed: int = 0) -> list[NightOutcome]:
+def _by_nights_alone(outcomes: Sequence[NightOutcome]) -> str:
+    """Count the series with an alert, and those of them that no fresh pair or trial confirmed."""
+    blocks = {
+        (each.key.series_id, each.since): each.blocks
+        for outcome in outcomes
+        for each in (*outcome.findings, *outcome.members)
+        if each.is_alert and each.key.metric != SHARED
+    }
+    return f"{list(blocks.values()).count(0)} of {len(blocks)}"
+
+
+def _played(
+    script: str, nights: int, seed: int = 0, nightly: str = "{last_good: null}"
+) -> list[NightOutcome]:
     with TemporaryDirectory() as name:
         folder = Path(name)
         for file, text in FILES.items():
-            (folder / f"{file}.yaml").write_text(text)
+            (folder / f"{file}.yaml").write_text(text.replace("NIGHTLY", nightly))
         (folder / f"{script}.yaml").write_text(f"seed: {seed}\n{FILES[script]}")
         for night in (FIRST + timedelta(days=place) for place in range(nights)):
             options = NightOptions(

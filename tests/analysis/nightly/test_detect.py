@@ -7,7 +7,7 @@ from cudnn_sweep.analysis.nightly.detect import (
     FEWEST_NIGHTS,
     MONTH,
     compared_with,
-    confirm_by_waiting,
+    confirm_by_nights,
     screen,
     screen_words,
 )
@@ -42,7 +42,7 @@ def state(values: Sequence[float | None], metric: Amount = STEADY_WALL) -> str:
 def test_an_error_that_is_no_number_is_no_small_one(error: float) -> None:
     nights = [3e-4] * 9 + [error, error]
     assert state(nights, ERROR) == "worse"
-    assert confirm_by_waiting(nights, 9, ERROR).state == "confirmed"
+    assert confirm_by_nights(nights, 9, ERROR).state == "confirmed"
     assert state([error] * 11, ERROR) == "fine"
 
 
@@ -121,7 +121,10 @@ def test_what_was_just_won_is_not_lost_unseen() -> None:
 
 def test_a_pinned_baseline_stays_what_is_compared_with() -> None:
     creeping = list(2.0 * np.exp(0.001 * np.arange(3 * MONTH)))
-    assert screen(creeping, STEADY_WALL).state == "fine", "a month is behind by 1.6%"
+    found = screen(creeping, STEADY_WALL)
+    assert found.state == "worse", "than in the first month"
+    assert found.before == pytest.approx(np.median(creeping[:MONTH]))
+    assert screen(creeping[-MONTH:], STEADY_WALL).state == "fine", "a month is behind by 1.6%"
     found = screen(creeping, STEADY_WALL, is_pinned=True)
     assert (found.state, found.nights) == ("worse", MONTH)
     assert found.before == pytest.approx(np.median(creeping[:MONTH]))
@@ -142,17 +145,21 @@ def test_another_word_is_news_in_two_of_three_nights() -> None:
 def test_other_kernels_or_bits_of_new_software_are_news_on_its_first_night_alone() -> None:
     usual = ["a"] * 12
     for metric in (ENGINE, BITS):
-        found = screen_words([*usual, "b"], metric, renewed=12)
+        new = ["old"] * 12 + ["new"] * 3
+        found = screen_words([*usual, "b"], metric, softwares=new[:13])
         assert (found.state, found.is_news, found.before, found.now) == (
             "different",
             True,
             "a",
             "b",
         )
-        assert screen_words([*usual, "b", "b", "b"], metric, renewed=12).state == "fine"
-        assert screen_words([*usual, "b", "b"], metric, renewed=13).state == "fine", "as last night"
-        assert screen_words([*usual, "a"], metric, renewed=12).state == "fine"
-    assert screen_words([*usual, "b", "b"], BITS, renewed=4).state == "fine"
+        assert screen_words([*usual, "b", "b", "b"], metric, softwares=new).state == "fine"
+        since_then = ["old"] * 13 + ["new"]
+        found = screen_words([*usual, "b", "b"], metric, softwares=since_then)
+        assert found.state == "fine", "as last night"
+        assert screen_words([*usual, "a"], metric, softwares=new[:13]).state == "fine"
+    since_long = ["old"] * 4 + ["new"] * 10
+    assert screen_words([*usual, "b", "b"], BITS, softwares=since_long).state == "fine"
 
 
 def test_bits_that_stop_repeating_are_news_at_once_if_they_always_did() -> None:
@@ -168,8 +175,8 @@ def test_one_night_of_new_software_is_enough_far_beyond_the_oddest_one() -> None
     for step, shown in ((1.1, "fine"), (1.8, "worse")):
         assert screen([*NIGHTS, 2.0 * step], STEADY_WALL, is_new=True).state == shown
         assert screen([*NIGHTS, 2.0 * step], STEADY_WALL).state == "fine"
-    assert confirm_by_waiting([*NIGHTS, 3.6], len(NIGHTS), STEADY_WALL).state == "confirmed"
-    assert confirm_by_waiting([*NIGHTS, 2.0], len(NIGHTS), STEADY_WALL).state == "undecided"
+    assert confirm_by_nights([*NIGHTS, 3.6], len(NIGHTS), STEADY_WALL).state == "confirmed"
+    assert confirm_by_nights([*NIGHTS, 2.0], len(NIGHTS), STEADY_WALL).state == "undecided"
 
 
 def test_a_word_that_comes_and_goes_is_no_news() -> None:
@@ -179,8 +186,11 @@ def test_a_word_that_comes_and_goes_is_no_news() -> None:
 def test_another_choice_is_no_news_of_a_search_that_keeps_choosing_anew() -> None:
     chosen = ["a", "b", "a", "c", "d", "a", "e", "a"]
     assert screen_words([*chosen, "f", "a", "g"], ENGINE).state == "fine"
-    once = ["a"] * 11 + ["b"]
-    assert screen_words([*once, "f", "a", "g"], ENGINE).state == "different"
+    twice = ["a"] * 11 + ["b"]
+    assert screen_words([*twice, "f", "f", "f"], ENGINE).state == "fine", "drawn by chance"
+    upgraded = ["old"] * 11 + ["new"] * 4
+    kept = screen_words([*twice, "f", "f", "f"], ENGINE, softwares=upgraded)
+    assert kept.state == "different", "each software had one word"
     signs = ["helps"] * 4 + ["equivalent"]
     assert screen_words([*signs, "hurts", "hurts", "hurts"], SIGN).state == "different"
 

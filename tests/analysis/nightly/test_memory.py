@@ -4,18 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from itertools import zip_longest
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cudnn_sweep.analysis.nightly.findings import FindingState, remembered
+from cudnn_sweep.analysis.nightly.candidates import Candidate, Remeasured
+from cudnn_sweep.analysis.nightly.detect import confirm_words
+from cudnn_sweep.analysis.nightly.findings import remembered
 from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutcome
+from cudnn_sweep.analysis.nightly.reports.report import from_json
+from cudnn_sweep.analysis.nightly.series import METRIC_OF, Category, SeriesKey
 from cudnn_sweep.analysis.nightly.settle import compare_night
 from tests.made_up_night import history_of, key_of, made_up_night
-from tests.studies.parts.detection import ScreenedHistories, by_waiting
+from tests.studies.parts.detection import Known, ScreenedHistories, by_nights
 from tests.studies.parts.realities import GROUP, REALITIES, real_histories
 
+DOCS = Path(__file__).parents[3] / "docs"
 FIRST = date(2026, 1, 1)
 GOOD, SLOW = 10.0, 11.0
 Value = float | str | None
@@ -62,16 +68,27 @@ class Followed:
 
         blank = replace(made_up_night()[0], night="tonight", date=tonight.tonight.date)
         memory = remembered(before, self.accepted, tonight)
-        return compare_night(blank, tonight, memory, lambda _: {}, read, lambda _: "again")[0]
+        return compare_night(blank, tonight, memory, self._measure, read, lambda _: "again")[0]
+
+    def _measure(self, candidates: Sequence[Candidate]) -> dict[SeriesKey, Remeasured]:
+        """Six fresh trials have the night's word."""
+        fresh, metric = [str(self.values[-1])] * 6, METRIC_OF[self.metric]
+        return {
+            each.key: Remeasured(
+                confirmation=confirm_words(fresh, str(each.screening.before)), of_two=None
+            )
+            for each in candidates
+            if isinstance(metric, Category)
+        }
 
     @property
-    def known(self) -> list[FindingState]:
+    def known(self) -> list[Known]:
         """Of what is worse, night by night."""
         worse = [
-            [FindingState.of(each) for each in outcome.findings if each.direction == "worse"]
+            [Known.of(each) for each in outcome.findings if each.direction == "worse"]
             for outcome in self.outcomes
         ]
-        return [each[0] if each else FindingState.NONE for each in worse]
+        return [each[0] if each else Known.NONE for each in worse]
 
     @property
     def alerts(self) -> list[int]:
@@ -124,6 +141,45 @@ def test_what_comes_and_goes_every_other_night_is_one_alert() -> None:
     told = {alert.since for outcome in followed.outcomes for alert in outcome.alerts}
     assert len(told) == 1
     assert followed.alerts == list(range(followed.alerts[0], 80))
+
+
+@pytest.mark.parametrize("noise", [0.005, 0.01])
+def test_a_second_regression_on_an_open_alert_is_alerted_too(noise: float) -> None:
+    nights = np.random.default_rng(0).standard_normal(50)
+    level = GOOD * 1.05 ** ((np.arange(50) >= 30) * 1.0 + (np.arange(50) >= 36))
+    followed = Followed()
+    followed.go_on([*level * np.exp(noise * nights)])
+    told = {
+        outcome.alerts[0].since: place
+        for place, outcome in enumerate(followed.outcomes)
+        if outcome.alerts
+    }
+    first, second = sorted(told)
+    assert first <= day(31)
+    assert day(35) <= second <= day(37)
+    assert followed.alerts == list(range(followed.alerts[0], 50))
+    assert followed.alert.ratio == pytest.approx(1.1025, rel=2 * noise)
+    (span,) = followed.outcomes[-1].left_out
+    assert span.since == first, "its nights stay left out"
+
+
+def test_an_alert_that_stays_as_it_is_is_alerted_once() -> None:
+    for seed in range(3):
+        followed = Followed()
+        followed.go_on([*noisy(GOOD, 20, seed=seed), *noisy(SLOW, 60, seed=seed + 50)])
+        assert len({each.since for outcome in followed.outcomes for each in outcome.alerts}) == 1
+
+
+def test_a_creep_is_found_before_five_percent_are_lost() -> None:
+    """Each night 0.1% slower, at 0.5% noise: the last month moves along, the first does not."""
+    lost = 1.001 ** np.maximum(np.arange(80) - 19, 0)
+    for seed in range(2):
+        followed = Followed()
+        followed.go_on([*np.array(noisy(GOOD, 80, seed=seed)) * lost])
+        assert lost[followed.alerts[0]] < 1.05
+        assert followed.outcomes[followed.alerts[0]].alerts[0].before == pytest.approx(
+            GOOD, rel=0.01
+        )
 
 
 def test_a_fix_and_a_gain_are_no_alerts() -> None:
@@ -220,12 +276,28 @@ def test_what_could_not_show_the_least_effect_is_not_called_as_it_was() -> None:
     assert counted == [(1, 0), (0, 1), (0, 1)]
 
 
+def test_nights_that_were_stored_while_suspicions_waited_are_read() -> None:
+    (stored,) = DOCS.glob("results/h200-2026-11-22/nights/reports/2026-11-21/night.json")
+    before = from_json(stored.read_text())
+    waiting = [each for each in before.findings if each.state == "waiting"]
+    (one, *_) = [each for each in waiting if each.key.metric == "cold_warm"]
+    followed = Followed(metric="cold_warm")
+    followed.go_on(noisy(GOOD, 14))
+    known = replace(one, key=key_of("cold_warm"), since=day(12))
+    followed.outcomes[-1] = replace(followed.outcomes[-1], findings=(known,))
+    followed.go_on(noisy(GOOD, 1, seed=1))
+    assert followed.outcomes[-1].findings == (), "its nights are as they were"
+    followed.outcomes[-1] = replace(followed.outcomes[-1], findings=(known,))
+    followed.go_on([1.5 * GOOD] * 3)
+    assert followed.alert.since == day(15)
+
+
 @pytest.mark.parametrize("name", ["again", "creep", "flapping", "bad_node", "small_in_noise"])
 def test_what_studies_follow_is_what_the_judge_knows(name: str) -> None:
     """Night for night, with the fresh processes of each night that is in doubt."""
     reality = next(each for each in REALITIES if each.name == name)
     histories = real_histories(reality, GROUP, seed=1)
-    alerts = by_waiting(
+    alerts = by_nights(
         ScreenedHistories(histories=histories, since=np.zeros(histories.values.shape, int))
     )
     assert alerts.known is not None

@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.nightly.candidates import (
     Remeasured,
     screen_all,
 )
-from cudnn_sweep.analysis.nightly.detect import confirm, confirm_by_waiting, screen
+from cudnn_sweep.analysis.nightly.detect import confirm, confirm_by_nights, screen
 from cudnn_sweep.analysis.nightly.findings import Memory
 from cudnn_sweep.analysis.nightly.history import History
 from cudnn_sweep.analysis.nightly.outcome import Finding
@@ -148,18 +148,6 @@ def test_what_was_found_on_other_hardware_is_left_alone() -> None:
     assert [each.is_new for each in again.candidates] == [True]
 
 
-def test_what_waits_since_before_the_pinned_night_waits_on() -> None:
-    nights: list[float | None] = [*STEADY, 9.0, 9.1]
-    better = judged(history(nights))
-    assert better is not None
-    earlier = replace(better, state="waiting", since=FIRST - timedelta(days=9))
-    pinned = replace(history(nights), is_pinned=True)
-    (candidate,) = screen_all(pinned, Memory(findings=(earlier,))).candidates
-    found = settle(candidate, None, pinned, command="again")
-    assert found is not None
-    assert (found.state, found.direction) == ("waiting", "better")
-
-
 @pytest.mark.parametrize(
     ("suspect", "since", "cause"), [(10.3, 10, "software"), (11.0, 8, "hardware")]
 )
@@ -177,8 +165,54 @@ def test_a_new_software_begins_a_suspicion_anew_unless_it_was_there_before(
         assert (found.since, found.cause) == (FIRST + timedelta(days=since), cause)
         assert isinstance(found.now, float) and isinstance(found.before, float)
         assert found.now / found.before == pytest.approx(found.ratio)
-    anew = screen_all(nights, Memory(findings=(waits,))).candidates
-    assert [each.is_new for each in anew] == [since == 10], "then it is measured again"
+    first_night = history([*STEADY, suspect, suspect, 11.0], new_torch_at=10)
+    anew = screen_all(first_night, Memory(findings=(waits,))).candidates
+    assert [each.is_new for each in anew] == [True], "it is measured again"
+
+
+# --- Words ---
+
+KERNELS = key_of("engine", settings="benchmark=true")
+
+
+def judged_words(nights: str, fresh: str, earlier: Finding | None = None) -> Finding | None:
+    """A letter is the word of a night, or of a fresh trial."""
+    made = history_of(KERNELS, list(nights), FIRST)
+    screened = screen_all(made, Memory(findings=(earlier,) if earlier else ()))
+    named = {"cell_id": "cell", "settings": "benchmark=true", "software": None}
+    trials = FreshTrials(
+        processes=[{**named, "block": at, "engine": word} for at, word in enumerate(fresh)],
+        signs=[],
+        pairs=[],
+        softwares={},
+    )
+    new = [each for each in screened.candidates if each.is_new]
+    remeasured = trials.judge_all(new, None, is_cut=not fresh)
+    findings = settle_all(screened, screened, remeasured, made, lambda _: "again")
+    return findings[0] if findings else None
+
+
+def test_kernels_that_most_fresh_trials_do_not_show_are_refuted() -> None:
+    assert judged_words("aaaabab", "baaaaa") is None, "too few nights to know a search by"
+    for fresh, state in (("baaaaa", "refuted"), ("bbbaaa", "refuted"), ("bbbbaa", "confirmed")):
+        found = judged_words("aaaaaaaaaabab", fresh)
+        assert found is not None
+        assert found.state == state
+    assert judged_words("aaaaaaaabaabab", "bbbbbb") is None, "two words of one software before"
+
+
+def test_a_word_that_no_fresh_trial_judged_is_measured_again_the_next_night() -> None:
+    usual = "aaaaaaaaaa"
+    assert judged_words(usual + "bb", "bbbbbb") is None, "nine nights before the last three"
+    first = judged_words(usual + "abb", "")
+    assert first is not None
+    again = judged_words(usual + "abbbb", "", first)
+    assert again is not None
+    assert [each.state for each in (first, again)] == ["waiting", "waiting"]
+    for fresh, state in (("bbbbbb", "confirmed"), ("ababaa", "refuted")):
+        found = judged_words(usual + "abbbbb", fresh, again)
+        assert found is not None
+        assert (found.state, found.since) == (state, first.since)
 
 
 # --- Wall time, where device time changed ---
@@ -209,11 +243,40 @@ def test_wall_time_of_the_same_nights_stands_beside_device_time() -> None:
     for first in (DEVICE[0], None):
         device, wall = [first, *DEVICE[1:]], [first and WALL[0], *WALL[1:]]
         found = settled(WALL, device)["steady_device"]
-        of_wall = confirm_by_waiting(wall, SINCE, STEADY_WALL)
+        of_wall = confirm_by_nights(wall, SINCE, STEADY_WALL)
         assert (found.wall_ratio, found.wall_ratio_low) == (of_wall.ratio, of_wall.low)
-        assert found.ratio == confirm_by_waiting(device, SINCE, STEADY_DEVICE).ratio
+        assert found.ratio == confirm_by_nights(device, SINCE, STEADY_DEVICE).ratio
         assert of_wall.low is not None and of_wall.high is not None
         assert of_wall.low < 1 < of_wall.high
+
+
+def test_hosts_are_told_apart_if_the_loop_waits_for_the_cpu() -> None:
+    """Six nights on each of two hosts in turn, which are 4% apart."""
+    hosts = [("one", "two")[place // 6 % 2] for place in range(30)]
+    level = [1.04 if host == "two" else 1.0 for host in hosts]
+    noise = [1.0 + (place * 7 % 5 - 2) / 1000 for place in range(30)]
+
+    def candidates(device_ms: float, last: int) -> list[str]:
+        walls = [20.0 * one * other for one, other in zip(level, noise, strict=True)]
+        walls = [*walls[: last - 2], *(1.05 * each for each in walls[last - 2 : last])]
+        devices = [device_ms * each for each in noise[:last]]
+        wall = history_of(DEVICE_KEY.of(STEADY_WALL), walls, FIRST)
+        history = history_of(DEVICE_KEY, devices, FIRST)
+        series = [
+            replace(
+                one,
+                points=tuple(
+                    replace(point, host=host, gpu_uuid=f"GPU-{host}")
+                    for point, host in zip(one.points, hosts[:last], strict=True)
+                ),
+            )
+            for one in (*history.series, *wall.series)
+        ]
+        screened = screen_all(replace(history, series=tuple(series)), Memory())
+        return [each.key.metric for each in screened.candidates]
+
+    assert candidates(10.0, 30) == ["steady_wall"], "5% more than on this host before"
+    assert candidates(10.0, 8) == [], "two nights of a new host: nothing compares"
 
 
 def test_wall_time_of_the_same_pairs_stands_beside_device_time() -> None:

@@ -131,10 +131,16 @@ def test_what_had_no_turn_when_the_time_was_up_is_not_confirmed(
 ) -> None:
     lost = "{where: {problem: tutorials/rgb224}, from: 2026-11-02, lost: true}"
     (here / "script.yaml").write_text(f"noise: {{night: 0.001, process: 0.001}}\neffects: [{lost}]")
-    monkeypatch.setattr("cudnn_sweep.orchestrator.nightly.night.TIME_SHARE", 0.0)
-    for day, state in ((1, []), (2, ["waiting"]), (3, ["waiting"]), (4, ["confirmed"])):
+    for day, share, state in (
+        (1, 0, []),
+        (2, 0, ["waiting"]),
+        (3, 0, ["waiting"]),
+        (4, 0.5, ["confirmed"]),
+    ):
+        monkeypatch.setattr("cudnn_sweep.orchestrator.nightly.night.TIME_SHARE", share)
         play(day)
         assert [each.state for each in outcome(here, day).findings] == state
+    assert outcome(here, 4).alerts[0].since == date(2026, 11, 2)
 
 
 @pytest.mark.usefixtures("crashed")

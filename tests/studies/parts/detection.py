@@ -4,6 +4,7 @@ Nights are alerts from the first one on that has FEWEST_NIGHTS behind it.
 """
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
@@ -12,8 +13,8 @@ from cudnn_sweep.analysis.nightly.detect import (
     LOOKS,
     MONTH,
     MOST_NIGHTS,
+    NIGHTS_Z,
     NO_CANDIDATE,
-    WAITING_Z,
     can_tell,
     compared_with,
     first_shown,
@@ -21,19 +22,33 @@ from cudnn_sweep.analysis.nightly.detect import (
     judge_pairs,
     mended,
 )
-from cudnn_sweep.analysis.nightly.findings import FindingState, settled, stays
+from cudnn_sweep.analysis.nightly.outcome import Finding
 from cudnn_sweep.analysis.nightly.series import (
     FINE_NIGHTS,
     STEADY_WALL,
     Array,
     Mask,
     Places,
+    first_measured,
     last_measured,
 )
 from tests.studies.parts.simulated_nights import Histories, NightNoise
 
 MIN_EFFECT = STEADY_WALL.min_effect
 SEVEN_PERCENT = float(np.log(1.07))
+
+
+class Known(IntEnum):
+    """What is known of a series after a night: the state of its finding."""
+
+    NONE = 0
+    WAITING = 1
+    REFUTED = 2
+    CONFIRMED = 3
+
+    @classmethod
+    def of(cls, finding: Finding | None) -> "Known":
+        return cls.NONE if finding is None else cls[finding.state.upper()]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +69,7 @@ class Alerts:
     pairs: int = 0
     """Fresh pairs that all candidates took."""
     known: Places | None = None
-    """Series × nights, as FindingState; None for rules that know nothing of nights before."""
+    """Series × nights, as Known; None for rules that know nothing of nights before."""
     sizes: Array | None = None
     """Series × nights: the log ratio of what waits or alerts; None as for `known`."""
     beyond: Mask | None = None
@@ -127,12 +142,12 @@ def pair_ratios(
     return ratios
 
 
-def by_waiting(tried: ScreenedHistories, z: float = WAITING_Z) -> Alerts:
-    """Each candidate confirmed by further nights; its first night's value takes in fresh processes."""
+def by_nights(tried: ScreenedHistories, z: float = NIGHTS_Z) -> Alerts:
+    """Each candidate confirmed by nights; its first night's value takes in fresh processes."""
     following = _Following(tried.histories, z)
     nights = tried.histories.values.shape[1]
     raised = np.zeros(tried.histories.values.shape, dtype=bool)
-    known = np.full(raised.shape, FindingState.NONE)
+    known = np.full(raised.shape, Known.NONE)
     sizes = np.full(raised.shape, np.nan)
     beyond = np.zeros(raised.shape, dtype=bool)
     since = np.full(raised.shape, NO_CANDIDATE)
@@ -151,38 +166,34 @@ class _Following:
         self._values = histories.values.copy()
         self._left_out = np.zeros(self._values.shape, dtype=bool)
         self.first = np.full(len(self._values), NO_CANDIDATE)
-        self.known = np.full(len(self._values), FindingState.NONE)
+        self.known = np.full(len(self._values), Known.NONE)
         self.sizes = np.full(len(self._values), np.nan)
         self.is_beyond = np.zeros(len(self._values), dtype=bool)
 
     def night(self, tonight: int) -> Mask:
         """Which series alert anew."""
-        found = self._screen(tonight)
-        is_seen, known, self.is_beyond = found.since != NO_CANDIDATE, self.known, found.is_beyond
-        is_better = self._show_better(tonight, ~is_seen & (known == FindingState.WAITING))
-        ends = ~is_seen & ~stays(
-            known, can_tell=found.can_tell, is_mended=found.is_mended, is_opposite=is_better
-        )
-        self._left_out[ends & (known == FindingState.CONFIRMED), tonight + 1 - FINE_NIGHTS :] = (
-            False
-        )
-        known[ends] = FindingState.NONE
-        new = np.flatnonzero((known == FindingState.NONE) & is_seen)
+        found, before = self._screen(tonight), self.known.copy()
+        self.is_beyond = found.is_beyond
+        is_over = (before == Known.CONFIRMED) & found.can_tell & found.is_mended
+        self._left_out[is_over, tonight + 1 - FINE_NIGHTS :] = False
+        lasts = (before == Known.CONFIRMED) & ~is_over
+        is_asked, since = ~lasts & (found.since != NO_CANDIDATE), found.since.copy()
+        new = np.flatnonzero(is_asked & np.isin(before, (Known.NONE, Known.CONFIRMED)))
         self._values[new, tonight] = self._histories.with_fresh[new, tonight]
-        self.first[new], known[new] = found.since[new], FindingState.WAITING
-        is_cleared = np.zeros(len(known), dtype=bool)
-        is_cleared[new] = self._screen(tonight, new).since == NO_CANDIDATE
-        is_asked = ((known == FindingState.WAITING) | (known == FindingState.REFUTED)) & ~is_cleared
-        known[is_cleared] = FindingState.REFUTED
-        known[self._show_better(tonight, is_cleared)] = FindingState.NONE
-        self._judge(tonight, is_asked, is_seen)
+        since[new] = self._screen(tonight, new).since
+        is_cleared = is_asked & (since == NO_CANDIDATE)
+        is_asked &= ~is_cleared
+        self.known = np.where(lasts, Known.CONFIRMED, Known.NONE)
+        self.known[is_cleared & ~self._show_better(tonight, is_cleared)] = Known.REFUTED
+        self.first[is_asked] = since[is_asked]
+        self._judge(tonight, is_asked, before == Known.REFUTED)
         self._remember(tonight)
-        raised: Mask = is_asked & (known == FindingState.CONFIRMED)
+        raised: Mask = is_asked & (self.known == Known.CONFIRMED)
         return raised
 
     def _remember(self, tonight: int) -> None:
         """No later night is compared with those of an alert."""
-        for series in np.flatnonzero(self.known == FindingState.CONFIRMED):
+        for series in np.flatnonzero(self.known == Known.CONFIRMED):
             self._left_out[series, self.first[series] : tonight + 1] = True
 
     def _screen(self, tonight: int, series: Places | slice = slice(None)) -> _Screen:
@@ -198,21 +209,23 @@ class _Following:
         found[series] = is_shown & can_tell(pasts)
         return found
 
-    def _judge(self, tonight: int, is_asked: Mask, is_seen: Mask) -> None:
+    def _judge(self, tonight: int, is_asked: Mask, was_refuted: Mask) -> None:
+        """As `confirm_by_nights` and `settle` do."""
         kept = np.where(self._left_out, np.nan, self._values)
         for night in np.unique(self.first[is_asked]):
             series = np.flatnonzero(is_asked & (self.first == night))
-            since = self._values[series, night : tonight + 1]
-            before = last_measured(kept[series, :night], MONTH)
-            judged = judge_nights(before, since, MIN_EFFECT, self._z)
-            self.sizes[series] = judged.ratio_log
-            self.known[series] = settled(
-                self.known[series],
-                is_seen[series],
-                is_confirmed=judged.is_confirmed,
-                is_refuted=judged.is_refuted,
-                is_given_up=since.shape[1] >= MOST_NIGHTS,
+            since, earlier = self._values[series, night : tonight + 1], kept[series, :night]
+            month, first = last_measured(earlier, MONTH), first_measured(earlier, MONTH)
+            judged, by_first = (
+                judge_nights(before, since, MIN_EFFECT, self._z) for before in (month, first)
             )
+            is_by_first = by_first.is_confirmed & (since.shape[1] >= FEWEST_NIGHTS)
+            is_of_first = is_by_first & ~judged.is_confirmed
+            self.sizes[series] = np.where(is_of_first, by_first.ratio_log, judged.ratio_log)
+            is_refuted = was_refuted[series] | (judged.is_refuted & (since.shape[1] > 1))
+            known = np.where(is_refuted, Known.REFUTED, Known.WAITING)
+            is_confirmed = judged.is_confirmed | is_by_first
+            self.known[series] = np.where(is_confirmed, Known.CONFIRMED, known)
 
 
 def over_last_night(tried: ScreenedHistories) -> Alerts:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.detect import NO_CANDIDATE
+from cudnn_sweep.analysis.nightly.detect import MOST_NIGHTS, NO_CANDIDATE
 from tests.studies.parts import detection
 from tests.studies.parts.detection import Alerts, ScreenedHistories
 from tests.studies.parts.realities import real_values
@@ -81,6 +81,8 @@ class NightFigures:
     """The rule for software, tried on a step of 5%."""
     found_by_step: dict[float, Share]
     """Share of software changes of other sizes that are found within three nights, by size."""
+    by_nights_alone: dict[float, Share]
+    """Of the software changes with an alert within MOST_NIGHTS, those that no pairs confirm, by size."""
     hardware: Rule
     """The rule for hardware, tried on a step of 5%; for drifting hardware on the drift."""
     curve: list[Rule]
@@ -114,20 +116,24 @@ def try_noise(noise: NightNoise, series: int, nights: int, seed: int) -> NightFi
     generator = np.random.default_rng([seed, *noise.name.encode()])
     by_pairs = partial(detection.by_pairs, generator=generator)
     has_curve = noise.name in CURVES_OF
+    changes = {step: made(step) for step in OTHER_STEPS}
+    pairs_of = {step: by_pairs(changed) for step, changed in changes.items()}
+    every = {STEP: stepped, **changes}
     return NightFigures(
         noise=noise,
         is_promised=noise in HELD_TO_TARGETS,
         candidates=Share(hits=int((still.since != NO_CANDIDATE).sum()), cells=still.since.size),
         software=_rule("by pairs", by_pairs, software),
         found_by_step={
-            step: _found(changed, by_pairs(changed), WITHIN)
-            for step, changed in ((step, made(step)) for step in OTHER_STEPS)
+            step: _found(changed, pairs_of[step], WITHIN) for step, changed in changes.items()
         },
-        hardware=_rule("by waiting", detection.by_waiting, hardware),
+        by_nights_alone={
+            step: _by_nights_alone(changed, pairs_of.get(step) or by_pairs(changed))
+            for step, changed in every.items()
+        },
+        hardware=_rule("by nights", detection.by_nights, hardware),
         curve=[
-            _rule(f"{z:g}", partial(detection.by_waiting, z=z), hardware)
-            for z in CURVE
-            if has_curve
+            _rule(f"{z:g}", partial(detection.by_nights, z=z), hardware) for z in CURVE if has_curve
         ],
         all_knowing=[
             _rule(f"{z:g}", partial(detection.all_knowing, z=z), hardware)
@@ -171,6 +177,13 @@ def _rule(name: str, alert: Alert, tried: tuple[ScreenedHistories, ScreenedHisto
         false_alerts=Rate(alerts=int(raised.sum()), series=len(raised)),
         found={nights: _found(changed, changed_alerts, nights) for nights in WAITS},
     )
+
+
+def _by_nights_alone(changed: ScreenedHistories, pairs: Alerts) -> Share:
+    nights, changed_at = detection.by_nights(changed), changed.histories.changed_at
+    either = Alerts(raised=pairs.raised | nights.raised)
+    found = either.found_within(MOST_NIGHTS, changed_at)
+    return Share(hits=found - pairs.found_within(MOST_NIGHTS, changed_at), cells=found)
 
 
 def _found(changed: ScreenedHistories, alerts: Alerts, nights: int) -> Share:

@@ -20,7 +20,7 @@ from cudnn_sweep.analysis.nightly.detect import (
     judge_pairs,
 )
 from cudnn_sweep.analysis.nightly.series import Array, Mask, Places, t_quantile
-from tests.studies.parts.detection import MIN_EFFECT, Alerts, by_waiting, screened
+from tests.studies.parts.detection import MIN_EFFECT, Alerts, by_nights, screened
 from tests.studies.parts.simulated_nights import (
     FIRST_CHANGE,
     FRESH,
@@ -122,7 +122,7 @@ def try_change(nights: ChoiceNights, generator: np.random.Generator) -> ChoiceFi
     usual, apart = screened(nights.histories), screened(told_apart(nights))
     today = usual.since != NO_CANDIDATE
     told = (apart.since != NO_CANDIDATE) | share_candidates(nights)
-    found = by_waiting(apart)
+    found = by_nights(apart)
     pairs_unknown, pairs_told, pairs = (
         _arm(nights, by_fresh_pairs(nights, candidates, judge, generator), WITHIN)
         for candidates, judge in ((today, all_pairs), (told, pairs_apart), (today, todays_pairs))
@@ -133,7 +133,7 @@ def try_change(nights: ChoiceNights, generator: np.random.Generator) -> ChoiceFi
         pairs_unknown=pairs_unknown,
         pairs=pairs,
         pairs_apart=pairs_told,
-        waiting=_arm(nights, by_waiting(usual), WITHIN_WAITING),
+        waiting=_arm(nights, by_nights(usual), WITHIN_WAITING),
         waiting_apart=_arm(
             nights, Alerts(raised=found.raised | share_alerts(nights)), WITHIN_WAITING
         ),

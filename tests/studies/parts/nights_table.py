@@ -13,6 +13,7 @@ from tests.studies.parts.detection_figures import (
     Rule,
 )
 from tests.studies.parts.night_choices import WITHIN_WAITING, ChoiceFigures
+from tests.studies.parts.night_words import WordFigures
 from tests.studies.parts.realities import (
     AGAIN,
     GROUP,
@@ -50,6 +51,23 @@ def in_words(every: Sequence[NightFigures]) -> str:
     )
 
 
+def by_nights_alone(every: Sequence[NightFigures]) -> str:
+    """The count over all kinds of noise, in words."""
+    counted = []
+    for step in sorted((STEP, *OTHER_STEPS)):
+        shares = [figures.by_nights_alone[step] for figures in every]
+        counted.append(
+            (step, sum(each.hits for each in shares), sum(each.cells for each in shares))
+        )
+    alone, alerts = (sum(each[place] for each in counted) for place in (1, 2))
+    return (
+        "Software changed, with a second environment: alerts within 14 nights that nights alone confirm: "
+        f"{alone} of {alerts} ({alone / alerts:.1%}); "
+        + ", ".join(f"of {step:.0%}: {alone} of {alerts}" for step, alone, alerts in counted)
+        + ". Software unchanged: all of them."
+    )
+
+
 def _software(every: Sequence[NightFigures]) -> str:
     steps = sorted((STEP, *OTHER_STEPS))
     heads = ("noise", "candidates", "pairs each", "false", *(f"{step:.0%}" for step in steps))
@@ -76,7 +94,7 @@ def _software_row(figures: NightFigures, steps: Sequence[float]) -> list[str]:
 
 def _hardware(every: Sequence[NightFigures]) -> str:
     rows = [(each.noise.name, *_rule(each.hardware)) for each in every]
-    title = "Software unchanged: further nights confirm. Steps found within that many nights:"
+    title = "Software unchanged: nights confirm. Steps found within that many nights:"
     return _table(title, ("noise", *RULE_HEADS), rows)
 
 
@@ -117,7 +135,7 @@ def choices(every: Sequence[ChoiceFigures]) -> str:
     title = (
         "Processes that choose between two kernels. slower, share: of the second one, before the change. "
         f"Pairs (within {WITHIN} nights) whose kernels are not known, today's, and as they would be with choices told apart "
-        f"in the screen too; further nights (within {WITHIN_WAITING}), and with choices told apart. false: per series, "
+        f"in the screen too; nights (within {WITHIN_WAITING}), and with choices told apart. false: per series, "
         "before the change:"
     )
     ways = ("unknown", "pairs", "all apart", "nights", "all apart")
@@ -133,6 +151,27 @@ def _choices_row(each: ChoiceFigures) -> list[str]:
         found = "-" if change.is_still else f"{100 * arm.found / each.series:.1f}"
         row += [f"{arm.false_alerts / each.series:.4f}", found]
     return row
+
+
+def words(every: Sequence[WordFigures]) -> str:
+    title = (
+        "Words, software unchanged. alerts: of nothing, in 100 series and 30 nights. found: changes with an "
+        "alert within three nights, in percent:"
+    )
+    rows = [
+        (
+            each.nights.meaning,
+            f"{each.alerts:.1f}" + " !" * each.is_missed,
+            "-" if each.found is None else f"{100 * each.found:.0f}",
+        )
+        for each in every
+    ]
+    return _table(title, ("", "alerts", "found"), rows)
+
+
+def missed_words(every: Sequence[WordFigures]) -> str:
+    """In words; nothing where none is."""
+    return "; ".join(f"false alerts: {each.nights.meaning}" for each in every if each.is_missed)
 
 
 def missed_realities(every: Sequence[RealityFigures]) -> str:

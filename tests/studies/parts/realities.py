@@ -10,9 +10,9 @@ from typing import TypeAlias
 import numpy as np
 
 from cudnn_sweep.analysis.nightly.detect import NO_CANDIDATE
-from cudnn_sweep.analysis.nightly.findings import FindingState, are_alike, are_most, begun_with_most
+from cudnn_sweep.analysis.nightly.findings import are_alike, are_most, begun_with_most
 from cudnn_sweep.analysis.nightly.series import FINE_NIGHTS, STEADY_WALL, Array, Mask, Places
-from tests.studies.parts.detection import Alerts, ScreenedHistories, by_waiting
+from tests.studies.parts.detection import Alerts, Known, ScreenedHistories, by_nights
 from tests.studies.parts.simulated_nights import (
     FRESH,
     PROCESSES,
@@ -113,9 +113,9 @@ def real_values(series: int, seed: int) -> dict[str, Array]:
 def try_reality(reality: Reality, series: int, seed: int) -> RealityFigures:
     histories = real_histories(reality, series, seed)
     since = np.full(histories.values.shape, NO_CANDIDATE)
-    alerts = by_waiting(ScreenedHistories(histories=histories, since=since))
+    alerts = by_nights(ScreenedHistories(histories=histories, since=since))
     assert alerts.known is not None
-    alerting = alerts.known == FindingState.CONFIRMED
+    alerting = alerts.known == Known.CONFIRMED
     again = alerts.raised[:, AGAIN : AGAIN + IN_TIME].any(axis=1)
     findings = np.array(
         [
@@ -170,7 +170,7 @@ def findings_of(alerts: Alerts, group: slice) -> list[int]:
     is_shared = alone = np.zeros(len(known), dtype=bool)
     is_confirmed, found = False, []
     for night in range(known.shape[1]):
-        alerting = known[:, night] == FindingState.CONFIRMED
+        alerting = known[:, night] == Known.CONFIRMED
         lasting = beyond[:, max(0, night + 1 - FINE_NIGHTS) : night + 1].all(axis=1)
         since = alerts.since[group, night]
         alike = _alike(known[:, night], sizes[:, night], since, alone)
@@ -186,7 +186,7 @@ def findings_of(alerts: Alerts, group: slice) -> list[int]:
 
 def _alike(known: Places, sizes: Array, since: Places, alone: Mask) -> Mask:
     """Which series wait or alert with alike sizes since one time; none where those are not most."""
-    moved: Mask = np.isin(known, (FindingState.WAITING, FindingState.CONFIRMED)) & ~np.isnan(sizes)
+    moved: Mask = np.isin(known, (Known.WAITING, Known.CONFIRMED)) & ~np.isnan(sizes)
     alike = np.zeros_like(moved)
     if moved.any():
         most = int(np.bincount(since[moved]).argmax())
