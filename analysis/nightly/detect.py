@@ -15,9 +15,8 @@
    environment. A night's fresh replicates join its value. The mean of the nights since, with odd ones cut off
    (winsorised, as by Huber 1964), is compared with a robust deviation of the month before, and of the first month.
 
-settle.py says what a finding then becomes. Amounts are in logarithms: a step of 5% is as
-large at any level. Arrays hold a series a row, its nights along the last axis; NaN stands for a night that a series is
-not compared with.
+settle.py says what a finding then becomes. Amounts are in logarithms: a step of 5% is as large at any level. Arrays hold
+a series a row, its nights along the last axis; NaN stands for a night that a series is not compared with.
 """
 
 from collections import Counter

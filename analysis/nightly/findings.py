@@ -1,7 +1,7 @@
 """Findings from night to night and beside each other: what nights remember of them, and which are one.
 
-Without memory a change that nobody mended would become what is usual. Where most series of one GPU move alike that is one finding, not a
-hundred: it is the GPU, its host, or what all of them share.
+Without memory a change that nobody mended would become what is usual. If most series of one GPU move alike, that is one
+finding, not a hundred: it is the GPU, its host, or what all of them share.
 """
 
 from bisect import bisect

@@ -214,5 +214,7 @@ def test_a_job_measures_on_the_nodes_of_its_model(
     assert (sweep["gpu"], sweep["finished"], sweep["recorded"]) == (H200, True, 5)
     assert slots == {"slots": 1, "gpus": [H200]}
     assert [verdict.blocks for verdict in verdicts(store)] == [2]
-    assert sum(isinstance(from_line(line), Recorded) for line in lines) == 5
+    sent = [found.record for line in lines if isinstance(found := from_line(line), Recorded)]
+    assert [record.ends_launch for record in sent] == [False] * 5 + [True]
+    assert sent[5].attempt_id in {record.attempt_id for record in sent[:5]}
     assert sum("5 of 5 trials recorded (5 ok)" in line for line in lines) == 1

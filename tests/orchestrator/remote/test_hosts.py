@@ -151,7 +151,7 @@ class Hosts:
     def every_record(self) -> list[dict[str, Any]]:
         """What came home."""
         columns = ["sweep_id", "trial_id", "launch_id", "attempt", "host", "started_at"]
-        columns += ["repeats_block"]
+        columns += ["repeats_block", "attempt_id"]
         found: list[dict[str, Any]] = (
             open_store(str(self.user / "results")).snapshot().table(columns).to_pylist()
         )
@@ -160,12 +160,16 @@ class Hosts:
         return found
 
     def records(self, besides: Collection[str] = ()) -> list[dict[str, Any]]:
-        """Of the plans alone: blocks that were split come again. `besides`: of other sweeps than these."""
+        """Of the plans alone: blocks that were split come again. `besides`: of other sweeps than these.
+
+        The last one of a launch counts once: it is stored again, with `ends_launch`.
+        """
         if not (self.user / "results").exists():
             return []
+        attempts = {record["attempt_id"]: record for record in self.every_record()}
         return [
             record
-            for record in self.every_record()
+            for record in attempts.values()
             if record["repeats_block"] is None and record["sweep_id"] not in besides
         ]
 
