@@ -241,7 +241,8 @@ def _new_records(jobs: Jobs, sent: Iterable[SentJob]) -> Iterator[tuple[SentJob,
         if _are_all_here(_sweeps_of(jobs, job), store):
             continue
         events = _events(jobs.output(job.job_id))
-        records = [event.record for event in events if isinstance(event, Recorded)]
+        found = (event.record for event in events if isinstance(event, Recorded))
+        records = {each.attempt_id: each for each in found}.values()  # a launch's last one, marked
         stored = {
             (trial.attempt_id, mark)
             for sweep_id in {record.sweep_id for record in records}
