@@ -15,7 +15,7 @@ from cudnn_sweep.analysis.storing.store import open_store
 from tests.conftest import ROOT
 from tests.studies import june
 from tests.studies.nights import nights
-from tests.studies.parts import detection_figures, night_choices, realities, replaying
+from tests.studies.parts import detection_figures, night_choices, night_words, realities, replaying
 from tests.studies.parts.generated import write_generated
 from tests.studies.parts.made_rows import made_rows, open_rows
 from tests.studies.parts.noise import PROMISED, times_and_choices
@@ -51,6 +51,7 @@ def test_nights_are_told_and_a_missed_target_is_marked_and_named(
     monkeypatch.setattr(detection_figures, "CURVES_OF", ("2%",))
     monkeypatch.setattr(realities, "REALITIES", realities.REALITIES[:1])
     monkeypatch.setattr(night_choices, "CHANGES", night_choices.CHANGES[3:4])
+    monkeypatch.setattr(night_words, "WORDS", night_words.WORDS[:1])
     nights(series=20, nights=30, histories=tmp_path / "nights.npz")
     with np.load(tmp_path / "nights.npz") as saved:
         assert saved["drift/still"].shape == (20, 30) and "reality/independent_0.5%" in saved

@@ -77,6 +77,8 @@ class Candidate:
     """The finding of the night before."""
     left_out: frozenset[int]
     """Indices of the series' points that it is not compared with."""
+    alert: Finding | None = None
+    """The alert that it has outgrown."""
 
     @property
     def key(self) -> SeriesKey:
@@ -190,12 +192,12 @@ def _candidate(
 ) -> Candidate | None:
     """Return what the screen shows, or an alert that lasts."""
     direction, since = DIRECTIONS.get(screening.state), screening.first_bad_night_index
-    is_seen = direction is not None
+    is_seen, alert = direction is not None, None
     if earlier is not None and _lasts(earlier, screening):
         is_seen, direction = direction == earlier.direction, earlier.direction
         since = series.place_of(earlier.since)
         if is_seen and since is not None and (grown := _grown_since(series, earlier, since)):
-            since, earlier = grown, None
+            since, earlier, alert = grown, None, earlier
         elif not is_seen:
             screening = replace(screening, before=earlier.before, now=series.points[-1].value)
     elif since is not None:
@@ -214,6 +216,7 @@ def _candidate(
         is_seen=is_seen,
         earlier=earlier,
         left_out=left_out,
+        alert=alert,
     )
 
 

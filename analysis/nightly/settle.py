@@ -188,6 +188,8 @@ def settle(
             judged = fresh.confirmation
         elif candidate.since == len(candidate.series.points) - 1:  # it may be an odd night
             judged = replace(judged, state="undecided")
+    if candidate.alert is not None and judged.state != "confirmed":
+        return replace(candidate.alert, key=candidate.key)
     return _finding(candidate, judged, fresh, history, command)
 
 
