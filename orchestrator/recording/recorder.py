@@ -199,6 +199,10 @@ class Recorder:
         taken, self._fresh = self._fresh or [], []
         return taken
 
+    def expect_slots(self, count: int) -> None:
+        """So many slots start with a block; the others follow when a block that waits may run."""
+        self._slots_missing = count
+
     async def wait_for_all_slots(self) -> None:
         """A slot is up. No first block is to be timed while other slots beside it import torch."""
         self._slots_missing -= 1

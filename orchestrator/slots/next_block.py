@@ -69,6 +69,10 @@ class BlockQueue:
             self._running.add(block)
         return block
 
+    def side_by_side(self) -> int:
+        """Return how many blocks may run at once now."""
+        return sum(not self._waits(block) for block in self._ready)
+
     def _waits(self, block: int) -> bool:
         """Whether the block that fills its compute cache has not run."""
         filled_by = self._filled_by[block]

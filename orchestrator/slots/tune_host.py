@@ -312,6 +312,8 @@ class Host:
         patience_s = GONE_S if self._slots.nodes else OWN_GONE_S
         lost = UntilLost(nodes, patience_s, self.recorder)
         queue = BlockQueue(self._session, self._look, gpu=self._slots.gpu)
+        first = min(self._slots.count, queue.side_by_side())
+        ray.get(self.recorder.expect_slots.remote(first))
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(

@@ -253,9 +253,10 @@ def test_on_gpus_a_block_with_a_warm_cache_waits_for_the_one_that_fills_it(
         """The replicates that may run side by side, until none is left."""
         asking, found = BlockQueue(session_of(plan, "waves", tmp_path), dict, gpu=gpu), []
         while not asking.is_over():
-            wave = []
+            wave, expected = [], asking.side_by_side()
             while (block := asking.take()) is not None:
                 wave.append(block)
+            assert expected in (0, len(wave)), "none was let go before the look"
             found.append(sorted(blocks[block].replicate for block in wave))
             for block in wave:
                 asking.done(block)
