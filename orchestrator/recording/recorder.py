@@ -135,10 +135,10 @@ class Recorder:
     """
 
     def __init__(
-        self, location: str, *, followed: bool = False, configs: int | None = None, slots: int = 0
+        self, location: str, *, followed: bool = False, configs: int | None = None
     ) -> None:
         """`followed`: somebody takes copies of the records as they come. `configs`: so many of a cell must
-        raise the same before it is given up. `slots`: how many come up.
+        raise the same before it is given up.
         """
         self._store = open_store(location)
         self._fresh: list[RunRecord] | None = [] if followed else None
@@ -153,7 +153,7 @@ class Recorder:
         self._waiting: dict[str, RunRecord] = {}
         self._writing = asyncio.Lock()  # whoever waits longest is next
         self._compacting = asyncio.Lock()
-        self._slots_missing = slots
+        self._slots_missing = 0
         self._all_slots = asyncio.Event()
 
     def wanted(self, trial_ids: list[str]) -> set[str]:

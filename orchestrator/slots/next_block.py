@@ -37,15 +37,14 @@ class BlockQueue:
         self._waiting: dict[str, deque[tuple[int, int]]] = {}
         """By cell, each block with its number among the cell's, in the plan's order."""
         self._filled_by: dict[int, int | None] = {}
-        """By block, the block of the plan that fills its compute cache."""
+        """Of a block that is to find a warm compute cache, the block of the plan that fills it."""
         block_of: dict[tuple[str, int], int] = {}
         for block, trials in plan.blocks():
             first, cell_id = trials[0], trials[0].cell.cell_id
             self._waiting.setdefault(cell_id, deque()).append((first.replicate, block))
             block_of[cell_id, first.replicate] = block
-            self._filled_by[block] = (
-                block_of.get((cell_id, first.cache_generation)) if gpu else None
-            )
+            if gpu and first.cache_generation != first.replicate:
+                self._filled_by[block] = block_of.get((cell_id, first.cache_generation))
         self._reached = {cell_id: begun.get(cell_id, 0) for cell_id in self._waiting}
         self._cell_of = {block: c for c, blocks in self._waiting.items() for _, block in blocks}
         self._owed = {
@@ -75,8 +74,8 @@ class BlockQueue:
 
     def _waits(self, block: int) -> bool:
         """Whether the block that fills its compute cache has not run."""
-        filled_by = self._filled_by[block]
-        return filled_by != block and (filled_by in self._ready or filled_by in self._running)
+        filled_by = self._filled_by.get(block)
+        return filled_by in self._ready or filled_by in self._running
 
     def done(self, block: int) -> None:
         """It has run: what is recorded of it is durable."""

@@ -273,10 +273,9 @@ class Host:
         self._standings: str | None = None
         here = NodeAffinitySchedulingStrategy(_own_node(), soft=False)
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
-        busy = min(slots.count, sum(1 for _ in session.plan.blocks()))
         recorder = ray.remote(Recorder).options(**options)
         self.recorder: Any = recorder.remote(
-            results, followed=followed, configs=configs_to_fail(session), slots=busy
+            results, followed=followed, configs=configs_to_fail(session)
         )
         """An actor, which stays as long as its Ray unless it is killed."""
 
