@@ -4,11 +4,10 @@
 --
 -- shards: parts of the plan that recorded something, as 1/4; null where it was not split
 -- has_ended: whether its launch has, or that of each shard; until then answers are those of a look
-with trials as (
-    select
-        *,
-        coalesce(arg_max(ends_launch, ended_at) over (partition by sweep_id, shard), true) as ended
-    from records
+with ended as (
+    select sweep_id
+    from ended_sweeps()
+    where has_ended
 )
 
 select
@@ -27,10 +26,10 @@ select
         when recorded >= planned then true
         when any_value(looks) is null then false
     end as finished, -- whether all that is planned is recorded
-    bool_and(ended) as has_ended,
+    bool_and(sweep_id in (from ended)) as has_ended,
     string_agg(distinct gpu, ', ' order by gpu) as gpu,
     string_agg(distinct torch, ', ' order by torch) as torch,
     string_agg(distinct cudnn::text, ', ' order by cudnn::text) as cudnn
-from trials
+from records
 group by sweep_id
 order by first_started_at desc, sweep_id asc
