@@ -50,7 +50,7 @@ metadata:
   sweep:
     configs: [{{benchmark: false}}, {{benchmark: true}}]
     replicates: 12
-    measure: {{warmup_s: 0, steady_budget_s: 0.5, timeout_s: 100, calibrate: false, reference_replicates: 0}}
+    measure: {{warmup_s: 0, steady_budget_s: 2, timeout_s: 100, calibrate: false, reference_replicates: 0}}
     cells: [{{workload: mine.py:Net, input: 2x3x16x16}}]
     nightly: {{suite: night.yaml}}
 """
