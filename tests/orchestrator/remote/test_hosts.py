@@ -179,7 +179,9 @@ class Hosts:
     def wait_until(self, there: Callable[[], Any], launch: subprocess.Popen[str]) -> None:
         ends = time.monotonic() + PATIENCE_S
         while not there():
-            assert launch.poll() is None, launch.communicate()[0]
+            if launch.poll() is not None:  # its last records may have come home meanwhile
+                assert there(), launch.communicate()[0]
+                return
             assert time.monotonic() < ends, self.interrupt(launch)
             time.sleep(0.3)
 
