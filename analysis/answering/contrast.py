@@ -9,11 +9,23 @@ from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.asking.settings import ALWAYS_SAID, shortened, usual_texts
 
-CONFIGS = """
-select setting_texts(config, max(twin)) as texts
-from records
-group by config
-order by config
+CONFIGS_OF_CELLS = """
+with configs as (
+    select config, setting_texts(config, max(twin)) as texts
+    from records
+    group by config
+),
+
+used as (
+    select distinct sweep_id, cell_id, config
+    from records
+)
+
+select distinct list(texts order by config) as configs
+from used
+inner join configs using (config)
+group by sweep_id, cell_id
+order by all
 """
 
 
@@ -43,6 +55,8 @@ TWINS = Contrast(field="twin", baseline="0", candidate="1")
 
 BANS = Contrast(field="ban", baseline="no", candidate="yes")
 """Each ban of an engine against none: what a sweep with a dozen bans asks at once."""
+FROZEN = Contrast(field="frozen", baseline="no", candidate="yes")
+"""Each freeze, a file of errata, against none: a store of freezes has few cells of each."""
 BAN = re.compile(r"\w+:\d+")
 
 
@@ -71,9 +85,15 @@ def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...
 
 
 def stored_contrasts(database: Database) -> list[Contrast]:
-    """Those that the stored trials hold, as a launch of their configs would have shown them."""
-    rows = database.query(CONFIGS).to_pylist()
-    texts = [{name: text or "null" for name, text in row["texts"]} for row in rows]
-    found = list(contrasts_among(texts))
-    found.sort(key=lambda contrast: contrast.field != ALWAYS_SAID)  # what most come for
-    return [*found, TWINS] if any(each["twin"] != "0" for each in texts) else found
+    """Return the contrasts of configs that a cell of a sweep has, as a launch of these would have shown them."""
+    found: dict[Contrast, None] = {}
+    for row in database.query(CONFIGS_OF_CELLS).to_pylist():
+        configs = [{name: text or "null" for name, text in texts} for texts in row["configs"]]
+        for contrast in contrasts_among(configs):
+            is_freeze = (contrast.field, contrast.baseline) == ("errata", "null")
+            found[FROZEN if is_freeze else contrast] = None
+        if any(texts["twin"] != "0" for texts in configs):
+            found[TWINS] = None
+    # what most come for is the first, false alarms are the last
+    order = {ALWAYS_SAID: -1, TWINS.field: 1}
+    return sorted(found, key=lambda contrast: order.get(contrast.field, 0))

@@ -47,9 +47,12 @@ def _ways(names: Sequence[str], width: int) -> Iterator[Callable[[str], str]]:
     yield _briefer({name: name for name in names}).__getitem__
     plain = _briefer(_without_parameters(names))
     yield plain.__getitem__
-    words = [set(name.split(" ")) for name in plain.values()]
-    yield lambda name: _telling(plain[name], width, words)
-    yield lambda name: _cut(_telling(plain[name], width, words), width)
+    names_with: dict[str, list[set[str]]] = {}
+    for words in (set(name.split(" ")) for name in plain.values()):
+        for word in words:
+            names_with.setdefault(word, []).append(words)
+    yield lambda name: _telling(plain[name], width, names_with)
+    yield lambda name: _cut(_telling(plain[name], width, names_with), width)
 
 
 def _briefer(texts: Mapping[str, str]) -> dict[str, str]:
@@ -85,12 +88,17 @@ def _told(stem: str, words: Mapping[str, Sequence[str]], kept: Sequence[str]) ->
     return [f"{stem}({','.join(part)})" if part else stem for part in parts]
 
 
-def _telling(name: str, width: int, others: Sequence[set[str]]) -> str:
+def _telling(name: str, width: int, names_with: Mapping[str, Sequence[set[str]]]) -> str:
     """Without as many of its last words as it needs to fit, but with those that only it has together."""
     words = name.split(" ")
     for index in range(len(words) - 1, 0, -1):
+        if cell_len(" ".join(words)) + 2 <= width:
+            break
         fewer = words[:index] + words[index + 1 :]
-        if cell_len(" ".join(words)) + 2 > width and sum(set(fewer) <= each for each in others) < 2:
+        own = set(fewer)
+        rarest = min(map(names_with.__getitem__, fewer), key=len)
+        having = (True for other in rarest if own <= other)  # its own name is among them
+        if next(having, False) and not next(having, False):
             words = fewer
     return name if words == name.split(" ") else f"{' '.join(words)} {LEFT_OUT}"
 

@@ -1,3 +1,5 @@
+from time import process_time
+
 import pytest
 
 from cudnn_sweep.analysis.answering.short_texts import short_names, short_sentence
@@ -57,3 +59,16 @@ def test_a_module_a_folder_and_sizes_go_first_unless_they_tell_names_apart() -> 
         "nets.py:Net training fixed tf32",
         "more.py:Net training fixed tf32",
     ]
+
+
+def test_thousands_of_names_are_shortened_in_seconds() -> None:
+    names = [
+        f"mine.layers:Block{number} training {size}x64x56x56 {regime} tf32"
+        for number in range(250)
+        for size in (8, 16, 32, 64)
+        for regime in ("fixed", "cycle(sizes=4)")
+    ]
+    began = process_time()
+    short = short_names(names, 24)
+    assert process_time() - began < 5, "0.25 s; 12 s if each name is compared with all others"
+    assert len(set(short)) == len(names)
