@@ -105,9 +105,12 @@ def payload(content: Content) -> Payload:
 
 
 def _in_words(content: Content, compared: Compared) -> ComparedWords:
+    # of several sweeps it is not known which would compare these
+    not_begun = _not_begun(content) if content.sweeps.num_rows == 1 else 0
+    of_cells = len(compared.verdicts) + not_begun
     return ComparedWords(
         name=str(compared.contrast),
-        headline=headline(compared.verdicts, content.min_effect),
+        headline=headline(compared.verdicts, content.min_effect, of_cells),
         sentences=sentences(compared, _next_step(content, compared)),
         left_out=blocks_left_out(compared.verdicts),
         counts=dict(Counter(each.wall_verdict for each in compared.verdicts)),
@@ -135,8 +138,14 @@ def _left_out(content: Content) -> list[str]:
 
 def _gaps(content: Content) -> list[str]:
     lacking = sum(row["planned"] - row["recorded"] for row in content.sweeps.to_pylist())
-    what = f"{counted(lacking, 'trial')} planned and not recorded: launch again to resume."
+    not_begun = _not_begun(content)
+    cells = f", those of {counted(not_begun, 'cell')} without a block included" if not_begun else ""
+    what = f"{counted(lacking, 'trial')} planned and not recorded{cells}: launch again to resume."
     return [what] if lacking > 0 else []
+
+
+def _not_begun(content: Content) -> int:
+    return sum(content.sweeps["not_begun"].to_pylist())
 
 
 def sentences(compared: Compared, next_step: str | None) -> list[str]:

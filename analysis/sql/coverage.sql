@@ -1,10 +1,11 @@
 -- What is measured of each sweep, how often, and what is missing?
--- terminal: sweep_id, cell, blocks, usable_blocks, planned, recorded, ok, failed, missing
+-- terminal: sweep_id, cell, blocks, usable_blocks, planned, recorded, failed, missing, not_begun
 -- none: no trial is recorded
 --
 -- A row a sweep and cell. What is planned of a cell follows from its blocks, each of its configs
 -- once. A cell or block of which nothing is recorded shows in the sweep's own counts alone:
 -- sweep_planned less sweep_recorded lack in all, those of shards that have not begun included.
+-- not_begun: cells of the sweep's plan without a recorded trial; 0 of rows from before the column
 --
 -- split_blocks: complete ones whose trials ran on different slots or in different launches
 -- doubtful_blocks: complete ones on one slot with a trial whose GPU was throttled or shared
@@ -12,7 +13,8 @@ with trials as materialized ( -- noqa: disable=AM04,RF02,ST06,ST07
     select
         columns([
             'sweep_id', 'suite', 'cell_id', 'block', 'settings', 'twin', 'plan_trials', 'shard',
-            'shards', 'repeats_block', 'launch_id', 'slot', 'env_hash', 'software_hash', 'warnings'
+            'shards', 'repeats_block', 'launch_id', 'slot', 'env_hash', 'software_hash', 'warnings',
+            'plan_cells'
         ]),
         status = 'ok' as is_ok
     from configured(null, $sweep_id)
@@ -80,6 +82,7 @@ sweeps as (
         sweep_id,
         max(plan_trials) as sweep_planned, -- trials in the sweep's plan
         count(*) filter (where repeats_block is null) as sweep_recorded, -- those that are recorded
+        greatest(max(plan_cells) - count(distinct cell_id), 0) as not_begun,
         string_agg(distinct shard || '/' || shards, ', ' order by shard || '/' || shards)
             as sweep_shards -- parts of the plan with records, as 1/4; null if it was not split
     from trials

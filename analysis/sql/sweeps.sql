@@ -3,6 +3,7 @@
 -- none: no trial is recorded
 --
 -- shards: parts of the plan that recorded something, as 1/4; null where it was not split
+-- not_begun: cells of its plan without a recorded trial; 0 of rows from before the column
 -- has_ended: whether its launch has, or that of each shard; until then answers are those of a look
 with ended as (
     select sweep_id
@@ -20,6 +21,7 @@ select
     count(repeats_block) as repeats, -- recorded trials besides, of split blocks that ran again
     count(*) filter (where status = 'ok') as ok,
     count(*) filter (where status <> 'ok') as failed,
+    greatest(max(plan_cells) - count(distinct cell_id), 0) as not_begun,
     string_agg(distinct shard || '/' || shards, ', ' order by shard || '/' || shards) as shards,
     -- where cells get blocks until they are decided, `decided` tells
     case

@@ -81,7 +81,7 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Payload:
     """The report of a sweep that was cut: cells of no block that counts, of one, two and three."""
     store = open_store(str(tmp_path_factory.mktemp("cut")))
     common: dict[str, object] = {"workload": CUT_NAME, "problem": None, "plan_trials": 64}
-    common["looks"] = [3, 5, 8]
+    common |= {"plan_cells": 11, "looks": [3, 5, 8]}
     for place, (ratio, blocks) in enumerate(CUT):
         changes = common | {"precision": ("fp32", "tf32", "fp16", "bf16")[place % 4]}
         changes |= {"input_shape": [64, 3, 224, 224 + place], "steady_device_ms": 9.0 * ratio}
@@ -95,9 +95,10 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Payload:
 def test_a_cut_sweep_speaks_and_says_what_comes_next(cut: Payload) -> None:
     (contrast,) = cut.contrasts
     assert contrast.headline == (
-        "benchmark: false → true: 5 of 8 cells decided (helps in 3, hurts in 1, makes no difference of 3% in 1), "
-        "2 with one block, 1 not measured (throttled)."
+        "benchmark: false → true: 5 of 11 cells decided (helps in 3, hurts in 1, makes no difference of 3% in 1), "
+        "2 with one block, 1 not measured (throttled), 3 without a block."
     )
+    assert any("those of 3 cells without a block included: launch" in each for each in cut.left_out)
     largest, loss, following = contrast.sentences
     assert largest.startswith("Largest gain: ") and "10.0 → 1.29 ms" in largest
     assert loss.startswith("Largest loss: ")
