@@ -9,7 +9,7 @@ that are known by their hash.
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from importlib.resources import files
@@ -25,7 +25,7 @@ from cudnn_sweep.analysis.report import figures as of_charts
 from cudnn_sweep.analysis.report.figures.figure import VERDICT_TEXTS, Figure
 from cudnn_sweep.analysis.report.figures.palette import css
 from cudnn_sweep.analysis.report.payload import ComparedWords, Payload
-from cudnn_sweep.analysis.report.sheets import SHOWN, Sheet
+from cudnn_sweep.analysis.report.sheets import SHOWN, Scalar, Sheet
 
 MISSING_EXTRA = (
     "vl_convert is missing: charts need packages that are not installed; install them by "
@@ -45,10 +45,24 @@ def as_html(payload: Payload) -> str:
     return Template(_text("template.html")).substitute(
         policy=_policy(libraries, script),
         style=css() + _text("report.css"),
-        data=escaped_json(_fields(payload) | more),
+        data=escaped_json(_fields(payload) | more | _texts_once(payload.tables)),
         libraries=libraries,
         script=script,
     )
+
+
+def _texts_once(tables: Mapping[str, Sheet]) -> dict[str, object]:
+    """Return the tables with each text as [its number in `texts`]: the same few stand in thousands of rows."""
+    numbers: dict[str, int] = {}
+
+    def numbered(value: Scalar) -> object:
+        return [numbers.setdefault(value, len(numbers))] if isinstance(value, str) else value
+
+    short = {
+        name: {"columns": sheet.columns, "rows": [[*map(numbered, row)] for row in sheet.rows]}
+        for name, sheet in tables.items()
+    }
+    return {"tables": short, "texts": [*numbers]}
 
 
 def figures() -> list[Figure]:

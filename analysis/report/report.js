@@ -11,7 +11,8 @@ const FIRST_SENTENCES = 3; // the others are folded
 
 function rowsOf(name) {
   const { columns, rows } = report.tables[name];
-  return rows.map((row) => Object.fromEntries(columns.map((column, place) => [column, row[place]])));
+  const valueOf = (value) => (Array.isArray(value) ? report.texts[value[0]] : value);
+  return rows.map((row) => Object.fromEntries(columns.map((column, place) => [column, valueOf(row[place])])));
 }
 
 const cells = rowsOf("cells");
