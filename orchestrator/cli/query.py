@@ -70,7 +70,8 @@ def query(
         "Write all records and questions to this file, a DuckDB database that needs no cudnn-sweep.",
     ] = None,
     list_: Annotated[
-        bool, typer.Option("--list", help="List the questions and their parameters.")
+        bool,
+        typer.Option("--list", help="List the questions; NAME --help explains one."),
     ] = False,
     help_: Annotated[
         bool,
@@ -114,7 +115,11 @@ def _explained(asked: "NamedQuery") -> str:
     if asked.notes:
         parts.append(asked.notes)
     if asked.parameters:
-        parts.append("\n".join(["Parameters:", *_parameter_lines(asked)]))
+        options = (
+            f"    --{each.name.replace('_', '-')} {each.type} (default {each.default}): {each.meaning}"
+            for each in asked.parameters
+        )
+        parts.append("\n".join(["Parameters:", *options]))
     columns = columns_explained(asked)
     margin = max(map(len, columns))
     lines = [f"    {name:<{margin}}  {said}".rstrip() for name, said in columns.items()]
@@ -140,16 +145,9 @@ def _print_questions() -> None:
     titled = {name: load_query(name) for name in (*query_names(), *part_names())}
     titled |= {f"{name} ({files[name]})": asked for name, asked in own.items()}
     for title, asked in titled.items():
-        typer.echo("\n".join([f"{title}: {asked.question}", *_parameter_lines(asked)]))
+        typer.echo(f"{title}: {asked.question}")
     for fault in faults:
         typer.echo(f"note: no question: {fault}", err=True)
-
-
-def _parameter_lines(asked: "NamedQuery") -> list[str]:
-    return [
-        f"    --{each.name.replace('_', '-')} {each.type} (default {each.default}): {each.meaning}"
-        for each in asked.parameters
-    ]
 
 
 def _print_prelude(store: "Stored", asked: "NamedQuery | None", options: list[str]) -> None:
