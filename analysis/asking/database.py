@@ -58,6 +58,12 @@ SPILLS = "sweep-query-"  # a folder of this user alone, for a question that lack
 warnings.filterwarnings(
     "ignore", "Arrow output on a DB-API result", UserWarning, re.escape(__name__)
 )
+HINTS = {  # about columns that people look for in `records`
+    "cell": "is made of workload, problem, input_shape, ...: select those, or cell_id",
+    "settings": "is a column of `configured(null, null)`, which has those of `records`, too",
+    "throttled": "is one of the texts of warnings: list_contains(warnings, 'throttled')",
+    "search_ms": "is tuning_ms of `break_even()`, which has a row for each pair of configs",
+}
 OF_THE_QUESTION = (duckdb.ParserException, duckdb.CatalogException, duckdb.BinderException)
 
 
@@ -206,8 +212,9 @@ def _told(failure: str) -> str:
     table = re.search(r"Table (?:Function )?with name (\w+) does not exist", failure)
     if table and table[1] in question_macros():
         return f"{table[1]} is a macro: write `from {table[1]}()`"
-    more = "\n`cell` is made of workload, problem, input_shape, ...: select those, or cell_id"
-    return f"the query failed: {failure}" + ('column "cell" not found' in failure) * more
+    missing = re.search(r'column "(\w+)" not found', failure)
+    hint = HINTS.get(missing[1]) if missing else None
+    return f"the query failed: {failure}" + (f"\n`{missing[1]}` {hint}" if missing and hint else "")
 
 
 def left_out(torn: str) -> str:
