@@ -220,6 +220,7 @@ def compared(
     options: TurnOptions, planned: Planned, base: Side, head: Side, place: Place, console: Console
 ) -> Gate:
     """Run a sweep of two sides, and return its answer. Raises UnfinishedError if it was stopped undecided."""
+    planned = replace(planned, request=replace(planned.request, one_sided=True))
     ran = run_sweep(planned, place, console)
     store, sweep_id = ran.store, ran.session.sweep_id
     texts = as_text(base.label), as_text(head.label)

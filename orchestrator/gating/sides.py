@@ -19,7 +19,6 @@ from cudnn_sweep.orchestrator.gating.repository import (
     check_out,
     commit_of,
     git,
-    remove_worktrees_of_gates,
 )
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder, private_folder
 from cudnn_sweep.orchestrator.planning.session import Code
@@ -101,8 +100,6 @@ def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
     commits = {name: _commit(name, text) for name, text in texts.items()}
     if commits["base"] and commits["head"] and not exact:
         notes += _take_merge_base(commits, texts)
-    if any(commits.values()):
-        remove_worktrees_of_gates()
     with suppress(SpecError):  # a bare repository has no files
         if commits["head"] and git("status", "--porcelain", "--untracked-files=no"):
             notes.append(UNCOMMITTED)
