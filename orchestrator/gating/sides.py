@@ -14,12 +14,7 @@ from filelock import FileLock, Timeout
 
 from cudnn_sweep.analysis.words import counted, one_line, printable
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
-from cudnn_sweep.orchestrator.gating.repository import (
-    Tree,
-    check_out,
-    commit_of,
-    git,
-)
+from cudnn_sweep.orchestrator.gating.repository import Tree, check_out, commit_of, git
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder, private_folder
 from cudnn_sweep.orchestrator.planning.session import Code
 from cudnn_sweep.orchestrator.process.protocol import MODULES
