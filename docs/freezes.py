@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from textwrap import fill
 
-from cudnn_sweep.analysis.answering.advice import Freeze, freezes
+from cudnn_sweep.analysis.answering.advice import Freeze
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.analysis.words import counted, interval, milliseconds, percent, ratio
 
@@ -40,7 +40,7 @@ def rows() -> list[Freeze]:
     """Without the U-Nets that ran in another layout (docs/corrections.md)."""
     return [
         row
-        for row in freezes(open_store(str(FOLDER)))
+        for row in Freeze.of(open_store(str(FOLDER)))
         if not (row.layout == "channels_last" and "UNet" in row.workload)
     ]
 

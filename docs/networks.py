@@ -23,10 +23,9 @@ from cudnn_sweep.analysis.answering.advice import (
     UNDECIDED,
     Advice,
     Freeze,
-    advices,
 )
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.report.figures.palette import COLOURS
 from cudnn_sweep.analysis.storing.location import REFERENCE
@@ -136,7 +135,7 @@ def found() -> list[Verdict]:
             list(GPUS).index(row.gpu),
         )
 
-    return sorted(verdicts(open_store(str(REFERENCE)), SWEEPS), key=place)
+    return sorted(Verdict.of(open_store(str(REFERENCE)), SWEEPS), key=place)
 
 
 @cache
@@ -275,7 +274,7 @@ STARTS = {"container": "new container", "warm": "warm machine"}
 @cache
 def advised(steps: int) -> list[Advice]:
     """Whether benchmark should be on for a job of so many steps with fixed sizes: two starts of each cell."""
-    rows = advices(open_store(str(REFERENCE)), SWEEPS, steps=steps)
+    rows = Advice.of(open_store(str(REFERENCE)), SWEEPS, steps=steps)
     return [row for row in rows if row.regime == "fixed"]
 
 

@@ -113,7 +113,7 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
 
 def test_example_of_results_is_that_of_the_stored_ones() -> None:
     from cudnn_sweep.analysis.answering.cell_names import stored_names
-    from cudnn_sweep.analysis.answering.verdicts import break_evens, payback, verdicts
+    from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, payback
     from cudnn_sweep.analysis.storing.store import open_store
     from cudnn_sweep.analysis.words import interval, number, ratio
     from cudnn_sweep.orchestrator.showing.summary import verdict_label
@@ -121,8 +121,8 @@ def test_example_of_results_is_that_of_the_stored_ones() -> None:
     readme = (ROOT / "docs/reading-results.md").read_text()
     (folder,) = (ROOT / "docs" / "results").glob("*/quick")
     store = open_store(str(folder))
-    found, cells = verdicts(store), stored_names(store, None)
-    paid = {(row.cell_id, row.compute_cache): row for row in break_evens(store)}
+    found, cells = Verdict.of(store), stored_names(store, None)
+    paid = {(row.cell_id, row.compute_cache): row for row in BreakEven.of(store)}
     assert len(found) == 9
     for verdict in found:
         row = next(line for line in readme.splitlines() if verdict_label(verdict, cells) in line)

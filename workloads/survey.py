@@ -38,14 +38,13 @@ def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
 
 def workload_facts(names: list[str]) -> dict[str, WorkloadFacts]:
     """One that is not there has a `fault`: whoever plans knows which cell names it."""
-    return {name: _facts_or_fault(name) for name in names}
-
-
-def _facts_or_fault(name: str) -> WorkloadFacts:
-    try:
-        return _facts(name)
-    except WorkloadError as error:
-        return WorkloadFacts(fault=str(error), fails=isinstance(error, UserCodeError))
+    facts = {}
+    for name in names:
+        try:
+            facts[name] = _facts(name)
+        except WorkloadError as error:
+            facts[name] = WorkloadFacts(fault=str(error), fails=isinstance(error, UserCodeError))
+    return facts
 
 
 def _facts(name: str) -> WorkloadFacts:

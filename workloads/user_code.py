@@ -72,18 +72,15 @@ def _reason(place: str, error: Exception) -> str:
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return cause
     package, _, inner = error.name.partition(".")
-    if not inner and place.endswith(".py") and _is_beside(Path(place), package):
-        folder = Path(place).parent
+    folder = Path(place).parent
+    is_beside = any((folder / name).exists() for name in (package, f"{package}.py"))
+    if not inner and place.endswith(".py") and is_beside:
         return f"{package} is beside it: start in {folder}, or name that folder in PYTHONPATH"
     if not inner:
         return f"{package} is not installed; {_how_to_get(package)}"
     if _is_missing(place, error):
         return f"{package} is installed and has no module {inner}"
     return cause
-
-
-def _is_beside(file: Path, module: str) -> bool:
-    return any((file.parent / name).exists() for name in (module, f"{module}.py"))
 
 
 def _how_to_get(package: str) -> str:

@@ -77,9 +77,6 @@ class Advice(AnswerRow):
         return bool(self.advice == self.contrast.rpartition(" → ")[2])
 
 
-advices = Advice.of
-
-
 class KernelChange(AnswerRow):
     """A kernel (`operation`, `kernel`) of which a step has other launches in the baseline than in the candidate."""
 
@@ -104,9 +101,6 @@ class RankPrediction(AnswerRow):
     question = "choice_stability"
 
 
-rank_predictions = RankPrediction.of
-
-
 class StoredCell(AnswerRow):
     """A cell that a sweep measured, by what its id cannot be reckoned without."""
 
@@ -122,6 +116,3 @@ class Freeze(AnswerRow):
     """A kept choice beside off and on: one sweep, cell and errata."""
 
     question = "freezes"
-
-
-freezes = Freeze.of

@@ -1,10 +1,11 @@
 """A question's answer as rows, for whoever displays it."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
+from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing.stored import Stored
@@ -35,6 +36,13 @@ class AnswerRow(SimpleNamespace):
             for oldest in list(kept)[:-KEPT]:
                 kept.pop(oldest, None)
         return list(rows)
+
+    @classmethod
+    def of_each(cls, store: Stored, sweep_id: str, contrasts: Iterable[Contrast]) -> list[Self]:
+        """The answers of these contrasts, one after another."""
+        return [
+            row for contrast in contrasts for row in cls.of(store, sweep_id, **contrast.values())
+        ]
 
     @classmethod
     def among(cls, database: Database, **values: Value) -> list[Self]:

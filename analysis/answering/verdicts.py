@@ -79,10 +79,6 @@ class TimeShare(AnswerRow):
     question = "where_time_goes"
 
 
-verdicts, contrast_states = Verdict.of, ContrastState.of
-break_evens, gpu_speeds, surroundings = BreakEven.of, GpuSpeed.of, Surroundings.of
-
-
 def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) -> str:
     """How many of one contrast's cells are decided, and how; and what the others look like so far.
     `of_cells`: how many the plan has, where it is known.

@@ -246,20 +246,12 @@ estimated as (
 )
 
 select
-    cell,
-    clock,
-    share,
-    blocks,
-    df,
-    mean,
-    se,
+    columns([
+        'cell', 'clock', 'share', 'blocks', 'df', 'mean', 'se', 'most_alike', 'usual',
+        'most_unseen', 'unseen_low', 'unseen_high'
+    ]),
     if(is_known, choices, null) as choices,
-    most_alike,
-    usual,
     list_filter(means, lambda each: each <> usual) as others,
-    most_unseen,
-    unseen_low,
-    unseen_high,
     -- of one choice there is no mixture, of several nothing unseen
     sqrt(
         coalesce(mixed_se_low, se) ** 2 + coalesce(unseen_low / half, 0) ** 2 + between_origins
@@ -319,14 +311,7 @@ with sided as (
 
 of_sides as materialized (
     select
-        cell,
-        clock,
-        blocks,
-        df,
-        mean,
-        se,
-        se_low,
-        se_high,
+        columns(['cell', 'clock', 'blocks', 'df', 'mean', 'se', 'se_low', 'se_high']),
         t_95(df) * se_low as to_low,
         t_95(df) * se_high as to_high,
         coalesce(

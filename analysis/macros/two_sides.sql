@@ -166,12 +166,7 @@ processes as materialized (
     select
         sided.cell,
         sided.side,
-        trial.cell_id,
-        trial.sweep_id,
-        trial.trial_id,
-        trial.launch_id,
-        trial.block,
-        trial.slot,
+        columns(['cell_id', 'sweep_id', 'trial_id', 'launch_id', 'block', 'slot']),
         trial.settings as pool,
         trial.kernels_source || trial.kernels_hash as choice,
         if(sided.is_uneven, list_avg(loops.ms[:sided.steps]), trial.steady_wall_ms) as wall,
@@ -247,9 +242,7 @@ select
     pairs.*, -- noqa: AM04
     means.* exclude (cell), -- noqa: RF02
     coalesce(estimates.is_paired, false) as is_paired,
-    estimates.by_choice,
-    estimates.b_choice,
-    estimates.c_choice,
+    columns(['by_choice', 'b_choice', 'c_choice']),
     coalesce(wall.verdict, 'inconclusive') as verdict,
     wall.ratio,
     wall.ratio_low,
@@ -327,16 +320,10 @@ matched as materialized (
 select
     labels.* exclude (cell_id, cell_order), -- noqa: AM04
     sides.c.settings,
-    sides.verdict,
-    sides.ratio,
-    sides.ratio_low,
-    sides.ratio_high,
+    columns(['verdict', 'ratio', 'ratio_low', 'ratio_high']),
     sides.b_ms as a_ms,
     sides.c_ms as b_ms,
-    sides.device_verdict,
-    sides.device_ratio,
-    sides.device_ratio_low,
-    sides.device_ratio_high,
+    columns(['device_verdict', 'device_ratio', 'device_ratio_low', 'device_ratio_high']),
     sides.b_device_ms as a_device_ms,
     sides.c_device_ms as b_device_ms,
     sides.b_processes as a_processes,

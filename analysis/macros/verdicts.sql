@@ -19,14 +19,10 @@ with blocks as materialized (
 
 logs as (
     select
-        cell,
-        wall_elsewhere,
-        device_elsewhere,
-        wall_error,
-        device_error,
-        choice,
-        share,
-        origin,
+        columns([
+            'cell', 'wall_elsewhere', 'device_elsewhere', 'wall_error', 'device_error', 'choice',
+            'share', 'origin'
+        ]),
         other_settings || (no_effect_reason is null)::text as pool,
         log_ratio(candidate_ms, baseline_ms) as wall,
         device_log as device,

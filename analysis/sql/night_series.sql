@@ -21,12 +21,9 @@ with grouped as (
         mode(gpu_uuid order by gpu_uuid) as gpu_uuid,
         mode(host order by host) as host, -- noqa: RF04
         mode(cpu_model order by cpu_model) as cpu_model,
-        median_of(steady_wall) as steady_wall,
-        median_of(steady_device) as steady_device,
-        median_of(cold_empty) as cold_empty,
-        median_of(cold_warm) as cold_warm,
-        median_of(peak_memory) as peak_memory,
-        median_of(error) as error, -- noqa: RF04
+        median_of(columns([
+            'steady_wall', 'steady_device', 'cold_empty', 'cold_warm', 'peak_memory', 'error'
+        ])),
         most_common(engine) as engine,
         if(bool_and(repeats = 'repeat'), most_common(bits), null) as bits,
         coalesce(

@@ -166,10 +166,6 @@ class Store:
         """Read every part whole that was scanned; whether one cannot be. The next snapshot lacks it."""
         return self._reader.find_damage()
 
-    def full_paths(self) -> set[str]:
-        """Full paths of the Parquet files, as the file system knows them."""
-        return {self.folder.full(path) for path in self.files()}
-
     def files(self, sweep_id: str | None = None) -> list[str]:
         """Paths of the Parquet files: of one sweep, of those that a pattern as `night-*` matches, or of all.
 

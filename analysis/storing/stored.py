@@ -48,7 +48,7 @@ def shown(stored: Stored) -> str:
 
 def has_lost(stored: Stored, snapshot: Snapshot) -> bool:
     """Whether a part of a snapshot has been compacted since, so that it can be read no more."""
-    present = {path for store in stored.stores for path in store.full_paths()}
+    present = {store.folder.full(path) for store in stored.stores for path in store.files()}
     return not present.issuperset(snapshot.parts.files)
 
 

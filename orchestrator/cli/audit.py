@@ -40,22 +40,17 @@ def audit(
         int | None,
         typer.Option(min=1, help="End the script after this many calls of one of its models."),
     ] = None,
-    shapes: Annotated[
-        Path, typer.Option(metavar="FILE.csv", help="Where the shapes of the model's inputs go.")
-    ] = SHAPES,
+    shapes: Annotated[Path, "FILE.csv", "Where the shapes of the model's inputs go."] = SHAPES,
     model: Annotated[
         str | None,
-        typer.Option(
-            metavar="CLASS",
-            help="Whose inputs these are; or FILE.py:LINE that makes it. Default: the model that runs most "
-            "convolutions.",
-        ),
+        "CLASS",
+        "Whose inputs these are; or FILE.py:LINE that makes it. Default: the model that runs most "
+        "convolutions.",
     ] = None,
     format: Annotated[Literal["text", "json"], "Of the report."] = "text",
     json: Annotated[bool, "Short for --format json."] = False,
     output: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Where the report goes. Default: standard error."),
+        Path | None, "FILE", "Where the report goes. Default: standard error."
     ] = None,
 ) -> None:
     """Run your own script and report who sets cuDNN's flags, and which convolutions and shapes it has.

@@ -39,10 +39,7 @@ def compare(
         str | None, "Only this sweep, or those that a pattern matches (night-*)."
     ] = None,
     where: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN=VALUE", help="Only such records, as driver=580.1. May be repeated."
-        ),
+        list[str] | None, "COLUMN=VALUE", "Only such records, as driver=580.1. May be repeated."
     ] = None,
     fail_on: Annotated[
         Literal["hurts", "helps", "equivalent", "inconclusive"] | None,

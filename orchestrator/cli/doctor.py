@@ -33,9 +33,8 @@ def doctor(
     ] = SELF_TEST_S,
     telemetry: Annotated[
         MonitorKind,
-        typer.Option(
-            metavar="SOURCE", help="nvml, off, or a fake GPU such as fake_calm or fake_shared."
-        ),
+        "SOURCE",
+        "nvml, off, or a fake GPU such as fake_calm or fake_shared.",
     ] = "nvml",
     json: Annotated[bool, "Print the checks as JSON."] = False,
 ) -> None:

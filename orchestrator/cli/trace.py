@@ -27,9 +27,8 @@ class TraceOptions(StepOptions):
             "returns a module, or a module.",
         ),
     ]
-    input: Annotated[
-        Sequence[str], typer.Option(metavar="SIZES", help="Input sizes, such as 8x3x512x512.")
-    ] = field()  # has to be given
+    # has to be given
+    input: Annotated[Sequence[str], "SIZES", "Input sizes, such as 8x3x512x512."] = field()
     loss: None = None  # no options here
     expect: None = None
     results: None = None
@@ -38,10 +37,7 @@ class TraceOptions(StepOptions):
         "Mode of the model, and the direction that the suite times.",
     ] = "training"
     output: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.yaml", help="The suite's file. Default: NAME.yaml in this folder."
-        ),
+        Path | None, "FILE.yaml", "The suite's file. Default: NAME.yaml in this folder."
     ] = None
     force: Annotated[bool, "Overwrite the suite's file if it exists."] = False
     list_only: Annotated[bool, "Write no suite."] = False

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.analysis.words import clock, percent
@@ -102,7 +102,7 @@ def _measure(plan: Plan, folder: Path, seconds: float) -> tuple[list[RunRecord],
                 break
     for record in records:
         store.write(record)
-    found = verdicts(store, field="twin", baseline="0", candidate="1", min_effect=MIN_EFFECT)
+    found = Verdict.of(store, field="twin", baseline="0", candidate="1", min_effect=MIN_EFFECT)
     return records, found
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.answering.advice import UNDECIDED
 from cudnn_sweep.analysis.answering.advice_words import minutes_needed
-from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.asking.settings import as_text
 from cudnn_sweep.analysis.words import counted, interval, milliseconds, ratio
 from cudnn_sweep.orchestrator.errors import NeedsGpuError, SpecError
@@ -233,7 +233,7 @@ def _in_turns(
     planned = replace(planned, request=replace(planned.request, one_sided=True))
     ran = run_sweep(planned, place, console)
     contrast = {"field": "errata", "baseline": "null", "candidate": as_text(errata)}
-    rows = verdicts(ran.store, ran.session.sweep_id, **contrast, min_effect=SLOWER)
+    rows = Verdict.of(ran.store, ran.session.sweep_id, **contrast, min_effect=SLOWER)
     row = max(rows, key=lambda each: each.blocks, default=None)
     failed = (False, False) if row is None else (row.baseline_failed > 0, row.candidate_failed > 0)
     state = state_of(row, *failed)

@@ -39,8 +39,6 @@ WIDE = 2.0  # an interval that reaches this ratio, or its inverse, says only tha
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """The answer of a gate."""
-
     workload: str
     base: str
     head: str

@@ -58,8 +58,6 @@ class Installation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bisection:
-    """The answer of a bisection."""
-
     environments: Sequence[Installation]
     """From the oldest to the newest."""
     answers: Mapping[int, Gate]

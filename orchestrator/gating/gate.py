@@ -10,18 +10,13 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.answering.advice import kernel_changes
 from cudnn_sweep.analysis.answering.answers import AnswerRow
-from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.formats import escaped
 from cudnn_sweep.analysis.asking.queries import Value, literal
 from cudnn_sweep.analysis.asking.settings import as_text
 from cudnn_sweep.analysis.words import printable
-from cudnn_sweep.orchestrator.errors import (
-    ModelError,
-    OutputError,
-    SpecError,
-    exit_code_of,
-)
+from cudnn_sweep.orchestrator.errors import ModelError, OutputError, SpecError, exit_code_of
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.gating.answer import Gate, State, junit
 from cudnn_sweep.orchestrator.gating.power import power
@@ -220,11 +215,12 @@ def compared(
     options: TurnOptions, planned: Planned, base: Side, head: Side, place: Place, console: Console
 ) -> Gate:
     """Run a sweep of two sides, and return its answer. Raises UnfinishedError if it was stopped undecided."""
+    planned = replace(planned, request=replace(planned.request, one_sided=True))
     ran = run_sweep(planned, place, console)
     store, sweep_id = ran.store, ran.session.sweep_id
     texts = as_text(base.label), as_text(head.label)
     contrast = {"field": "code", "baseline": texts[0], "candidate": texts[1]}
-    rows = verdicts(store, sweep_id, **contrast, min_effect=options.threshold)
+    rows = Verdict.of(store, sweep_id, **contrast, min_effect=options.threshold)
     row = max(rows, key=lambda each: each.blocks, default=None)
     with open_database(store, sweep_id) as database:
         kernels = kernel_changes(database, sweep_id, f"code = {literal(head.label)}", kind=None)

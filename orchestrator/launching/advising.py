@@ -10,10 +10,10 @@ from cudnn_sweep.analysis.answering.advice import (
     DOES_NOT_FIT,
     FAILS,
     UNDECIDED,
-    advices,
-    freezes,
+    Advice,
+    Freeze,
+    RankPrediction,
     kernel_changes,
-    rank_predictions,
     stored_cells,
 )
 from cudnn_sweep.analysis.answering.answers import AnswerRow
@@ -22,12 +22,7 @@ from cudnn_sweep.analysis.asking.settings import as_text
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
-from cudnn_sweep.orchestrator.launching.one_step import (
-    LOOKING,
-    is_step,
-    plan_step,
-    suite_of,
-)
+from cudnn_sweep.orchestrator.launching.one_step import LOOKING, is_step, plan_step, suite_of
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
 from cudnn_sweep.orchestrator.showing.advice_text import Answered, Kept, advice_lines
@@ -134,7 +129,7 @@ def tell(options: AdviseOptions, answered: Answered, out: Console) -> ExitCode:
 
 
 def answered_of(options: AdviseOptions, store: Store, sweep_id: str) -> Answered:
-    rows = advices(store, sweep_id, **options.job.values())
+    rows = Advice.of(store, sweep_id, **options.job.values())
     asked = [row for row in rows if row.asked]
     other = [row for row in rows if not row.asked]
     most = max(asked, key=lambda row: row.blocks, default=None)
@@ -148,7 +143,7 @@ def answered_of(options: AdviseOptions, store: Store, sweep_id: str) -> Answered
         advice=most,
         other=beside,
         kernels=kernels,
-        ranks=rank_predictions(store, sweep_id, ranks=options.ranks) if options.ranks else [],
+        ranks=RankPrediction.of(store, sweep_id, ranks=options.ranks) if options.ranks else [],
         times_ms=[row["steady_wall_ms"] for row in trials if row["steady_wall_ms"] is not None],
         failures=[(row["status"], row["message"]) for row in trials if row["message"]],
         warnings=[
@@ -169,8 +164,8 @@ def kept_choice(
     if file is None or errata is None:
         return None
     contrast = {"field": "errata", "baseline": "null", "candidate": as_text(errata)}
-    rows = advices(store, sweep_id, **contrast, **options.job.values())
-    measured = [each for each in freezes(store, sweep_id) if each.errata == errata]
+    rows = Advice.of(store, sweep_id, **contrast, **options.job.values())
+    measured = [each for each in Freeze.of(store, sweep_id) if each.errata == errata]
     asked = max((row for row in rows if row.asked), key=lambda row: row.blocks, default=None)
     if asked is None or not measured:
         return None

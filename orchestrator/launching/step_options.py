@@ -36,32 +36,22 @@ class _Model:
             "returns a module, a module, a step (a function of torch.Tensor), or a @workload.",
         ),
     ]
-    input: Annotated[
-        Sequence[str],
-        typer.Option(
-            metavar="SIZES",
-            help="Input sizes, such as 8x3x512x512.",
-        ),
-    ] = ()
+    input: Annotated[Sequence[str], "SIZES", "Input sizes, such as 8x3x512x512."] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepOptions(_Model):
     argument: Annotated[
         Sequence[str],
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="Keyword argument of the class or function: JSON or plain text. Repeat for more.",
-        ),
+        "NAME=VALUE",
+        "Keyword argument of the class or function: JSON or plain text. Repeat for more.",
     ] = ()
     inputs: Annotated[
         str | None,
-        typer.Option(
-            metavar="YAML",
-            help="Arguments of the model, if not one float tensor of --input: "
-            "'{input_ids: {shape: [batch, length], dtype: int64, below: 30522}}', a list for positional "
-            "arguments, or a function of your own as file.py:name.",
-        ),
+        "YAML",
+        "Arguments of the model, if not one float tensor of --input: "
+        "'{input_ids: {shape: [batch, length], dtype: int64, below: 30522}}', a list for positional "
+        "arguments, or a function of your own as file.py:name.",
     ] = None
     loss: Annotated[
         str | None,
@@ -69,10 +59,8 @@ class StepOptions(_Model):
     ] = None
     expect: Annotated[
         str | None,
-        typer.Option(
-            metavar="COUNTS",
-            help="Refuse a model that has others: parameters=223685,convolutions=7, or one of them.",
-        ),
+        "COUNTS",
+        "Refuse a model that has others: parameters=223685,convolutions=7, or one of them.",
     ] = None
     precision: Annotated[str, "fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16."] = "tf32"
     layout: Annotated[str, "contiguous or channels_last."] = "contiguous"
@@ -107,17 +95,12 @@ class _Job(_Model):
         typer.Option(min=0.0001, help="Instead of --steps: how long your job runs with it off."),
     ] = None
     regime: Annotated[
-        str | None,
-        typer.Option(
-            metavar="YAML", help="How sizes arrive, such as fresh or '{cycle: {sizes: 4}}'."
-        ),
+        str | None, "YAML", "How sizes arrive, such as fresh or '{cycle: {sizes: 4}}'."
     ] = None
     shapes: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE.csv",
-            help="Sizes that your data has, with a column `count`: batch,height,width,count.",
-        ),
+        "FILE.csv",
+        "Sizes that your data has, with a column `count`: batch,height,width,count.",
     ] = None
     state: Annotated[
         Literal["container", "warm"],
@@ -146,11 +129,7 @@ class AdviseOptions(StepOptions, _Job):
     """In the order of their help: the model, the job, the step, and what the answer is."""
 
     freeze: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE.json",
-            help="Compare a kept choice with off and on: a file of `sweep freeze`.",
-        ),
+        str | None, "FILE.json", "Compare a kept choice with off and on: a file of `sweep freeze`."
     ] = None
     from_store: Annotated[bool, "Answer from what is stored; measure nothing."] = False
     format: Annotated[Literal["text", "json"], "Format of the answer."] = "text"
@@ -187,16 +166,12 @@ class FreezeOptions(AdviseOptions):
     # no options here
     freeze: None = None
     from_store: Literal[False] = False
-    output: Annotated[
-        str | None, typer.Option(metavar="FILE.json", help="What to write.  [default: MODEL.json]")
-    ] = None
+    output: Annotated[str | None, "FILE.json", "What to write.  [default: MODEL.json]"] = None
     float64: Annotated[bool, "Also compare what off, on and frozen compute with float64."] = False
     check: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE.json",
-            help="Say which plans of this file a step still takes, and how long it takes with them.",
-        ),
+        "FILE.json",
+        "Say which plans of this file a step still takes, and how long it takes with them.",
     ] = None
 
     @property
@@ -239,13 +214,9 @@ class CellsOptions(TurnOptions):
     """The cells of a suite, or a step of a model."""
 
     workload: Annotated[
-        str,
-        typer.Argument(metavar="SUITE|MODEL", help="A suite, or a model as file.py:name."),
+        str, typer.Argument(metavar="SUITE|MODEL", help="A suite, or a model as file.py:name.")
     ]
-    only: Annotated[
-        Sequence[str],
-        typer.Option(metavar="FIELD=VALUE", help="Only such cells of a suite, as cell_id=..."),
-    ] = ()
+    only: Annotated[Sequence[str], "FIELD=VALUE", "Only such cells of a suite, as cell_id=..."] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,10 +227,7 @@ class EnginesOptions(CellsOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class BisectOptions(CellsOptions):
-    pythons: Annotated[
-        str,
-        typer.Option(metavar="A,B,...", help="Environments with cudnn-sweep, the oldest first."),
-    ]
+    pythons: Annotated[str, "A,B,...", "Environments with cudnn-sweep, the oldest first."]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,12 +238,8 @@ class GateOptions(TurnOptions, _Sides):
     cannot_tell: Annotated[
         Literal["ok", "fail"], "Exit code of an undecided gate: 0 for ok, 3 for fail."
     ] = "fail"
-    comment: Annotated[
-        str | None, typer.Option(metavar="FILE.md", help="Also write the answer as Markdown.")
-    ] = None
-    junit: Annotated[
-        str | None, typer.Option(metavar="FILE.xml", help="Also write the answer as JUnit.")
-    ] = None
+    comment: Annotated[str | None, "FILE.md", "Also write the answer as Markdown."] = None
+    junit: Annotated[str | None, "FILE.xml", "Also write the answer as JUnit."] = None
 
 
 def _read(text: str) -> tuple[str, "JsonValue"]:

@@ -34,34 +34,22 @@ class LaunchOptions:
     suite: Annotated[str | None, "Bundled suite or .yaml file; overrides the launch file."] = None
     results: Annotated[str | None, "Folder or URL; overrides the launch file (./results)."] = None
     only: Annotated[
-        Sequence[str],
-        typer.Option(
-            metavar="FIELD=VALUE", help="Run only trials with this value; repeat to narrow further."
-        ),
+        Sequence[str], "FIELD=VALUE", "Run only trials with this value; repeat to narrow further."
     ] = ()
     replicates: Annotated[
         str | None,
-        typer.Option(
-            metavar="N|decided[:MOST]",
-            help="Blocks per cell: a number, or until it is decided, at most 20 (the default).",
-        ),
+        "N|decided[:MOST]",
+        "Blocks per cell: a number, or until it is decided, at most 20 (the default).",
     ] = None
     minutes: Annotated[
         float | None,
         typer.Option(min=0.1, help="Time limit; overrides `budget_minutes` of the launch file."),
     ] = None
     dry_run: Annotated[bool, "Print the plan and run nothing."] = False
-    resume: Annotated[
-        str | None, typer.Option(metavar="SWEEP_ID", help="Resume this sweep and no other.")
-    ] = None
+    resume: Annotated[str | None, "SWEEP_ID", "Resume this sweep and no other."] = None
     new: Annotated[bool, "Start a new sweep even if one is unfinished."] = False
-    sweep_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="Start the sweep with this name, or resume it.")
-    ] = None
-    shard: Annotated[
-        str | None,
-        typer.Option(metavar="I/N", help="With --sweep-id: run part I of N of the plan."),
-    ] = None
+    sweep_id: Annotated[str | None, "ID", "Start the sweep with this name, or resume it."] = None
+    shard: Annotated[str | None, "I/N", "With --sweep-id: run part I of N of the plan."] = None
     detach: Annotated[
         bool,
         typer.Option("--detach/--follow", help="On a cluster: send the sweep and return at once."),
@@ -144,18 +132,14 @@ class NightOptions:
     ] = None
     pin: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATE",
-            help="From now on, compare with the month that starts on this night; run nothing.",
-        ),
+        "DATE",
+        "From now on, compare with the month that starts on this night; run nothing.",
     ] = None
     unpin: Annotated[bool, "Undo --pin; run nothing."] = False
     accept: Annotated[
         str | None,
-        typer.Option(
-            metavar="SERIES|CELL",
-            help="Accept the last night's alerts of a series, a cell_id or a metric; run nothing.",
-        ),
+        "SERIES|CELL",
+        "Accept the last night's alerts of a series, a cell_id or a metric; run nothing.",
     ] = None
     accept_from: Annotated[
         str | None,
@@ -163,9 +147,7 @@ class NightOptions:
             "--from", metavar="DATE", help="With --accept: the first night of the change."
         ),
     ] = None
-    reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="With --accept: why the change is accepted.")
-    ] = None
+    reason: Annotated[str | None, "TEXT", "With --accept: why the change is accepted."] = None
     reports: Annotated[Path | None, "Folder for the reports. Default: a folder in the results."] = (
         None
     )

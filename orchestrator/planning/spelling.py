@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 
 
 def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
-    """What `Annotated[type, ...]` says of a parameter; a text is an option's help, and a flag has no `--no-`."""
-    for each in getattr(hint, "__metadata__", ()):
-        if isinstance(each, ArgumentInfo | OptionInfo):
-            return each
-        if isinstance(each, str):
-            names = [_as_option(name)] if hint.__origin__ is bool else []
-            info: OptionInfo = typer.Option(*names, help=each)
-            return info
-    return None
+    """What `Annotated[type, ...]` says of a parameter: a text is an option's help, of two the first its metavar. A flag
+    has no `--no-`.
+    """
+    told = getattr(hint, "__metadata__", ())
+    if info := next((each for each in told if isinstance(each, ArgumentInfo | OptionInfo)), None):
+        return info
+    if not (texts := [each for each in told if isinstance(each, str)]):
+        return None
+    names = [_as_option(name)] if hint.__origin__ is bool else []
+    option: OptionInfo = typer.Option(*names, metavar=(None, *texts)[-2], help=texts[-1])
+    return option
 
 
 def words_of(options: "DataclassInstance", *, without: Collection[str] = ()) -> list[str]:

@@ -3,16 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from cudnn_sweep.analysis.answering.advice import advices
+from cudnn_sweep.analysis.answering.advice import Advice
 from cudnn_sweep.analysis.answering.contrast import Contrast, contrasts_among
-from cudnn_sweep.analysis.answering.verdicts import (
-    BreakEven,
-    ContrastState,
-    Verdict,
-    break_evens,
-    contrast_states,
-    verdicts,
-)
+from cudnn_sweep.analysis.answering.verdicts import ContrastState
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.asking.settings import texts_of
 from cudnn_sweep.analysis.storing.store import Store
@@ -37,20 +30,6 @@ def contrasts_in(plan: Plan) -> tuple[Contrast, ...]:
         contrast for configs in sorted(distinct, key=str) for contrast in contrasts_of(configs)
     )
     return tuple(dict.fromkeys(contrasts))
-
-
-def verdicts_of(store: Store, sweep_id: str, contrasts: Iterable[Contrast]) -> list[Verdict]:
-    return [
-        verdict
-        for contrast in contrasts
-        for verdict in verdicts(store, sweep_id, **contrast.values())
-    ]
-
-
-def break_evens_of(store: Store, sweep_id: str, contrasts: Iterable[Contrast]) -> list[BreakEven]:
-    return [
-        row for contrast in contrasts for row in break_evens(store, sweep_id, **contrast.values())
-    ]
 
 
 def settings_of(config: CudnnConfig) -> dict[str, str]:
@@ -127,7 +106,7 @@ def _tested(
     for contrast in contrasts:
         pairs = sum(text.get(contrast.field) == contrast.baseline for text in texts)
         parameters = {**contrast.values(), **values, "of_cells": of_cells * pairs}
-        yield from contrast_states(store, sweep_id, **parameters)
+        yield from ContrastState.of(store, sweep_id, **parameters)
 
 
 def _advised(
@@ -136,7 +115,7 @@ def _advised(
     """A cell is open while the advice about the job is undecided."""
     for contrast in contrasts:
         values = {**contrast.values(), **job.values()}
-        for row in advices(store, sweep_id, is_over=False, **values):
+        for row in Advice.of(store, sweep_id, is_over=False, **values):
             is_last = row.at_most is not None and row.recorded_blocks >= row.at_most
             undecided = HOPELESS if is_last else OPEN
             if row.asked:

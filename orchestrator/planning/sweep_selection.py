@@ -123,7 +123,7 @@ def _session(
         job=request.job,
         codes=request.codes,
         min_effect=request.min_effect,
-        one_sided=request.one_sided or bool(request.codes),
+        one_sided=request.one_sided,
     )
 
 

@@ -6,7 +6,6 @@ One in a launch, on the launching node.
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -102,12 +101,8 @@ class Hopeless:
         self._configs = configs
         self._seen: Counter[tuple[str, tuple[str, str], str]] = Counter()
         self._measured: set[str] = set()
-        self._cells: dict[str, str] = {}
-
-    @property
-    def cells(self) -> Mapping[str, str]:
+        self.cells: dict[str, str] = {}
         """The cells that are given up, by cell_id, each with its message."""
-        return self._cells
 
     def note(self, record: RunRecord) -> None:
         cell_id, message = record.cell_id, record.message or ""
@@ -120,7 +115,7 @@ class Hopeless:
         self._seen[cell_id, error, config] += 1
         alike = [key for key, times in self._seen.items() if times >= TIMES]
         if sum(key[:2] == (cell_id, error) for key in alike) >= self._configs:
-            self._cells[cell_id] = message
+            self.cells[cell_id] = message
 
 
 def configs_to_fail(session: Session) -> int:

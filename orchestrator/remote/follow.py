@@ -12,6 +12,7 @@ from typing import TypeVar
 from rich.console import Console
 
 from cudnn_sweep.analysis.answering.cell_names import stored_names
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
@@ -20,7 +21,6 @@ from cudnn_sweep.cluster.reach.jobs import ENDED, Jobs, SentJob
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.locks.sweep_lock import holder_of
-from cudnn_sweep.orchestrator.planning.standing import verdicts_of
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.job import (
     Ended,
@@ -85,7 +85,7 @@ class Follower:
                 self._console,
                 event.plan,
                 lambda: self._progress,
-                lambda: verdicts_of(self._store, event.sweep_id, event.contrasts),
+                lambda: Verdict.of_each(self._store, event.sweep_id, event.contrasts),
             )
         )
 

@@ -12,13 +12,13 @@ from weakref import finalize
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.doctor.checks import Check, others_on
 from cudnn_sweep.orchestrator.errors import NeedsGpuError, SweepBusyError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.planning.standing import verdicts_of
 from cudnn_sweep.orchestrator.process.client import (
     SURVEY_TIMEOUT_S,
     ForkServer,
@@ -121,7 +121,7 @@ class ThisMachine:
                         console,
                         session.plan,
                         host.progress,
-                        lambda: verdicts_of(store, session.sweep_id, session.contrasts),
+                        lambda: Verdict.of_each(store, session.sweep_id, session.contrasts),
                         budget_s,
                     ):
                         folder = Path(mkdtemp(dir=ray_folder))

@@ -219,17 +219,14 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
         yield from kept_facts(answered.kept)
     yield from advice_facts(advice, other, answered.kernels)
     for row in answered.ranks:
-        yield f"Ranks, {_way(row)}", _ranks(row)
+        way = FROZEN if row.errata is not None else "on" if row.benchmark else "off"
+        yield f"Ranks, {way}", _ranks(row)
     yield from _warned(answered)
 
 
 def _warned(answered: Answered) -> Iterator[tuple[str, str]]:
     for name in answered.warnings:
         yield "Warning", f"{name}: {ADVICE[name]}"
-
-
-def _way(row: RankPrediction) -> str:
-    return FROZEN if row.errata is not None else "on" if row.benchmark else "off"
 
 
 def _ranks(row: RankPrediction) -> str:

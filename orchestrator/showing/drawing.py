@@ -52,7 +52,8 @@ def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
     if not columns or not columns[0].texts:
         return ""
     for whole in (True, False):
-        needed = sum(_wide(column, whole) + GAP for column in columns) - GAP
+        texts = ((column.name, *_cells(column, whole)) for column in columns)
+        needed = sum(max(map(cell_len, each)) + GAP for each in texts) - GAP
         if width is None or needed <= width:
             return _drawn(columns, whole, needed)
     assert width is not None
@@ -99,10 +100,6 @@ def _cut(column: "MarkedColumn", width: int) -> "MarkedColumn":
     if column.name == CELL or not any(" " in text for text in column.texts):
         return replace(column, texts=short_names(column.texts, width))
     return replace(column, texts=[short_sentence(text, width) for text in column.texts])
-
-
-def _wide(column: "MarkedColumn", whole: bool) -> int:
-    return max(cell_len(text) for text in (column.name, *_cells(column, whole)))
 
 
 def _narrow(column: "MarkedColumn") -> int:

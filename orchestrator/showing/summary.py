@@ -15,13 +15,13 @@ from cudnn_sweep.analysis.answering.marked import CELL, MarkedColumn
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.answering.verdicts import (
     BreakEven,
+    GpuSpeed,
+    Surroundings,
     Verdict,
     blocks_left_out,
-    gpu_speeds,
     headline,
     more_blocks,
     payback,
-    surroundings,
     third_blocks,
     told_lines,
 )
@@ -31,12 +31,7 @@ from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.words import counted, interval, number, percent, ratio
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.planning.standing import (
-    break_evens_of,
-    standings,
-    stopped_cells,
-    verdicts_of,
-)
+from cudnn_sweep.orchestrator.planning.standing import standings, stopped_cells
 from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress, cause
 from cudnn_sweep.orchestrator.showing.drawing import draw_marked
 from cudnn_sweep.orchestrator.showing.say import say, warn
@@ -94,11 +89,11 @@ class Summary:
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
-        return verdicts_of(self.store, self.session.sweep_id, self.session.contrasts)
+        return Verdict.of_each(self.store, self.session.sweep_id, self.session.contrasts)
 
     @cached_property
     def break_evens(self) -> list[BreakEven]:
-        return break_evens_of(self.store, self.session.sweep_id, self.session.contrasts)
+        return BreakEven.of_each(self.store, self.session.sweep_id, self.session.contrasts)
 
     @cached_property
     def names(self) -> Mapping[str, str]:
@@ -140,7 +135,9 @@ class Summary:
         trials = self.store.snapshot(self.session.sweep_id).table(["trial_id"]).num_rows
         for name, count in self.warnings.most_common():
             yield f"{count} of {trials} trials: {name}: {ADVICE[name]}"
-        if any(each.resembling_sweeps for each in surroundings(self.store, self.session.sweep_id)):
+        if any(
+            each.resembling_sweeps for each in Surroundings.of(self.store, self.session.sweep_id)
+        ):
             yield RESEMBLING
         yield from self.slow_gpus
 
@@ -267,7 +264,7 @@ def _next_lines(summary: Summary, results: str, options: LaunchOptions) -> Itera
 def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
     """A line for each GPU that is off, or that differs from as many others."""
     one = attrgetter("gpu_uuid", "host", "gpu", "peers")
-    off = [each for each in gpu_speeds(store, sweep_id) if each.finding not in ("alike", "alone")]
+    off = [each for each in GpuSpeed.of(store, sweep_id) if each.finding not in ("alike", "alone")]
     for (uuid, host, gpu, peers), speeds in groupby(sorted(off, key=one), one):
         by = ", ".join(
             f"{each.measure} {percent(abs(1 - each.ratio), 1)} {'slow' if each.ratio < 1 else 'fast'}er"

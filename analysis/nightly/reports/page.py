@@ -83,8 +83,6 @@ class Frame:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Histories:
-    """The drawings of a night's series."""
-
     series: Mapping[SeriesKey, Series]
     versions: Mapping[date, str]
     """By its first night, how the software differed from the one before."""

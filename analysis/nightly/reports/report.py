@@ -8,7 +8,7 @@ another meaning.
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -118,14 +118,11 @@ def from_json(text: str) -> NightOutcome:
         version = found["schema_version"]
         if version > SCHEMA_VERSION:
             raise ReportError(f"a night's JSON of version {version}: {SCHEMA_VERSION} is read here")
-        rows = {name: [_with_key(row) for row in found.get(name, [])] for name in OF_A_SERIES}
-        return OUTCOME.validate_python(found | rows)
+        for row in (row for name in OF_A_SERIES for row in found.get(name, [])):
+            row["key"] = {name: row[name] for name in OF_THE_KEY}
+        return OUTCOME.validate_python(found)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ReportError(f"no night's JSON: {error}") from error
-
-
-def _with_key(row: Mapping[str, object]) -> dict[str, object]:
-    return {**row, "key": {name: row[name] for name in OF_THE_KEY}}
 
 
 def _text(value: object) -> str:

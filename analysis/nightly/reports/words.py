@@ -51,8 +51,6 @@ AS_USUAL = 0.02  # of a calibration: less comes and goes with the night
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FindingText:
-    """A finding in words."""
-
     finding: Finding
     night: str
     """The sweep_id of tonight."""

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.answering.verdicts import BreakEven, break_evens
+from cudnn_sweep.analysis.answering.verdicts import BreakEven
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store
 from tests.analysis.conftest import make_pair
@@ -18,7 +18,7 @@ def answer(store: Store) -> Answer:
     def answered(blocks: list[list[RunRecord]], **values: str) -> list[BreakEven]:
         for block in blocks:
             store.write(*block)
-        return break_evens(store, **values)
+        return BreakEven.of(store, **values)
 
     return answered
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.answering.verdicts import Verdict, more_blocks, verdicts
+from cudnn_sweep.analysis.answering.verdicts import Verdict, more_blocks
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from tests.analysis.answering.test_verdicts import in_turns, scattered
@@ -145,7 +145,7 @@ def test_twins_are_a_contrast_of_their_own(store: Store) -> None:
         pair.append(twin)
     blocks[3][2] = replace(blocks[3][2], status="crash")
     store.write(*chain(*blocks))
-    (verdict,) = verdicts(store, field="twin", baseline="0", candidate="1")
+    (verdict,) = Verdict.of(store, field="twin", baseline="0", candidate="1")
     assert (verdict.contrast, verdict.wall_verdict) == ("twin: 0 → 1", "equivalent")
     assert verdict.no_effect_reason is None, "even without CUDA"
     assert (verdict.blocks, verdict.unpaired_blocks) == (2, 1), "one block has no twin"
@@ -157,8 +157,8 @@ def test_sweeps_of_one_environment_are_pooled_and_others_kept_apart(store: Store
         for block in range(2):
             for record in make_pair(block, 10.0, 12.0, sweep_id=sweep_id, software_hash=software):
                 store.write(record)
-    assert {each.software_hash: each.blocks for each in verdicts(store)} == {"old": 4, "new": 2}
-    assert [each.blocks for each in verdicts(store, "n1")] == [2]
+    assert {each.software_hash: each.blocks for each in Verdict.of(store)} == {"old": 4, "new": 2}
+    assert [each.blocks for each in Verdict.of(store, "n1")] == [2]
 
 
 def test_looks_concern_only_a_contrast_of_which_the_sweep_has_both_sides(
@@ -243,7 +243,7 @@ def test_a_loop_of_unknown_device_time_borrows_as_one_that_waits_for_the_cpu(
 def test_the_pairs_of_equal_processes_of_the_validation_read_equivalent() -> None:
     """Their device time is not known."""
     asked = {"field": "twin", "baseline": "0", "candidate": "1"}
-    rows = verdicts(open_store(str(EQUAL_PROCESSES)), "aa", **asked)
+    rows = Verdict.of(open_store(str(EQUAL_PROCESSES)), "aa", **asked)
     assert [(row.wall_verdict, row.launch_bound) for row in rows] == [("equivalent", None)] * 16
     assert all(row.ratio_low < 1 < row.ratio_high for row in rows)
 
@@ -259,7 +259,7 @@ def test_cells_that_cannot_have_an_effect_hide_none_of_the_others(
         for record in make_pair(block, 10.0, 10.0 + block, **ON_CPU)
     ]
     store.write(*with_logs(NOISY), *beside)
-    found = {row.cell_id: row.wall_verdict for row in verdicts(store)}
+    found = {row.cell_id: row.wall_verdict for row in Verdict.of(store)}
     assert found.pop("cell-a") == "helps"
     assert len(found) == 60 and set(found.values()) == {"no_effect"}
 
@@ -301,7 +301,7 @@ def test_what_was_not_seen_asks_for_more_blocks(ask_about: AskAbout, store: Stor
     store.write(*(in_cell(each, "cell-0") for each in with_logs(ALIKE)))
     strayed = with_a_stray(2, with_logs([*ALIKE[:2], ALIKE[2] + 0.1, *ALIKE[3:]]))
     store.write(*(in_cell(each, f"cell-{n}") for n in (1, 2, 3) for each in strayed))
-    alike = next(verdict for verdict in verdicts(store) if verdict.cell_id == "cell-0")
+    alike = next(verdict for verdict in Verdict.of(store) if verdict.cell_id == "cell-0")
     assert alike.wall_verdict == "inconclusive"
     assert alike.blocks_needed is not None and alike.blocks_needed < 20
     assert alike.by_choice is not None

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.answering.verdicts import verdicts
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import load_query, query_names
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
@@ -94,7 +94,7 @@ def test_launches_of_a_loop_that_waits_for_the_cpu_are_not_alike(tmp_path: Path)
         ]
         store = open_store(str(tmp_path / name))
         store.write_part("night-1", to_table(rows))
-        (found[name],) = verdicts(store)
+        (found[name],) = Verdict.of(store)
     groups = [logs[launch == each] for each in (0, 1)]
     within = sum(((each - each.mean()) ** 2).sum() for each in groups) / 3
     apart = sum(len(each) * (each.mean() - logs.mean()) ** 2 for each in groups)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from cudnn_sweep.analysis.answering.verdicts import break_evens, verdicts
+from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing.schema import RunRecord, settings, to_table
@@ -131,7 +131,7 @@ def test_what_does_not_depend_on_cudnn_may_matter_without_it(
     store.write(make_record(trial_id="off", **ran))
     store.write(make_record(trial_id="on", **{setting: True}, **ran))
     contrast = {"field": setting, "baseline": "false", "candidate": "true"}
-    assert verdicts(store, **contrast)[0].no_effect_reason is None
+    assert Verdict.of(store, **contrast)[0].no_effect_reason is None
 
 
 (USUAL,) = make_record().logged_choices or []
@@ -165,7 +165,7 @@ def test_a_failed_trial_does_not_tell_that_cudnn_would_have_run_nothing(store: S
 
 def test_verdicts_and_break_evens_show_the_reason(store: Store) -> None:
     store.write(*make_pair(0, 10.0, 12.0, **ELSEWHERE, logged_choices=None))
-    (verdict,), (row,) = verdicts(store), break_evens(store)
+    (verdict,), (row,) = Verdict.of(store), BreakEven.of(store)
     assert verdict.no_effect_reason == row.no_effect_reason == "not_cudnn"
     assert verdict.wall_verdict == row.outcome == "no_effect"
 

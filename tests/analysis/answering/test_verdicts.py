@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.answering.verdicts import Verdict, told_lines, verdicts
+from cudnn_sweep.analysis.answering.verdicts import Verdict, told_lines
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import open_store
 from tests.analysis.conftest import in_cell, make_pair
@@ -316,7 +316,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
     store = open_store(str(tmp_path_factory.mktemp("cases")))
     trials = [in_cell(each, case) for case, (made, _) in CASES.items() for each in chain(*made)]
     store.write_part("night-1", to_table(trials))
-    found = verdicts(store)
+    found = Verdict.of(store)
     assert len(found) == len(CASES), "one each"
     return {verdict.cell_id: verdict for verdict in found}
 
@@ -358,7 +358,7 @@ def test_verdicts_do_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
     for number, order in enumerate((rows, rows[::-1], mixed)):
         store = open_store(str(tmp_path / str(number)))
         store.write_part(rows[0].sweep_id, to_table(order))
-        found.append(sorted(verdicts(store), key=str))
+        found.append(sorted(Verdict.of(store), key=str))
     assert found[0] == found[1] == found[2]
     assert sum(each.split_blocks for each in found[0]) == 4
 
@@ -378,10 +378,10 @@ def test_other_sweeps_take_no_verdict_of_a_sweep_back(tmp_path: Path) -> None:
         store.write_part(sweep, to_table(rows))
 
     write("own", {"slower": slower, "in both": slower} | {f"alike-{n}": alike for n in range(3)})
-    before = {each.cell_id: each for each in verdicts(store)}
+    before = {each.cell_id: each for each in Verdict.of(store)}
     assert before["slower"].wall_verdict == before["in both"].wall_verdict == "hurts"
     write("other", {"in both": alike} | {f"other-{n}": alike for n in range(60)})
-    after = {each.cell_id: each for each in verdicts(store)}
+    after = {each.cell_id: each for each in Verdict.of(store)}
     assert len(after) == 65
     found = after["slower"]
     assert (found.wall_verdict, found.blocks) == ("hurts", 5)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from cudnn_sweep.analysis.answering.contrast import FROZEN, TWINS, Contrast, stored_contrasts
-from cudnn_sweep.analysis.answering.verdicts import verdicts
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import load_query, query_names
 from cudnn_sweep.analysis.asking.settings import (
@@ -183,7 +183,7 @@ def test_a_question_with_settings_has_a_row_for_each_config(database: Database, 
 def test_a_verdict_is_of_one_config_alone(every_config: Store) -> None:
     found = [
         (config_name(usual_texts() | texts_in(row.other_settings)), row.blocks, row.ratio)
-        for row in verdicts(every_config, NIGHTS[0], **BENCHMARK.values())
+        for row in Verdict.of(every_config, NIGHTS[0], **BENCHMARK.values())
         if row.cell_id == "cell-a"
     ]
     wanted = [(config_name(each.texts), BLOCKS, each.ratio) for each in CONFIGS]
@@ -195,7 +195,7 @@ def test_a_verdict_is_of_one_config_alone(every_config: Store) -> None:
 @pytest.mark.parametrize("name", OTHERS)
 def test_each_setting_can_be_asked_about(every_config: Store, name: str) -> None:
     contrast = Contrast(field=name, baseline=usual_texts()[name], candidate=as_text(another(name)))
-    found = verdicts(every_config, NIGHTS[0], **contrast.values())
+    found = Verdict.of(every_config, NIGHTS[0], **contrast.values())
     ratios = sorted(row.ratio or 0.0 for row in found if row.cell_id == "cell-a")
     (ratio,) = (config.ratio for config in CONFIGS if name in config.changes)
     assert ratios == pytest.approx([1.0, ratio / 1.05]), "with benchmark off, and with it on"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cudnn_sweep.analysis.answering.verdicts import verdicts
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.prelude import prelude_sql
 from cudnn_sweep.analysis.errors import StoreError
@@ -108,17 +108,17 @@ def test_a_sweep_of_older_rows_has_ended_unless_it_is_resumed(store: Store) -> N
     blocks = [make_pair(n, 10.0, 12.0 + n / 100, looks=[3, 5]) for n in range(4)]
     older, newer = blocks[:3], blocks[3:]
     store.write_part("night-1", to_table([*chain(*older)]).drop_columns(["ends_launch"]))
-    (verdict,) = verdicts(store)
+    (verdict,) = Verdict.of(store)
     assert (verdict.blocks, verdict.error_share) == (3, 1)
     store.write(*(replace(record, ends_launch=False) for record in chain(*newer)))
-    (verdict,) = verdicts(store)
+    (verdict,) = Verdict.of(store)
     assert (verdict.blocks, verdict.error_share) == (3, 0.4), "the fourth block waits for a look"
 
 
 def test_older_rows_have_the_usual_settings_and_axes_and_a_verdict_pools_both(
     mixed_store: Store,
 ) -> None:
-    (verdict,) = verdicts(mixed_store)
+    (verdict,) = Verdict.of(mixed_store)
     assert (verdict.blocks, verdict.wall_verdict) == (4, "hurts")
     with open_database(mixed_store) as database, duckdb.connect() as connection:
         rows = database.query(SHOWN).to_pylist()

@@ -12,7 +12,7 @@ from ray._private import node as ray_node
 from ray._private.parameter import RayParams
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.verdicts import verdicts
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing.store import open_store
@@ -213,7 +213,7 @@ def test_a_job_measures_on_the_nodes_of_its_model(
         ).to_pylist()
     assert (sweep["gpu"], sweep["finished"], sweep["recorded"]) == (H200, True, 5)
     assert slots == {"slots": 1, "gpus": [H200]}
-    assert [verdict.blocks for verdict in verdicts(store)] == [2]
+    assert [verdict.blocks for verdict in Verdict.of(store)] == [2]
     sent = [found.record for line in lines if isinstance(found := from_line(line), Recorded)]
     assert [record.ends_launch for record in sent] == [False] * 5 + [True]
     assert sent[5].attempt_id in {record.attempt_id for record in sent[:5]}

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.advice import advices
+from cudnn_sweep.analysis.answering.advice import Advice
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
@@ -24,12 +24,7 @@ from cudnn_sweep.orchestrator.launching.one_step import plan_step, suite_of
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.running.run_sweep import RunSession
 from cudnn_sweep.workloads.hardware.environment import Environment
-from tests.fake_machine import (
-    FakeEffect,
-    FakeMachine,
-    FakeNoise,
-    FakeScript,
-)
+from tests.fake_machine import FakeEffect, FakeMachine, FakeNoise, FakeScript
 from tests.orchestrator.typed import invoke
 
 TODAY = date(2026, 1, 1)
@@ -114,7 +109,7 @@ def test_a_clear_case_is_decided_after_few_blocks_in_both_states(stored: Path) -
     assert max(map(len, text.splitlines()[:-1])) <= 80, text
     store = open_store(str(stored / "results"))
     (sweep_id,) = store.sweep_ids()
-    rows = advices(store, sweep_id, steps=10**6)
+    rows = Advice.of(store, sweep_id, steps=10**6)
     assert rows[0].blocks < 20
     assert min(row.start_blocks for row in rows) >= 1, "both states of the compute cache were met"
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from cudnn_sweep.analysis.answering.verdicts import verdicts
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.storing.progress import MOST_REPEATS, blocks_of
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.cluster.launch_file import LaunchFile
@@ -261,7 +261,7 @@ def test_repeated_block_pairs_once_and_nothing_is_lost(
     ours.ran(ours.repeats().trials)
     stored = store.stored_trials(ours.session.sweep_id)
     assert {trial.trial_id for trial in plan.trials} <= stored.keys()
-    (verdict,) = verdicts(store)
+    (verdict,) = Verdict.of(store)
     assert (verdict.blocks, verdict.split_blocks) == (3, 1)
     assert not ours.repeats().trials
     (state,) = store.sweeps()

@@ -11,28 +11,20 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.verdicts import contrast_states, verdicts
+from cudnn_sweep.analysis.answering.verdicts import ContrastState, Verdict
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.launching import destinations
 from cudnn_sweep.orchestrator.launching.destinations import launch
 from cudnn_sweep.orchestrator.nightly.request import read_night
-from cudnn_sweep.orchestrator.planning.options import (
-    LaunchOptions,
-    NightOptions,
-)
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import Planned, request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.running.run_sweep import plan_sweep, run_sweep
 from cudnn_sweep.workloads.cells.suite import LOOKS
-from tests.fake_machine import (
-    FakeEffect,
-    FakeMachine,
-    FakeNoise,
-    FakeScript,
-)
+from tests.fake_machine import FakeEffect, FakeMachine, FakeNoise, FakeScript
 from tests.orchestrator.running.test_ends import Lost
 
 AT_MOST = 12
@@ -92,8 +84,8 @@ def test_a_cell_gets_its_blocks_until_it_is_decided_or_out_of_reach(
     assert run(whole, machine) == 0
     blocks = blocks_of(store, "one")
     assert all(blocks[cell_id] >= count for cell_id, count in cut.items())
-    states = {row.cell_id: row for row in contrast_states(store, "one")}
-    found = {row.cell_id: row for row in verdicts(store, "one")}
+    states = {row.cell_id: row for row in ContrastState.of(store, "one")}
+    found = {row.cell_id: row for row in Verdict.of(store, "one")}
     assert {row.state for row in states.values()} <= {
         "helps", "hurts", "equivalent", "fails", "hopeless"
     }  # fmt: skip

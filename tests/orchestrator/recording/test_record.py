@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.analysis.answering.verdicts import Verdict, verdicts
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.planning.plan import Plan
@@ -72,7 +72,7 @@ def shown(
             for record in slot.measure(trials, lambda _: 1):
                 assert record.status == "ok", record.message
                 store.write(record)
-        return verdicts(store)
+        return Verdict.of(store)
 
     server.pin({max(os.sched_getaffinity(0))})
     return run

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.answering.verdicts import contrast_states
+from cudnn_sweep.analysis.answering.verdicts import ContrastState
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.planning.plan import Plan, with_alternate_caches
@@ -163,7 +163,7 @@ def test_a_cell_stops_where_its_verdict_holds_beside_all_cells_of_the_plan(
     running = launch.take_all()
     launch.done(*(b for b in running if launch.place(b) == 0 or launch.number(b) < others))
     assert {launch.place(block) for block in launch.take_all()} == ({0} if goes_on else set())
-    found = {row.cell_id: row.state for row in contrast_states(launch.store, of_cells=CELLS)}
+    found = {row.cell_id: row.state for row in ContrastState.of(launch.store, of_cells=CELLS)}
     assert found[min(session.plan.cell_ids())] == ("open" if goes_on else "hurts")
 
 

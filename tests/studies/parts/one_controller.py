@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.local.janitor import processes_of
 from cudnn_sweep.cluster.local.local_ray import local_ray
 from cudnn_sweep.orchestrator.planning.plan import Shard, make_plan
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
-from cudnn_sweep.orchestrator.planning.standing import contrasts_of, verdicts_of
+from cudnn_sweep.orchestrator.planning.standing import contrasts_of
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.showing.display import now_and_then, watch
 from cudnn_sweep.workloads.cells.expand import expand_cells
@@ -130,7 +131,7 @@ def _run(load: Load, session: Session, machine: Survey, ray_folder: Path) -> lis
             Console(stderr=True, force_terminal=False),
             session.plan,
             host.progress,
-            lambda: verdicts_of(store, session.sweep_id, contrasts),
+            lambda: Verdict.of_each(store, session.sweep_id, contrasts),
         ),
         _looking(host, ray_folder, looks),
     ):
