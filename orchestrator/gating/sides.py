@@ -14,7 +14,13 @@ from filelock import FileLock, Timeout
 
 from cudnn_sweep.analysis.words import counted, one_line, printable
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
-from cudnn_sweep.orchestrator.gating.repository import Tree, check_out, commit_of, git
+from cudnn_sweep.orchestrator.gating.repository import (
+    Tree,
+    check_out,
+    commit_of,
+    git,
+    remove_worktrees_of_gates,
+)
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder, private_folder
 from cudnn_sweep.orchestrator.planning.session import Code
 from cudnn_sweep.orchestrator.process.protocol import MODULES
@@ -95,6 +101,8 @@ def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
     commits = {name: _commit(name, text) for name, text in texts.items()}
     if commits["base"] and commits["head"] and not exact:
         notes += _take_merge_base(commits, texts)
+    if any(commits.values()):
+        remove_worktrees_of_gates()
     with suppress(SpecError):  # a bare repository has no files
         if commits["head"] and git("status", "--porcelain", "--untracked-files=no"):
             notes.append(UNCOMMITTED)

@@ -124,9 +124,14 @@ class Field:
 
 
 def scratches(launch: Launch) -> list[str]:
-    """Folders of gates."""
-    gates = (launch.folder / "tmp").glob("cudnn-sweep-*/gates/*/")
-    return [str(each) for each in gates if each.is_dir()]
+    """Folders of gates, and worktrees of earlier versions."""
+    temporary = launch.folder / "tmp"
+    return [
+        str(each)
+        for pattern in ("cudnn-sweep-*/gates/*/", "sweep-gate-*")
+        for each in temporary.glob(pattern)
+        if each.is_dir()
+    ]
 
 
 @pytest.fixture

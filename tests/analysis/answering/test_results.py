@@ -48,6 +48,7 @@ def test_mistakes_are_errors_of_ours(results: Results, tmp_path: Path) -> None:
         open_results(tmp_path / "elsewhere")
 
 
+@pytest.mark.filterwarnings("ignore:Arrow output on a DB-API result")
 def test_a_damaged_file_is_left_out_with_a_warning(filled_store: Store) -> None:
     torn = Path(filled_store.location) / filled_store.files()[0]
     torn.write_bytes(b"PAR1 half")
