@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import ray
 from ray import tune
+from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -34,11 +35,12 @@ from cudnn_sweep.orchestrator.recording.recorder import (
 from cudnn_sweep.orchestrator.slots.next_block import BlockQueue
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 
-# No log files of Tune's own (half of its time a trial), no box of its own around our display, and Ctrl-C
-# is the launch's to handle.
+# No log files of Tune's own (half of its time a trial), no state of it while it runs (nothing is resumed
+# from that), no box of its own around our display, and Ctrl-C is the launch's to handle.
 QUIET = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_GLOBAL_CHECKPOINT_S": "inf",
     "RAY_AIR_NEW_OUTPUT": "0",
 }
 
@@ -203,6 +205,13 @@ class ActorsKept(FIFOScheduler):
 
     def choose_trial_to_run(self, tune_controller: object) -> None:
         """Tune then starts those that wait in their order."""
+
+    def on_trial_complete(
+        self, tune_controller: object, trial: TuneTrial, result: dict[str, Any]
+    ) -> None:
+        """Forget what Tune keeps of each number of a result, 19 KB a block: nobody asks for it."""
+        trial.run_metadata.metric_analysis.clear()
+        trial.run_metadata.metric_n_steps.clear()
 
 
 class UntilLost(tune.Stopper):
