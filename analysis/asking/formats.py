@@ -117,8 +117,12 @@ def escaped(cell: str) -> str:
     """Nothing in it is markup, a link, an image or a mention."""
     text = printable(cell).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     marked = re.sub(r"([\\`*\[\]~|])", r"\\\1", text)
-    parted = re.sub(r"(?<=:)//|(?<=www)\.|@", lambda found: f"<!-- -->{found[0]}", marked)
-    return parted.replace("\n", "<br>")
+    return unlinked(marked).replace("\n", "<br>")
+
+
+def unlinked(text: str) -> str:
+    """Return the Markdown with no address that becomes a link, and nobody mentioned."""
+    return re.sub(r"(?<=:)//|(?<=www)\.|@", lambda found: f"<!-- -->{found[0]}", text)
 
 
 def escaped_line(text: str) -> str:

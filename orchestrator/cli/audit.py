@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cudnn_sweep.orchestrator.cli.commands import echo
 from cudnn_sweep.orchestrator.errors import OutputError, SpecError
 from cudnn_sweep.orchestrator.planning.spelling import program
 from cudnn_sweep.orchestrator.showing.write_whole import write_whole
@@ -93,7 +94,7 @@ def audit(
     else:
         text = _text(audited, _next_lines(audited, inputs, written), is_seen=output is None)
     if output is None:
-        typer.echo(text, err=True)
+        echo(text, err=True)
     else:
         write_whole(output, f"{text.lstrip()}\n")
     if mistake is not None:

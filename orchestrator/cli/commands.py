@@ -10,12 +10,19 @@ from inspect import Parameter, Signature, cleandoc, signature
 from types import GenericAlias
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
+from cudnn_sweep.analysis.words import printable
 from cudnn_sweep.orchestrator.planning.spelling import typer_info
 
 EPILOG = "docs/exit-codes.md has the exit codes of every command."
 SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print the text, to standard error with `err`; names of users in it steer no terminal."""
+    typer.echo(printable(text), err=err)
 
 
 def spelled(function: Callable[..., None]) -> Callable[..., None]:

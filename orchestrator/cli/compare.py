@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
+from cudnn_sweep.orchestrator.cli.commands import echo
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
     ResultsOption,
@@ -63,9 +64,9 @@ def compare(
         found = compare_sides(database, a, b, min_effect, where or ())
         marked = marked_columns(database, found.marked, found.rows)
     to_stderr = format not in FOR_PEOPLE
-    typer.echo("\n".join(_head(found)) + "\n", err=to_stderr)
+    echo("\n".join(_head(found)) + "\n", err=to_stderr)
     deliver(found.rows, format, None, marked)
-    typer.echo("\n" + "\n".join(_end(found)), err=to_stderr)
+    echo("\n" + "\n".join(_end(found)), err=to_stderr)
     if fail_on and not found.rows.num_rows:
         raise typer.Exit(ExitCode.CANNOT_TELL)
     if fail_on in found.counts() | found.counts("device_verdict"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from cudnn_sweep.orchestrator.cli import early_signals
-from cudnn_sweep.orchestrator.cli.commands import Group
+from cudnn_sweep.orchestrator.cli.commands import Group, echo
 from cudnn_sweep.orchestrator.cli.standing_by import KEPT, is_watched, say_code
 from cudnn_sweep.orchestrator.errors import MISTAKES, exit_code_of
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
@@ -115,7 +115,7 @@ def _output_fails() -> bool:
 def _tell(text: str) -> None:
     with suppress(OSError):
         if text:
-            typer.echo(text, err=True)
+            echo(text, err=True)
 
 
 def _came_of(error: BaseException | None, kind: type[BaseException]) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cudnn_sweep.orchestrator.cli import failing
-from cudnn_sweep.orchestrator.cli.commands import Command, Group, spelled
+from cudnn_sweep.orchestrator.cli.commands import Command, Group, echo, spelled
 from cudnn_sweep.orchestrator.cli.standing_by import stand_by
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 
@@ -66,7 +66,7 @@ def attach(file: File = Path("cluster.yaml")) -> None:
         jobs.state(job.job_id)  # a job that is gone is not waited for
     report = running.follow(job, Console(markup=False))
     if report.outcome:
-        typer.echo(f"What became of the night: {job.command}")
+        echo(f"What became of the night: {job.command}")
     failing.leave(report.exit_code)
 
 
@@ -89,7 +89,7 @@ def status(
     if json:
         typer.echo(json_format.dumps(asdict(found), indent=1, ensure_ascii=False))
     else:
-        typer.echo(str(found))
+        echo(str(found))
 
 
 @cluster.command(cls=Command)
@@ -104,7 +104,7 @@ def stop(file: File = Path("cluster.yaml")) -> None:
             typer.echo(f"{job.job_id} has ended already: {state.lower()}.")
             return
         jobs.stop(job.job_id)
-        typer.echo(f"{job.job_id} was asked to stop; to resume the sweep: {job.command}")
+        echo(f"{job.job_id} was asked to stop; to resume the sweep: {job.command}")
 
 
 @cluster.command(cls=Command)
@@ -115,7 +115,7 @@ def pull(file: File = Path("cluster.yaml")) -> None:
 
     with _connected(file) as (sent_to, jobs, job):
         new = pull_records(jobs, sent_to.known.jobs())
-        typer.echo(f"{new} new records are in {job.results}.")
+        echo(f"{new} new records are in {job.results}.")
 
 
 @cluster.command(cls=Command)

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.orchestrator.cli.commands import echo
 
 if TYPE_CHECKING:
     from cudnn_sweep.analysis.asking.database import Database
@@ -46,7 +45,7 @@ def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "St
     stored = open_stored(results_asked(named, reference=reference))
     for store in stored.stores[:-1] and stored.stores:  # of one alone a question says it itself
         if not store.sweep_ids():
-            typer.echo(f"warning: no results are stored in {store.folder.shown()}", err=True)
+            echo(f"warning: no results are stored in {store.folder.shown()}", err=True)
     return stored
 
 
@@ -82,4 +81,4 @@ def warn_of(torn_files: Iterable[str]) -> None:
     from cudnn_sweep.analysis.asking.database import left_out
 
     for torn in torn_files:
-        typer.echo(f"warning: {left_out(torn)}", err=True)
+        echo(f"warning: {left_out(torn)}", err=True)

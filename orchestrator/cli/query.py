@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.orchestrator.cli.commands import echo
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
     ResultsOption,
@@ -145,9 +146,9 @@ def _print_questions() -> None:
     titled = {name: load_query(name) for name in (*query_names(), *part_names())}
     titled |= {f"{name} ({files[name]})": asked for name, asked in own.items()}
     for title, asked in titled.items():
-        typer.echo(f"{title}: {asked.question}")
+        echo(f"{title}: {asked.question}")
     for fault in faults:
-        typer.echo(f"note: no question: {fault}", err=True)
+        echo(f"note: no question: {fault}", err=True)
 
 
 def _print_prelude(store: "Stored", asked: "NamedQuery | None", options: list[str]) -> None:
@@ -227,7 +228,7 @@ def answer(
     with asking(store) as database:
         found = database.query(asked.sql, values)
         if not found.num_rows:
-            typer.echo(f"note: no rows: {_why_none(store, database, asked)}", err=True)
+            echo(f"note: no rows: {_why_none(store, database, asked)}", err=True)
             if format == "table" and output is None:
                 return
         is_short = format == "table" and asked.terminal and not all_columns

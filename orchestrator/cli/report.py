@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
+from cudnn_sweep.orchestrator.cli.commands import echo
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
     ResultsOption,
@@ -52,7 +53,7 @@ def report(
         return
     target = output or Path(f"{page or 'report'}.html")
     write_whole(target, text)
-    typer.echo(f"{target}: {answer}")
+    echo(f"{target}: {answer}")
 
 
 def _report(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cudnn_sweep.orchestrator.cli.commands import echo
 from cudnn_sweep.orchestrator.launching.step_options import StepOptions
 from cudnn_sweep.orchestrator.planning.spelling import program
 from cudnn_sweep.orchestrator.showing.write_whole import write_whole
@@ -60,7 +61,7 @@ def trace(options: TraceOptions) -> None:
     if file:
         write_whole(file, text)
         next_step = shlex.join([program(), "launch", str(file)])
-        typer.echo(f"Wrote {file}; next: {next_step}", err=options.json)
+        echo(f"Wrote {file}; next: {next_step}", err=options.json)
 
 
 def _request(options: TraceOptions) -> "TraceRequest":
@@ -120,7 +121,7 @@ def _show(found: "Trace", json: bool) -> None:
         console = console_here()
         console.print(trace_table(found, console))
     for line in left_out(found):
-        typer.echo(f"warning: {line}", err=True)
+        echo(f"warning: {line}", err=True)
 
 
 def _as_json(found: "Trace") -> dict[str, object]:

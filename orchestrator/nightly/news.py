@@ -24,7 +24,7 @@ from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.report import to_json
 from cudnn_sweep.analysis.nightly.reports.sections import OneChange, Section, headline, one_by_one
 from cudnn_sweep.analysis.nightly.reports.words import Group, finding_texts, notes
-from cudnn_sweep.analysis.words import one_line
+from cudnn_sweep.analysis.words import one_line, printable
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
 from cudnn_sweep.orchestrator.planning.spec import WebhookKeys
 from cudnn_sweep.orchestrator.showing.say import say
@@ -135,8 +135,14 @@ def tell(webhook: Webhook, news: News) -> None:
 
 
 def _notify(webhook: Webhook, news: News) -> str:
-    """What went wrong, or nothing. Apprise tries once, with limits of its own."""
-    sent = _apprise(webhook.url).notify(title=news.headline, body="\n\n".join(news.findings))
+    """Return what went wrong, or nothing. Apprise tries once, with limits of its own.
+
+    A name in the text is no markup, and mentions nobody: a character of no width follows each @.
+    """
+    title, body = (
+        text.replace("@", "@\u200b") for text in (news.headline, "\n\n".join(news.findings))
+    )
+    sent = _apprise(webhook.url).notify(title=title, body=body, body_format="text")
     return "" if sent else "apprise could not send it"
 
 
@@ -245,14 +251,15 @@ def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLoo
     """`fresh`: the findings that were not sent before."""
     new = [each for each in finding_texts(outcome) if each.finding in fresh]
     as_before = [f"{outcome.fine_series:,} series are as they were."] if new else []
+    findings = (
+        *(_lines(change, where) for change in one_by_one(new)),
+        *outcome.reasons,
+        *notes(outcome),
+        "\n".join([*as_before, f"Page: {where.page}"]),
+    )
     return News(
-        headline=headline(outcome, fresh),
-        findings=(
-            *(_lines(change, where) for change in one_by_one(new)),
-            *outcome.reasons,
-            *notes(outcome),
-            "\n".join([*as_before, f"Page: {where.page}"]),
-        ),
+        headline=one_line(headline(outcome, fresh)),
+        findings=tuple(map(printable, findings)),
         result=json.loads(to_json(outcome)),
     )
 

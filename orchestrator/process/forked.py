@@ -307,7 +307,7 @@ def _work(request: Request, told: int, reply_to: int, born: float) -> Reply:
     except (MemoryError, torch.OutOfMemoryError) as error:
         reply.status, reply.message = "out_of_memory", _describe(error)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a user's code raises
-        out = isinstance(error, RuntimeError) and CPU_ALLOCATOR_IS_OUT in str(error)
+        out = isinstance(error, RuntimeError) and CPU_ALLOCATOR_IS_OUT in _text(error)
         reply.status = "out_of_memory" if out else "error"
         reply.message = _describe(error) + _hint(job, error)
     return reply
@@ -315,7 +315,7 @@ def _work(request: Request, told: int, reply_to: int, born: float) -> Reply:
 
 def _describe(error: BaseException) -> str:
     """The error, and the line of code that raised it: the user's last one where there is one."""
-    text = _storable(f"{type(error).__name__}: {error}".strip())
+    text = _storable(f"{type(error).__name__}: {_text(error)}".strip())
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames:
         return text
@@ -323,6 +323,13 @@ def _describe(error: BaseException) -> str:
     frame, line = (theirs or frames)[-1]
     file = os.path.basename(frame.f_code.co_filename)
     return f"{text} ({file}:{line} in {frame.f_code.co_name})"
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as failure:  # noqa: BLE001  # a user's own __str__
+        return f"its __str__ raised {type(failure).__name__}"
 
 
 def _package(frame: FrameType) -> str:

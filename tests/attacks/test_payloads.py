@@ -146,6 +146,9 @@ def test_names_in_a_night_stay_text(
     ElementTree.fromstring(texts[".xml"])
     assert not Found.of(texts[".html"])
     assert not Found.of(MARKDOWN.render(texts[".md"]))
+    assert not STEERING.search(texts[".md"])
+    words = re.sub("<code>.*?</code>", "", MARKDOWN.render(texts[".md"]))
+    assert not re.search(r"(?<!-->)@|:(?=//)|www(?=\.)", words), words
     said = io.StringIO()
     print_outcome(
         outcome, headline(outcome), sections(outcome), reports, Console(file=said, width=120)
@@ -153,3 +156,25 @@ def test_names_in_a_night_stay_text(
     assert "\x1b]" not in said.getvalue() and "\x07" not in said.getvalue()
     posted = json.loads(json.dumps(slack_body(news_of(outcome, list(outcome.alerts), WHERE))))
     assert not re.search("<[!h]", json.dumps(posted)), posted
+    assert not STEERING.search(posted["text"])
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["query", "{}"],
+        ["query", "sweeps", "--sweep-id", "{}"],
+        ["compare", "torch={}", "gpu={}"],
+        ["launch", "{}", "--dry-run"],
+        ["report", "--page", "{}"],
+    ],
+    ids=" ".join,
+)
+def test_what_was_typed_stays_text_in_an_error(
+    words: list[str], payload: str, tmp_path: Path
+) -> None:
+    results = ["--results", str(tmp_path)] if words[0] != "launch" else []
+    ended = invoke([*(word.format(payload.replace("\0", "")) for word in words), *results])
+    assert ended.exit_code == 2, ended.output
+    assert not STEERING.search(ended.stderr), ended.stderr

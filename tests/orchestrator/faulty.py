@@ -76,6 +76,16 @@ def says_half_a_character(numbers: torch.Tensor) -> None:
     raise RuntimeError("half \ud800 of it")
 
 
+class HasNoText(RuntimeError):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@failing
+def raises_what_has_no_text(numbers: torch.Tensor) -> None:
+    raise HasNoText
+
+
 @failing
 def says_too_much(numbers: torch.Tensor) -> None:
     raise RuntimeError("x" * 5_000_000)

@@ -6,10 +6,12 @@ Names come from users: they stand in code spans, in which nothing is markup, a l
 import re
 from collections.abc import Sequence
 
+from cudnn_sweep.analysis.asking.formats import unlinked
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.sections import Code, Section, headline, sections
 from cudnn_sweep.analysis.nightly.series import Series
+from cudnn_sweep.analysis.words import printable
 
 
 def to_markdown(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
@@ -42,10 +44,10 @@ def _in_table(cell: str) -> str:
 
 def _inline(text: str) -> str:
     """Text or code in which nothing is markup."""
-    words = " ".join(text.split())
+    words = printable(" ".join(text.split()))
     if not isinstance(text, Code):
         words = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        return re.sub(r"([\\`*_\[\]~$])", r"\\\1", words)
+        return unlinked(re.sub(r"([\\`*_\[\]~$])", r"\\\1", words))
     pad = " " if "`" in (words[:1], words[-1:]) else ""
     fence = "`" * (1 + max(map(len, re.findall("`+", words)), default=0))  # longer than any within
     return f"{fence}{pad}{words}{pad}{fence}" if words else ""

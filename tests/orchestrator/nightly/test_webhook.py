@@ -227,7 +227,8 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
         def add(self, url: str) -> None:
             self.extend([url] if url.startswith("mailto:") else [])
 
-        def notify(self, *, title: str, body: str) -> bool:
+        def notify(self, *, title: str, body: str, body_format: str) -> bool:
+            assert body_format == "text", "else a name may be markup"
             found.append((*self, title, body))
             return "refused" not in self[0]
 
@@ -248,6 +249,13 @@ def test_apprise_gets_a_message_and_no_part_of_its_url_is_shown(
         tell(find_webhook(keys, {"HOOK": f"{url}/refused"}), NEWS)
     with pytest.raises(SpecError, match="HOOK holds no URL that apprise knows$"):
         find_webhook(keys, {"HOOK": f"telegraph://{SECRET}"})
+
+
+def test_a_name_that_apprise_sends_mentions_nobody(sent: list[tuple[str, str, str]]) -> None:
+    keys = WebhookKeys(url_env="HOOK", form="apprise")
+    hostile = News(headline="@here: slower", findings=("@everyone: slower",), result={})
+    tell(find_webhook(keys, {"HOOK": "mailto://lab.example"}), hostile)
+    assert sent[0][1:] == ("@\u200bhere: slower", "@\u200beveryone: slower")
 
 
 def test_apprise_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

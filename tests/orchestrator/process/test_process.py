@@ -34,6 +34,7 @@ def measured_well(outcome: Outcome) -> Measurement:
 
 FAULTS = {
     "raises": ("error", "ValueError: the user's step is wrong (faulty.py:"),
+    "raises_what_has_no_text": ("error", "HasNoText: its __str__ raised ValueError (faulty.py:"),
     "is_killed": ("killed", "SIGKILL"),
     "segfaults": ("crash", "SIGSEGV (Segmentation fault); its last output: last words"),
     "allocates_too_much": ("out_of_memory", "can't allocate memory"),
