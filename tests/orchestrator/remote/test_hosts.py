@@ -34,6 +34,10 @@ SHORT = (
     "RAY_health_check_failure_threshold=4"
 )
 HEALTH = "" if os.environ.get("SWEEP_RAY_HEALTH") == "default" else SHORT
+# A raylet that chose them itself waits 15 s for each, and crashes then: too few if others keep the machine busy.
+PORTS = (
+    "--dashboard-agent-grpc-port=52366 --metrics-export-port=52367 --runtime-env-agent-port=52368"
+)
 AUTH = "RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=~/.cudnn-sweep-token"
 LAUNCH_FILE = f"""
 cluster_name: hosts
@@ -42,10 +46,10 @@ auth: {{ssh_user: root, ssh_private_key: ~/.ssh/id_ed25519}}
 idle_timeout_minutes: 60
 head_start_ray_commands:
   - {VENV}/bin/ray stop
-  - {HEALTH} PATH={VENV}/bin:$PATH {VENV}/bin/ray start --head --port=6379 --num-cpus=0 --object-store-memory=200000000 --autoscaling-config=~/ray_bootstrap_config.yaml
+  - {HEALTH} PATH={VENV}/bin:$PATH {VENV}/bin/ray start --head --port=6379 --num-cpus=0 --object-store-memory=200000000 {PORTS} --autoscaling-config=~/ray_bootstrap_config.yaml
 worker_start_ray_commands:
   - {VENV}/bin/ray stop
-  - PATH={VENV}/bin:$PATH {VENV}/bin/ray start --address=$RAY_HEAD_IP:6379 --num-cpus=2 --num-gpus=1 --object-store-memory=200000000
+  - PATH={VENV}/bin:$PATH {VENV}/bin/ray start --address=$RAY_HEAD_IP:6379 --num-cpus=2 --num-gpus=1 --object-store-memory=200000000 {PORTS}
 metadata:
   sweep:
     configs: [{{benchmark: false}}, {{benchmark: true}}]
