@@ -235,6 +235,11 @@ def tell(what: str, since: float, **times: float) -> None:
     print(f"{what}:", ", ".join(f"{name} after {at - since:.0f} s" for name, at in times.items()))
 
 
+def ran_on(host: str, records: list[dict[str, Any]]) -> set[str]:
+    """Trials of that host; without one it may still be starting."""
+    return {record["trial_id"] for record in records if record["host"] == host}
+
+
 def again_on(host: str, records: list[dict[str, Any]]) -> list[float]:
     """When those of its trials began that had begun elsewhere before."""
     return [
@@ -252,7 +257,7 @@ def test_trials_of_a_cut_worker_run_elsewhere_and_none_is_doubled_when_it_is_men
     hosts: Hosts,
 ) -> None:
     launch = hosts.begin("launch --strict")
-    hosts.wait_until(lambda: len(hosts.records()) >= 2, launch)
+    hosts.wait_until(lambda: ran_on("w2", hosts.records()), launch)
     cut_at = hosts.lose("w2", "cut")
     given_up_at = hosts.given_up_at("w2", cut_at)
     hosts.wait_until(lambda: again_on("w1", hosts.records()), launch)
@@ -337,7 +342,7 @@ def test_sweep_outlives_its_head_by_launching_again_and_then_a_worker_without_po
     hosts.do("start", "head")
     launched_at = time.time()
     launch = hosts.begin("launch")
-    hosts.wait_until(lambda: len(hosts.records(before)) >= len(there) + 2, launch)
+    hosts.wait_until(lambda: ran_on("w1", hosts.records(before)) - there, launch)
     w1_lost_at = hosts.lose("w1", "cut", "kill")
     given_up_at = hosts.given_up_at("w1", w1_lost_at)
     output, _ = launch.communicate(timeout=PATIENCE_S)
