@@ -56,7 +56,7 @@ TWINS = Contrast(field="twin", baseline="0", candidate="1")
 BANS = Contrast(field="ban", baseline="no", candidate="yes")
 """Each ban of an engine against none: what a sweep with a dozen bans asks at once."""
 FROZEN = Contrast(field="frozen", baseline="no", candidate="yes")
-"""Each freeze, a file of errata, against none: a store of freezes has few cells of each."""
+"""Each freeze (a file of errata) against none, as one contrast: few freezes share a cell."""
 BAN = re.compile(r"\w+:\d+")
 
 

@@ -95,10 +95,10 @@ def _telling(name: str, width: int, names_with: Mapping[str, Sequence[set[str]]]
         if cell_len(" ".join(words)) + 2 <= width:
             break
         fewer = words[:index] + words[index + 1 :]
-        own = set(fewer)
-        rarest = min(map(names_with.__getitem__, fewer), key=len)
-        having = (True for other in rarest if own <= other)  # its own name is among them
-        if next(having, False) and not next(having, False):
+        kept = set(fewer)
+        with_rarest = min(map(names_with.__getitem__, fewer), key=len)
+        matches = (True for words_of_name in with_rarest if kept <= words_of_name)
+        if next(matches, False) and not next(matches, False):  # only this name has them all
             words = fewer
     return name if words == name.split(" ") else f"{' '.join(words)} {LEFT_OUT}"
 

@@ -165,7 +165,7 @@ def kept_choice(
         return None
     contrast = {"field": "errata", "baseline": "null", "candidate": as_text(errata)}
     rows = Advice.of(store, sweep_id, **contrast, **options.job.values())
-    measured = [each for each in Freeze.of(store, sweep_id) if each.errata == errata]
+    measured = [freeze for freeze in Freeze.of(store, sweep_id) if freeze.errata == errata]
     asked = max((row for row in rows if row.asked), key=lambda row: row.blocks, default=None)
     if asked is None or not measured:
         return None

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
-    """What `Annotated[type, ...]` says of a parameter: a text is an option's help, of two the first its metavar. A flag
-    has no `--no-`.
+    """Return what Typer takes of `Annotated[type, ...]`. One text is an option's help; of two texts the first is its
+    metavar. A flag has no `--no-`.
     """
     told = getattr(hint, "__metadata__", ())
     if info := next((each for each in told if isinstance(each, ArgumentInfo | OptionInfo)), None):

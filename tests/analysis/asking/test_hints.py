@@ -14,7 +14,6 @@ def test_a_column_that_people_guess_is_named_with_what_has_it(kept_store: Store,
     assert str(raised.value).endswith(f"`{name}` {HINTS[name]}")
 
 
-@pytest.mark.filterwarnings("ignore:Arrow output on a DB-API result")
 def test_what_the_hints_name_answers(kept_store: Store) -> None:
     with open_database(kept_store) as database:
         for sql in (
