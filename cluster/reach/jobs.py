@@ -1,11 +1,10 @@
 """A cluster's jobs, by Ray's REST interface: how a sweep runs where nobody's laptop must stay open."""
 
-import json
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, replace
 from http.client import HTTPException
 from pathlib import Path
 from time import monotonic, sleep
@@ -14,7 +13,11 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
+from filelock import FileLock
+from pydantic import TypeAdapter
+
 from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.reach.checksum import content_of, with_checksum
 
 NO_JOB = re.compile(r"status code 404|does not exist")
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
@@ -202,6 +205,9 @@ class SentJob:
     """Sweep of a night whose outcome was not fetched yet."""
 
 
+SENT_JOBS = TypeAdapter(list[SentJob])
+
+
 class KnownCluster:
     """What is kept of a cluster, in a folder that only this user can read."""
 
@@ -215,25 +221,49 @@ class KnownCluster:
         self._jobs_file = folder / "jobs.json"
 
     def remember(self, job: SentJob) -> None:
-        self._jobs_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._write([*self.jobs(), job])
+        with self._held():
+            self._write([*self.jobs(), job])
 
     def forget_night(self, job: SentJob) -> None:
         """The night's outcome was fetched, or is lost."""
         done = replace(job, sweep_id="")
-        self._write([done if each == job else each for each in self.jobs()])
+        with self._held():
+            self._write([done if each == job else each for each in self.jobs()])
 
-    def _write(self, jobs: Sequence[SentJob]) -> None:
-        self._jobs_file.write_text(json.dumps([asdict(each) for each in jobs]))
+    def _held(self) -> FileLock:
+        """Return the lock of who reads the list and writes it."""
+        self._jobs_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return FileLock(self._jobs_file.with_name("jobs.lock"))
+
+    def _write(self, jobs: list[SentJob]) -> None:
+        new = self._jobs_file.with_name("jobs.new")
+        with new.open("w") as file:
+            file.write(with_checksum(SENT_JOBS.dump_json(jobs).decode()))
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._jobs_file)
 
     def forget_jobs(self) -> None:
-        self._jobs_file.unlink(missing_ok=True)
+        with self._held():
+            self._jobs_file.unlink(missing_ok=True)
 
     def jobs(self) -> list[SentJob]:
-        """Jobs in the order in which they were sent; the cluster may have been lost since."""
-        if not self._jobs_file.exists():
+        """Jobs in the order in which they were sent; the cluster may have been lost since.
+
+        Raises ClusterError if the list is not as it was written.
+        """
+        try:
+            text = self._jobs_file.read_text()
+            is_plain = text.startswith("[")  # as earlier versions wrote it
+            return SENT_JOBS.validate_json(text if is_plain else content_of(text))
+        except FileNotFoundError:
             return []
-        return [SentJob(**each) for each in json.loads(self._jobs_file.read_text())]
+        except (OSError, ValueError, RecursionError) as error:
+            why = str(error).partition("\n")[0][:LONGEST]
+            raise ClusterError(
+                f"{self._jobs_file}, the list of jobs sent to cluster {self.name}, cannot be read ({why}): "
+                "restore it; or copy what you need from the cluster and remove this file"
+            ) from None
 
     def job(self) -> SentJob:
         """The job that was sent last. Raises ClusterError if there is none."""
