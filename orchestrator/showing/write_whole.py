@@ -1,8 +1,10 @@
-"""Files that a user named: how they fail, and text that is written whole or not at all."""
+"""Files that a user named: how they fail, and what is written whole or not at all."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.orchestrator.errors import OutputError
@@ -15,6 +17,20 @@ def writing(file: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputError(f"cannot write {file}: {error.strerror}") from error
+
+
+@contextmanager
+def written_anew(file: Path) -> Iterator[Path]:
+    """Yield a path to write. What the block wrote there becomes `file`, and replaces none. Raises OutputError."""
+    with writing(file), TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
+        made = Path(folder, file.name)
+        yield made
+        try:
+            os.link(made, file)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            made.rename(file)
 
 
 def is_stream(path: Path) -> bool:

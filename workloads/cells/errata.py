@@ -14,17 +14,23 @@ import json
 import mmap
 import os
 import re
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 ERRATA_FILE = "CUDNN_ERRATA_JSON_FILE"
 OPERATIONS = ("ConvFwd", "ConvBwdData", "ConvBwdFilter")
 ENGINES = 256  # more than any operation of cuDNN 9 has
 PYTORCHS = "torch "  # begins the id of a rule that PyTorch has by itself
 MOST_BYTES = 2**20
+CHECKSUM = "crc32"
+"""Key of a kept file that cuDNN ignores: the checksum of what the other keys say."""
+ANEW = "make it anew: sweep freeze ..."
+Fields: TypeAlias = tuple[str, int, tuple[str, ...], int, int]
 RULE = re.compile(
     rf"(?P<pin>pin )?(?P<operation>{'|'.join(OPERATIONS)}):(?P<engine>\d{{1,3}})(?P<knobs>(:\w+=-?\d+)*)"
     r"(@(?P<start>\d+)(?P<range>-(?P<end>\d*))?)?"
@@ -137,43 +143,90 @@ def read_errata(given: object, folder: Path | None) -> object:
 
 def read_file(file: Path) -> set[Rule]:
     """The rules of the frontend's JSON, without PyTorch's own. Raises ValueError."""
+    whole = read_whole(file)
+    try:
+        found = _found(whole["rules"])
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(_no_errata_file(file, error)) from None
+    for name, fields in found.items():
+        if RULE.fullmatch(name) and fields != set(map(_fields, Rule.of(name).entries())):
+            raise ValueError(f"{file}: the fields of rule {name} ban something else: {ANEW}")
+    return {
+        rule
+        for name, fields in found.items()
+        for rule in ([Rule.of(name)] if RULE.fullmatch(name) else map(_of_fields, fields))
+    }
+
+
+def read_whole(file: Path) -> dict[str, Any]:
+    """The frontend's JSON, and what lies beside the rules. Raises ValueError if its checksum does not fit."""
     try:
         with file.open("rb") as opened:
-            rules = json.loads(opened.read(MOST_BYTES + 1))["rules"]
-        kept = [each for each in rules if not str(each.get("rule_id", "")).startswith(PYTORCHS)]
-        return {_of_json(each) for each in kept}
+            whole: dict[str, Any] = json.loads(opened.read(MOST_BYTES + 1).decode("utf-8-sig"))
+        whole["rules"]
+        kept = whole.pop(CHECKSUM, None)
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror}") from None
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        told = f"missing {error}" if isinstance(error, KeyError) else str(error)
-        raise ValueError(
-            f"{file}: is no errata file of cuDNN's frontend (below 1 MiB, with a list `rules`): {told[:300]}"
-        ) from None
+        raise ValueError(_no_errata_file(file, error)) from None
+    if kept not in (None, _crc32(whole)):
+        raise ValueError(f"{file}: its checksum does not fit, it is damaged or was edited: {ANEW}")
+    return whole
 
 
-def _of_json(rule: dict[str, Any]) -> Rule:
-    text = str(rule["rule_id"]) if "rule_id" in rule else ""
-    if RULE.fullmatch(text):
-        return Rule.of(text)
-    start, end = rule.get("cudnn_version_start", 0), rule.get("cudnn_version_end", -1)
-    told = ":".join((str(rule["operation"]), str(rule["engine"]), *map(str, rule.get("knob", []))))
-    return Rule.of(told + f"@{start}-" + (str(end) if end >= 0 else ""))
+def _no_errata_file(file: Path, error: Exception) -> str:
+    why = f"missing {error}" if isinstance(error, KeyError) else str(error)
+    return f"{file}: is no errata file of cuDNN's frontend (below 1 MiB, with a list `rules`): {why[:300]}"
+
+
+def _found(rules: list[dict[str, Any]]) -> dict[str, set[Fields]]:
+    """What each rule_id bans, without PyTorch's own rules. Raises ValueError for what is no rule."""
+    found: dict[str, set[Fields]] = {}
+    for rule in rules:
+        name = str(rule.get("rule_id", ""))
+        # Without CUDA here, it is not known which rules PyTorch has by itself.
+        is_own = name.startswith(PYTORCHS) and (not pytorchs_own() or rule in pytorchs_own())
+        if not is_own:
+            fields = _fields(rule)
+            _of_fields(fields)
+            found.setdefault(name, set()).add(fields)
+    return found
+
+
+def _fields(rule: dict[str, Any]) -> Fields:
+    """What cuDNN's frontend reads of a rule."""
+    numbers = rule["engine"], rule.get("cudnn_version_start", 0), rule.get("cudnn_version_end", -1)
+    if not all(type(each) is int for each in numbers):
+        raise ValueError(f"engine and versions of a rule: found {numbers}, allowed: whole numbers")
+    engine, start, end = numbers
+    return str(rule["operation"]), engine, tuple(map(str, rule.get("knob", []))), start, end
+
+
+def _of_fields(fields: Fields) -> Rule:
+    operation, engine, knobs, start, end = fields
+    text = ":".join((operation, str(engine), *knobs))
+    return Rule.of(f"{text}@{start}-" + (str(end) if end >= 0 else ""))
+
+
+def _crc32(whole: dict[str, Any]) -> str:
+    return f"{zlib.crc32(json.dumps(whole, sort_keys=True).encode()):08x}"
 
 
 def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) -> str:
-    """The frontend's JSON, PyTorch's own rules merged in. `beside`: what else to keep there."""
+    """The frontend's JSON, PyTorch's own rules merged in. `beside`: what else to keep there, with a checksum."""
     listed = [each for rule in rules for each in rule.entries()]
     whole = {"version": 1, **beside, "rules": [*pytorchs_own(), *listed]}
+    if beside:
+        whole = {CHECKSUM: _crc32(whole), **whole}
     return json.dumps(whole, indent=indent)
 
 
 @cache
 def pytorchs_own() -> list[dict[str, Any]]:
     """The rules that this torch has without a file; none where it was built without CUDA."""
-    import torch
-
-    library = Path(torch.__file__).parent / "lib" / "libtorch_cuda.so"
-    if not library.exists():
+    torch = find_spec("torch")
+    library = Path(torch.origin or "").parent / "lib" / "libtorch_cuda.so" if torch else None
+    if library is None or not library.exists():
         return []
     with library.open("rb") as opened:
         text = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
