@@ -4,9 +4,12 @@ import logging
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
+from threading import Thread
 from time import monotonic, sleep
 from typing import Any, TypeVar
 from urllib.error import HTTPError
@@ -22,7 +25,11 @@ from cudnn_sweep.cluster.reach.checksum import content_of, with_checksum
 NO_JOB = re.compile(r"status code 404|does not exist")
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-ANSWER_S = 10.0
+ANSWER_S = 10.0  # of silence
+WHOLE_S = 60.0  # for a whole answer, which may come in drips
+SUBMIT_S = 600.0  # with the package of code, whose upload takes long from home
+# By Ray's client, of an answer that it cannot read.
+NONSENSE = (ValueError, LookupError, TypeError, AttributeError)
 DASHBOARD_PORT = 8265
 DASHBOARD = f"`address` is that of the dashboard, usually port {DASHBOARD_PORT}"
 LONGEST = 300  # characters of what the cluster says
@@ -67,20 +74,22 @@ class Jobs:
         ends = monotonic() + AGENT_S
         while True:
             try:
-                self._client.submit_job(
+                submit = partial(
+                    self._client.submit_job,
                     submission_id=job_id,
                     entrypoint=entrypoint,
                     runtime_env=dict(runtime_env),
                     metadata=metadata,
                 )
+                _within(SUBMIT_S, submit)
                 return
             except RuntimeError as error:
                 hint = PORT_TAKEN if NO_AGENT in str(error) else ""
                 if not hint or monotonic() > ends:
                     reason = f"{_brief(error)}{hint}"
                     raise ClusterError(f"{self.url} does not take the job: {reason}") from error
-            except (OSError, HTTPException) as error:
-                raise ClusterError(f"{self.url} does not answer: {_brief(error)}") from error
+            except (OSError, HTTPException, *NONSENSE) as error:
+                raise self._unanswered(error) from error
             sleep(1)
 
     def state(self, job_id: str) -> tuple[str, str]:
@@ -114,25 +123,30 @@ class Jobs:
         try:
             async for piece in self._client.tail_job_logs(job_id):
                 yield piece
-        except (ClientError, RuntimeError, OSError) as error:
-            raise ClusterError(f"{self.url} does not answer: {_brief(error)}") from error
+        except (ClientError, RuntimeError, OSError, *NONSENSE) as error:
+            raise self._unanswered(error) from error
 
     def _answer(self, question: Callable[[], T], job_id: str | None = None) -> T:
         try:
-            return question()
-        except (RuntimeError, OSError, HTTPException) as error:  # requests' errors are OSErrors
+            return _within(WHOLE_S, question)
+        except (RuntimeError, OSError, HTTPException, *NONSENSE) as error:  # requests' are OSErrors
             if job_id is not None and NO_JOB.search(str(error)):
                 raise ClusterError(
                     f"{self.url} knows nothing of job {job_id}: the cluster was restarted since. "
                     "`sweep launch` again goes on from the records that are here"
                 ) from error
-            raise ClusterError(f"{self.url} does not answer: {_brief(error)}") from error
+            raise self._unanswered(error) from error
+
+    def _unanswered(self, error: Exception) -> ClusterError:
+        if isinstance(error, NONSENSE) and not isinstance(error, OSError):
+            what = f"{type(error).__name__}: {_brief(error)}"
+            return ClusterError(f"{self.url} does not answer as Ray does: {what}; {DASHBOARD}")
+        return ClusterError(f"{self.url} does not answer: {_brief(error)}")
 
     def _get(self, path: str) -> bytes:
+        request = Request(f"{self.url}{path}", headers=self._headers)
         try:
-            request = Request(f"{self.url}{path}", headers=self._headers)
-            with urlopen(request, timeout=ANSWER_S) as answer:
-                return bytes(answer.read())
+            return _within(WHOLE_S, lambda: _read(request))
         except (HTTPException, OSError) as error:  # HTTPError and URLError are OSErrors
             why = f"does not answer: {getattr(error, 'reason', error)}; {DASHBOARD}"
             if isinstance(error, HTTPException):
@@ -142,6 +156,30 @@ class Jobs:
                 does = f"{refusal}:" if error.code in (401, 403) else "answers"
                 why = f"{does} {error.code} {error.reason}"
             raise ClusterError(f"{self.url} {why}") from error
+
+
+def _within(seconds: float, question: Callable[[], T]) -> T:
+    """Return the answer. Raises TimeoutError if it is not whole by then: what waits for it ends with the process."""
+    found: Future[T] = Future()
+
+    def answer() -> None:
+        try:
+            found.set_result(question())
+        except BaseException as error:  # noqa: BLE001  # raised where the answer is awaited
+            found.set_exception(error)
+
+    Thread(target=answer, daemon=True).start()
+    try:
+        return found.result(seconds)
+    except TimeoutError:
+        if found.done():
+            raise
+        raise TimeoutError(f"no whole answer within {seconds:g} s") from None
+
+
+def _read(request: Request) -> bytes:
+    with urlopen(request, timeout=ANSWER_S) as answer:
+        return bytes(answer.read())
 
 
 def refuse_open_cluster(address: str) -> None:
@@ -154,8 +192,8 @@ def refuse_open_cluster(address: str) -> None:
 def answers_anybody(address: str) -> bool:
     """Whether the cluster needs no token; False if it does not answer."""
     try:
-        with urlopen(f"{_url(address)}/api/version", timeout=ANSWER_S):
-            return True
+        _within(WHOLE_S, lambda: urlopen(f"{_url(address)}/api/version", timeout=ANSWER_S).close())
+        return True
     except (HTTPException, OSError):  # of which HTTPError and URLError are
         return False
 

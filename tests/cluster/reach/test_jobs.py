@@ -4,12 +4,18 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
 
 import pytest
 
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.cluster.reach.jobs import KnownCluster, SentJob
+from cudnn_sweep.cluster.reach.jobs import Jobs, KnownCluster, SentJob
 
 SENT = """
 import sys
@@ -66,3 +72,61 @@ def test_two_launches_at_once_are_both_remembered(known: KnownCluster, file: Pat
     assert [each.wait(60) for each in both] == [0, 0]
     wanted = {f"{name}-{number}" for name in "ab" for number in range(20)} | {"one", "two"}
     assert {job.job_id for job in known.jobs()} == wanted
+
+
+@contextmanager
+def dashboard(body: bytes, drip: str | None = None) -> Iterator[str]:
+    """A dashboard that answers its version, and everything else by this; `drip`: what it answers a byte a second."""
+    ended = Event()
+
+    class Dashboard(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            said = json.dumps({"version": "4", "ray_version": version("ray")}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", "100" if drip == self.path else "")
+            self.end_headers()
+            while drip == self.path and not ended.wait(0.1):
+                self.wfile.write(b" ")
+            self.wfile.write(said if self.path == "/api/version" else body)
+            self.close_connection = True
+
+        do_POST = do_PUT = do_GET
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Dashboard) as server:
+        server.daemon_threads = True
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        ended.set()
+        server.shutdown()
+
+
+ANSWERS = [b"", b"5", b"null", b"[]", b"[3]", b"{}", b'{"status": 5}', b"\xff\xfe", b"<html>"]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_nonsense_of_a_dashboard_is_named(answer: bytes) -> None:
+    with dashboard(answer) as address:
+        jobs = Jobs(address, None)
+        with pytest.raises(ClusterError, match=f"{address} does not answer"):
+            jobs.state("one")
+        with pytest.raises(ClusterError, match=f"{address} does not answer"):
+            jobs.last_lines("one", 3)
+        with pytest.raises(ClusterError, match=f"{address} does not answer"):
+            jobs.submit("one", "true", {}, {})
+
+
+@pytest.mark.parametrize("drip", ["/api/version", "/api/jobs/", "/api/jobs/one"])
+def test_an_answer_in_drips_is_waited_for_no_longer_than_stated(
+    drip: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cudnn_sweep.cluster.reach.jobs.WHOLE_S", 1.0)
+    with dashboard(b"[]", drip) as address:
+        began = monotonic()
+        with pytest.raises(ClusterError, match=f"{address} .*no whole answer within 1 s"):
+            jobs = Jobs(address, None)
+            jobs.ids()
+            jobs.state("one")
+        assert monotonic() - began < 5
