@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.cluster.leftovers import held_folder
 from cudnn_sweep.orchestrator.errors import OutputError
 
 
@@ -22,8 +22,8 @@ def writing(file: Path) -> Iterator[None]:
 @contextmanager
 def written_anew(file: Path) -> Iterator[Path]:
     """Yield a path to write. What the block wrote there becomes `file`, and replaces none. Raises OutputError."""
-    with writing(file), TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
-        made = Path(folder, file.name)
+    with writing(file), held_folder(f".{file.name}.", file.parent) as folder:
+        made = folder / file.name
         yield made
         try:
             os.link(made, file)
