@@ -19,8 +19,11 @@ def held_folder(prefix: str, parent: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(held)
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:  # a process that is signalled with its group is interrupted twice
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(held)
 
 
 def make_held(

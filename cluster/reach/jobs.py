@@ -138,10 +138,8 @@ class Jobs:
             raise self._unanswered(error) from error
 
     def _unanswered(self, error: Exception) -> ClusterError:
-        if isinstance(error, NONSENSE) and not isinstance(error, OSError):
-            what = f"{type(error).__name__}: {_brief(error)}"
-            return ClusterError(f"{self.url} does not answer as Ray does: {what}; {DASHBOARD}")
-        return ClusterError(f"{self.url} does not answer: {_brief(error)}")
+        kind = f" as Ray does ({type(error).__name__})" if isinstance(error, NONSENSE) else ""
+        return ClusterError(f"{self.url} does not answer{kind}: {_brief(error)}")
 
     def _get(self, path: str) -> bytes:
         request = Request(f"{self.url}{path}", headers=self._headers)
@@ -275,10 +273,7 @@ class KnownCluster:
 
     def _write(self, jobs: list[SentJob]) -> None:
         new = self._jobs_file.with_name("jobs.new")
-        with new.open("w") as file:
-            file.write(with_checksum(SENT_JOBS.dump_json(jobs).decode()))
-            file.flush()
-            os.fsync(file.fileno())
+        new.write_text(with_checksum(SENT_JOBS.dump_json(jobs).decode()))
         new.replace(self._jobs_file)
 
     def forget_jobs(self) -> None:

@@ -43,7 +43,7 @@ from cudnn_sweep.orchestrator.showing.advice_text import Kept
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.showing.write_whole import written_anew
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.errata import as_json, read_whole
+from cudnn_sweep.workloads.cells.errata import as_json, read_kept
 from cudnn_sweep.workloads.cells.suite import WithoutGpu
 from cudnn_sweep.workloads.hardware.environment import Environment
 
@@ -248,7 +248,7 @@ def _in_turns(
 def _frozen_in(file: str) -> Mapping[str, Any]:
     """What `sweep freeze` wrote beside the rules. Raises SpecError."""
     try:
-        frozen: Any = read_whole(Path(file))["frozen"]
+        frozen: Any = read_kept(Path(file))[1]["frozen"]
         plans = frozen["plans"]
     except (KeyError, TypeError, ValueError):
         plans = None

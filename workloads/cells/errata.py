@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 ERRATA_FILE = "CUDNN_ERRATA_JSON_FILE"
 OPERATIONS = ("ConvFwd", "ConvBwdData", "ConvBwdFilter")
@@ -30,7 +30,6 @@ MOST_BYTES = 2**20
 CHECKSUM = "crc32"
 """Key of a kept file that cuDNN ignores: the checksum of what the other keys say."""
 ANEW = "make it anew: sweep freeze ..."
-Fields: TypeAlias = tuple[str, int, tuple[str, ...], int, int]
 RULE = re.compile(
     rf"(?P<pin>pin )?(?P<operation>{'|'.join(OPERATIONS)}):(?P<engine>\d{{1,3}})(?P<knobs>(:\w+=-?\d+)*)"
     r"(@(?P<start>\d+)(?P<range>-(?P<end>\d*))?)?"
@@ -143,69 +142,51 @@ def read_errata(given: object, folder: Path | None) -> object:
 
 def read_file(file: Path) -> set[Rule]:
     """The rules of the frontend's JSON, without PyTorch's own. Raises ValueError."""
-    whole = read_whole(file)
-    try:
-        found = _found(whole["rules"])
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(_no_errata_file(file, error)) from None
-    for name, fields in found.items():
-        if RULE.fullmatch(name) and fields != set(map(_fields, Rule.of(name).entries())):
-            raise ValueError(f"{file}: the fields of rule {name} ban something else: {ANEW}")
-    return {
-        rule
-        for name, fields in found.items()
-        for rule in ([Rule.of(name)] if RULE.fullmatch(name) else map(_of_fields, fields))
-    }
+    return read_kept(file)[0]
 
 
-def read_whole(file: Path) -> dict[str, Any]:
-    """The frontend's JSON, and what lies beside the rules. Raises ValueError if its checksum does not fit."""
+def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
+    """The rules of `read_file`, and what lies beside them. Raises ValueError."""
     try:
         with file.open("rb") as opened:
-            whole: dict[str, Any] = json.loads(opened.read(MOST_BYTES + 1).decode("utf-8-sig"))
-        whole["rules"]
-        kept = whole.pop(CHECKSUM, None)
+            whole = json.loads(opened.read(MOST_BYTES + 1).decode("utf-8-sig"))
+        rules = _of_json(whole["rules"])
+        checksum = whole.pop(CHECKSUM, None)
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror}") from None
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise ValueError(_no_errata_file(file, error)) from None
-    if kept not in (None, _crc32(whole)):
+        told = f"missing {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(
+            f"{file}: is no errata file of cuDNN's frontend (below 1 MiB, with a list `rules`): {told[:300]}"
+        ) from None
+    if checksum not in (None, _crc32(whole)):
         raise ValueError(f"{file}: its checksum does not fit, it is damaged or was edited: {ANEW}")
-    return whole
+    return rules, whole
 
 
-def _no_errata_file(file: Path, error: Exception) -> str:
-    why = f"missing {error}" if isinstance(error, KeyError) else str(error)
-    return f"{file}: is no errata file of cuDNN's frontend (below 1 MiB, with a list `rules`): {why[:300]}"
-
-
-def _found(rules: list[dict[str, Any]]) -> dict[str, set[Fields]]:
-    """What each rule_id bans, without PyTorch's own rules. Raises ValueError for what is no rule."""
-    found: dict[str, set[Fields]] = {}
-    for rule in rules:
-        name = str(rule.get("rule_id", ""))
+def _of_json(entries: list[dict[str, Any]]) -> set[Rule]:
+    """Raises ValueError if the fields of a rule, which cuDNN reads, say something else than its id."""
+    found: dict[str, set[Rule]] = {}
+    for entry in entries:
+        name = str(entry.get("rule_id", ""))
         # Without CUDA here, it is not known which rules PyTorch has by itself.
-        is_own = name.startswith(PYTORCHS) and (not pytorchs_own() or rule in pytorchs_own())
+        is_own = name.startswith(PYTORCHS) and (not pytorchs_own() or entry in pytorchs_own())
         if not is_own:
-            fields = _fields(rule)
-            _of_fields(fields)
-            found.setdefault(name, set()).add(fields)
-    return found
+            found.setdefault(name, set()).add(_of_entry(entry))
+    for name in filter(RULE.fullmatch, found):
+        rule = Rule.of(name)
+        if found[name] != set(map(_of_entry, rule.entries())):
+            raise ValueError(f"the fields of rule {name} ban something else: {ANEW}")
+        found[name] = {rule}
+    return set().union(*found.values())
 
 
-def _fields(rule: dict[str, Any]) -> Fields:
-    """What cuDNN's frontend reads of a rule."""
-    numbers = rule["engine"], rule.get("cudnn_version_start", 0), rule.get("cudnn_version_end", -1)
-    if not all(type(each) is int for each in numbers):
-        raise ValueError(f"engine and versions of a rule: found {numbers}, allowed: whole numbers")
-    engine, start, end = numbers
-    return str(rule["operation"]), engine, tuple(map(str, rule.get("knob", []))), start, end
-
-
-def _of_fields(fields: Fields) -> Rule:
-    operation, engine, knobs, start, end = fields
-    text = ":".join((operation, str(engine), *knobs))
-    return Rule.of(f"{text}@{start}-" + (str(end) if end >= 0 else ""))
+def _of_entry(entry: dict[str, Any]) -> Rule:
+    start, end = entry.get("cudnn_version_start", 0), entry.get("cudnn_version_end", -1)
+    told = ":".join(
+        (str(entry["operation"]), str(entry["engine"]), *map(str, entry.get("knob", [])))
+    )
+    return Rule.of(told + f"@{start}-" + (str(end) if end >= 0 else ""))
 
 
 def _crc32(whole: dict[str, Any]) -> str:

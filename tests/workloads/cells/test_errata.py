@@ -159,7 +159,9 @@ def test_a_rule_is_what_its_fields_say_and_its_id_may_not_say_otherwise(
 ) -> None:
     assert text_of(read_file(_written(tmp_path / "a.json", [FIVE]))) == "ConvFwd:5"
     other = _written(tmp_path / "b.json", [FIVE | change])
-    with pytest.raises(ValueError, match="b.json: the fields of rule ConvFwd:5 ban something else"):
+    with pytest.raises(
+        ValueError, match="b.json: .*the fields of rule ConvFwd:5 ban something else"
+    ):
         read_file(other)
 
 
@@ -184,14 +186,14 @@ def test_an_id_as_pytorchs_hides_no_rule(tmp_path: Path, monkeypatch: pytest.Mon
 def test_no_bit_of_a_kept_file_is_silent(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text(as_json(rules_of("ConvFwd:5:k2=1@91900, ConvBwdData:1"), frozen={"gpu": "X"}))
-    whole, kept = file.read_bytes(), errata.read_whole(file)
+    whole, kept = file.read_bytes(), errata.read_kept(file)[1]
     silent = []
     for place in range(len(whole)):
         for bit in range(8):
             file.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
             try:
                 read_file(file)
-                found = errata.read_whole(file)
+                found = errata.read_kept(file)[1]
             except ValueError as error:
                 assert str(file) in str(error)
             else:
