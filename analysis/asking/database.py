@@ -7,12 +7,11 @@ store's folder is not enough: a COPY inside a `with` is a SELECT to its parser, 
 import atexit
 import os
 import re
-import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from time import monotonic
@@ -34,6 +33,7 @@ from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.storing.snapshot import Snapshot
 from cudnn_sweep.analysis.storing.store import LISTINGS
 from cudnn_sweep.analysis.storing.stored import Stored, has_damage, has_lost
+from cudnn_sweep.cluster.leftovers import held_folder
 
 Answer = TypeVar("Answer")
 
@@ -316,12 +316,9 @@ def spill_folder() -> Iterator[str]:
 
     DuckDB may always write there, whatever else is locked, and so may a user's SQL: nothing else lies there.
     """
-    try:
-        folder = tempfile.mkdtemp(prefix=SPILLS)
-    except OSError:
-        yield ""
-        return
-    try:
+    with ExitStack() as stack:
+        folder = ""
+        with suppress(OSError):
+            parent = Path(tempfile.gettempdir())
+            folder = str(stack.enter_context(held_folder(SPILLS, parent)))
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -22,13 +22,14 @@ from time import monotonic
 from typing import Any
 
 from cudnn_sweep.cluster.errors import LocalRayError
+from cudnn_sweep.cluster.leftovers import SUFFIX, make_held
 from cudnn_sweep.cluster.local import janitor
 
 # The longest socket that Ray makes in its folder, with a process number of 7 digits.
 SOCKET = "/r/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store"
 MAX_SOCKET_BYTES = 103 if sys.platform == "darwin" else 107  # the kernel's limit
-PREFIX = "sweep-"  # mkdtemp appends 8 characters
-MAX_PARENT_BYTES = MAX_SOCKET_BYTES - len(f"/{PREFIX}12345678{SOCKET}")
+PREFIX = "sweep-"
+MAX_PARENT_BYTES = MAX_SOCKET_BYTES - len(f"/{PREFIX}12345678{SUFFIX}{SOCKET}")
 
 OBJECT_STORE_BYTES = 80_000_000  # Ray's least is 75 MiB; our records are a few KB
 TOO_SLOW = "timed out during startup"  # as Ray says it after 30 s, too few where a machine is busy
@@ -98,10 +99,12 @@ def local_ray(
 @contextmanager
 def _folder() -> Iterator[Path]:
     """A folder, and the janitor that removes it when we are done or dead."""
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_parent()))
+    folder, held = make_held(PREFIX, _parent(), _end)
     # -I -S: without site-packages it starts in 20 ms.
     command = [sys.executable, "-I", "-S", janitor.__file__, str(folder)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, start_new_session=True, pass_fds=[held]
+    )
     try:
         yield folder
     finally:
@@ -109,6 +112,14 @@ def _folder() -> Iterator[Path]:
             process.communicate(timeout=STOP_TIMEOUT_S)  # closes its input, its sign to start
         except subprocess.TimeoutExpired:
             raise LocalRayError(f"{folder}: Ray's processes there do not end") from None
+        finally:
+            os.close(held)
+
+
+def _end(folder: Path) -> None:
+    """End the agents of a Ray that was killed together with its janitor."""
+    for pid in janitor.processes_of(folder):
+        janitor.kill(pid)
 
 
 def _parent() -> Path:

@@ -1,25 +1,35 @@
 """A cluster's jobs, by Ray's REST interface: how a sweep runs where nobody's laptop must stay open."""
 
-import json
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
+from threading import Thread
 from time import monotonic, sleep
 from typing import Any, TypeVar
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
+from filelock import FileLock
+from pydantic import TypeAdapter
+
 from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.reach.checksum import content_of, with_checksum
 
 NO_JOB = re.compile(r"status code 404|does not exist")
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-ANSWER_S = 10.0
+ANSWER_S = 10.0  # of silence
+WHOLE_S = 60.0  # for a whole answer, which may come in drips
+SUBMIT_S = 600.0  # with the package of code, whose upload takes long from home
+# By Ray's client, of an answer that it cannot read.
+NONSENSE = (ValueError, LookupError, TypeError, AttributeError)
 DASHBOARD_PORT = 8265
 DASHBOARD = f"`address` is that of the dashboard, usually port {DASHBOARD_PORT}"
 LONGEST = 300  # characters of what the cluster says
@@ -64,20 +74,22 @@ class Jobs:
         ends = monotonic() + AGENT_S
         while True:
             try:
-                self._client.submit_job(
+                submit = partial(
+                    self._client.submit_job,
                     submission_id=job_id,
                     entrypoint=entrypoint,
                     runtime_env=dict(runtime_env),
                     metadata=metadata,
                 )
+                _within(SUBMIT_S, submit)
                 return
             except RuntimeError as error:
                 hint = PORT_TAKEN if NO_AGENT in str(error) else ""
                 if not hint or monotonic() > ends:
                     reason = f"{_brief(error)}{hint}"
                     raise ClusterError(f"{self.url} does not take the job: {reason}") from error
-            except (OSError, HTTPException) as error:
-                raise ClusterError(f"{self.url} does not answer: {_brief(error)}") from error
+            except (OSError, HTTPException, *NONSENSE) as error:
+                raise self._unanswered(error) from error
             sleep(1)
 
     def state(self, job_id: str) -> tuple[str, str]:
@@ -111,25 +123,28 @@ class Jobs:
         try:
             async for piece in self._client.tail_job_logs(job_id):
                 yield piece
-        except (ClientError, RuntimeError, OSError) as error:
-            raise ClusterError(f"{self.url} does not answer: {_brief(error)}") from error
+        except (ClientError, RuntimeError, OSError, *NONSENSE) as error:
+            raise self._unanswered(error) from error
 
     def _answer(self, question: Callable[[], T], job_id: str | None = None) -> T:
         try:
-            return question()
-        except (RuntimeError, OSError, HTTPException) as error:  # requests' errors are OSErrors
+            return _within(WHOLE_S, question)
+        except (RuntimeError, OSError, HTTPException, *NONSENSE) as error:  # requests' are OSErrors
             if job_id is not None and NO_JOB.search(str(error)):
                 raise ClusterError(
                     f"{self.url} knows nothing of job {job_id}: the cluster was restarted since. "
                     "`sweep launch` again goes on from the records that are here"
                 ) from error
-            raise ClusterError(f"{self.url} does not answer: {_brief(error)}") from error
+            raise self._unanswered(error) from error
+
+    def _unanswered(self, error: Exception) -> ClusterError:
+        kind = f" as Ray does ({type(error).__name__})" if isinstance(error, NONSENSE) else ""
+        return ClusterError(f"{self.url} does not answer{kind}: {_brief(error)}")
 
     def _get(self, path: str) -> bytes:
+        request = Request(f"{self.url}{path}", headers=self._headers)
         try:
-            request = Request(f"{self.url}{path}", headers=self._headers)
-            with urlopen(request, timeout=ANSWER_S) as answer:
-                return bytes(answer.read())
+            return _within(WHOLE_S, lambda: _read(request))
         except (HTTPException, OSError) as error:  # HTTPError and URLError are OSErrors
             why = f"does not answer: {getattr(error, 'reason', error)}; {DASHBOARD}"
             if isinstance(error, HTTPException):
@@ -139,6 +154,30 @@ class Jobs:
                 does = f"{refusal}:" if error.code in (401, 403) else "answers"
                 why = f"{does} {error.code} {error.reason}"
             raise ClusterError(f"{self.url} {why}") from error
+
+
+def _within(seconds: float, question: Callable[[], T]) -> T:
+    """Return the answer. Raises TimeoutError if it is not whole by then: what waits for it ends with the process."""
+    found: Future[T] = Future()
+
+    def answer() -> None:
+        try:
+            found.set_result(question())
+        except BaseException as error:  # noqa: BLE001  # raised where the answer is awaited
+            found.set_exception(error)
+
+    Thread(target=answer, daemon=True).start()
+    try:
+        return found.result(seconds)
+    except TimeoutError:
+        if found.done():
+            raise
+        raise TimeoutError(f"no whole answer within {seconds:g} s") from None
+
+
+def _read(request: Request) -> bytes:
+    with urlopen(request, timeout=ANSWER_S) as answer:
+        return bytes(answer.read())
 
 
 def refuse_open_cluster(address: str) -> None:
@@ -151,8 +190,8 @@ def refuse_open_cluster(address: str) -> None:
 def answers_anybody(address: str) -> bool:
     """Whether the cluster needs no token; False if it does not answer."""
     try:
-        with urlopen(f"{_url(address)}/api/version", timeout=ANSWER_S):
-            return True
+        _within(WHOLE_S, lambda: urlopen(f"{_url(address)}/api/version", timeout=ANSWER_S).close())
+        return True
     except (HTTPException, OSError):  # of which HTTPError and URLError are
         return False
 
@@ -202,6 +241,9 @@ class SentJob:
     """Sweep of a night whose outcome was not fetched yet."""
 
 
+SENT_JOBS = TypeAdapter(list[SentJob])
+
+
 class KnownCluster:
     """What is kept of a cluster, in a folder that only this user can read."""
 
@@ -215,25 +257,46 @@ class KnownCluster:
         self._jobs_file = folder / "jobs.json"
 
     def remember(self, job: SentJob) -> None:
-        self._jobs_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._write([*self.jobs(), job])
+        with self._held():
+            self._write([*self.jobs(), job])
 
     def forget_night(self, job: SentJob) -> None:
         """The night's outcome was fetched, or is lost."""
         done = replace(job, sweep_id="")
-        self._write([done if each == job else each for each in self.jobs()])
+        with self._held():
+            self._write([done if each == job else each for each in self.jobs()])
 
-    def _write(self, jobs: Sequence[SentJob]) -> None:
-        self._jobs_file.write_text(json.dumps([asdict(each) for each in jobs]))
+    def _held(self) -> FileLock:
+        """Return the lock of who reads the list and writes it."""
+        self._jobs_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return FileLock(self._jobs_file.with_name("jobs.lock"))
+
+    def _write(self, jobs: list[SentJob]) -> None:
+        new = self._jobs_file.with_name("jobs.new")
+        new.write_text(with_checksum(SENT_JOBS.dump_json(jobs).decode()))
+        new.replace(self._jobs_file)
 
     def forget_jobs(self) -> None:
-        self._jobs_file.unlink(missing_ok=True)
+        with self._held():
+            self._jobs_file.unlink(missing_ok=True)
 
     def jobs(self) -> list[SentJob]:
-        """Jobs in the order in which they were sent; the cluster may have been lost since."""
-        if not self._jobs_file.exists():
+        """Jobs in the order in which they were sent; the cluster may have been lost since.
+
+        Raises ClusterError if the list is not as it was written.
+        """
+        try:
+            text = self._jobs_file.read_text()
+            is_plain = text.startswith("[")  # as earlier versions wrote it
+            return SENT_JOBS.validate_json(text if is_plain else content_of(text))
+        except FileNotFoundError:
             return []
-        return [SentJob(**each) for each in json.loads(self._jobs_file.read_text())]
+        except (OSError, ValueError, RecursionError) as error:
+            why = str(error).partition("\n")[0][:LONGEST]
+            raise ClusterError(
+                f"{self._jobs_file}, the list of jobs sent to cluster {self.name}, cannot be read ({why}): "
+                "restore it; or copy what you need from the cluster and remove this file"
+            ) from None
 
     def job(self) -> SentJob:
         """The job that was sent last. Raises ClusterError if there is none."""

@@ -5,7 +5,6 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -21,7 +20,7 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     warn_of,
 )
 from cudnn_sweep.orchestrator.errors import OutputError
-from cudnn_sweep.orchestrator.showing.write_whole import writing
+from cudnn_sweep.orchestrator.showing.write_whole import writing, written_anew
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -166,10 +165,8 @@ def _export(store: "Stored", file: Path) -> None:
 
     if os.path.lexists(file):
         raise OutputError(f"{file} exists: remove it, or name another file for --export")
-    with writing(file), TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
-        made = Path(folder, file.name)
+    with written_anew(file) as made:
         torn_files = export(store, made)
-        made.rename(file)
     warn_of(torn_files)
 
 

@@ -41,8 +41,9 @@ from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.advice_text import Kept
 from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.orchestrator.showing.write_whole import written_anew
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.errata import as_json
+from cudnn_sweep.workloads.cells.errata import as_json, read_kept
 from cudnn_sweep.workloads.cells.suite import WithoutGpu
 from cudnn_sweep.workloads.hardware.environment import Environment
 
@@ -109,9 +110,12 @@ def _freeze(
         return _nothing(options, out, _not_shown(kept))
     kept = replace(kept, cannot=frozen.cannot, operations=len(frozen.plans))
     provenance = _provenance(options, environment, frozen, kept, sweep_id)
-    options.file.write_text(as_json(frozen.rules, indent=1, frozen=provenance))
-    say(console, f"\nWritten: {file}")
-    tell(options, replace(answered, kept=kept, command=options.advise_command()), out)
+    try:
+        with written_anew(options.file) as made:
+            made.write_text(as_json(frozen.rules, indent=1, frozen=provenance))
+        say(console, f"\nWritten: {file}")
+    finally:  # the answer took minutes
+        tell(options, replace(answered, kept=kept, command=options.advise_command()), out)
     return ExitCode.FINE
 
 
@@ -244,9 +248,9 @@ def _in_turns(
 def _frozen_in(file: str) -> Mapping[str, Any]:
     """What `sweep freeze` wrote beside the rules. Raises SpecError."""
     try:
-        frozen: Any = json.loads(Path(file).read_text())["frozen"]
+        frozen: Any = read_kept(Path(file))[1]["frozen"]
         plans = frozen["plans"]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         plans = None
     if not isinstance(plans, list):
         raise SpecError(f"--check: {file} has rules alone, wanted a file that `sweep freeze` made")

@@ -1,18 +1,15 @@
 """The two sides of `sweep gate`: a commit of the user's repository, a folder, a wheel or a Python."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import mkdtemp
-
-from filelock import FileLock, Timeout
 
 from cudnn_sweep.analysis.words import counted, one_line, printable
+from cudnn_sweep.cluster.leftovers import held_folder
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.gating.repository import (
     Tree,
@@ -73,21 +70,8 @@ class Sides:
 def scratch_for_gate() -> Iterator[Path]:
     """Yield a folder for this gate. Folders that killed gates left are removed now."""
     gates = private_folder(our_temporary_folder() / "gates")
-    with FileLock(gates / "lock"):
-        for left in (each for each in gates.iterdir() if each.is_dir()):
-            with suppress(Timeout), FileLock(left / "held", timeout=0):
-                shutil.rmtree(left, ignore_errors=True)
-        scratch = Path(mkdtemp(dir=gates))
-        held = FileLock(scratch / "held")
-        held.acquire()
-    try:
+    with held_folder("", gates) as scratch:
         yield scratch
-    finally:
-        try:
-            shutil.rmtree(scratch, ignore_errors=True)
-        finally:  # a process that is signalled with its group is interrupted twice
-            shutil.rmtree(scratch, ignore_errors=True)
-            held.release()
 
 
 def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:

@@ -10,11 +10,9 @@ Each file is `{"crc32": ..., "content": ...}`, and is not used where its checksu
 write "edited" for the checksum.
 """
 
-import json
 import shlex
 import shutil
 import socket
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -34,6 +32,7 @@ from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
+from cudnn_sweep.cluster.reach.checksum import content_of, with_checksum
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.destinations import Destination, Here, destination_of
 from cudnn_sweep.orchestrator.nightly.news import Webhook, find_webhook
@@ -56,7 +55,6 @@ NO_SUITE = SuiteSpec(cells=[CellAxes(workload="noop")])  # of a night whose own 
 COMPARED_WITH = timedelta(days=100)  # nights that a job takes along, where none is pinned
 MOST_NAMED = 10  # of what could have been meant
 MOST_CHARACTERS = 200  # of a file that cannot be read
-BY_HAND = "edited"
 SENT = "told.json"
 AGAIN = "restore it, or compare that night again: --night DATE --no-measure"
 T = TypeVar("T")
@@ -164,35 +162,17 @@ class Diary:
         except FileNotFoundError:
             return None
         try:
-            return parse(_content(text))
+            return parse(content_of(text))
         except (ReportError, ValueError, RecursionError) as error:
             why = str(error).partition("\n")[0][:MOST_CHARACTERS]
             shown = f"{folder.shown(path)} cannot be read ({why})"
             raise SpecError(f"{shown}: {text[:MOST_CHARACTERS]!r}; {otherwise}") from None
 
     def _write(self, name: str, text: str) -> None:
-        whole = f'{{"crc32": "{_crc32(json.loads(text))}", "content":\n{text}}}\n'
-        self.store.folder.write(self._path(name), pa.py_buffer(whole.encode()))
+        self.store.folder.write(self._path(name), pa.py_buffer(with_checksum(text).encode()))
 
     def _path(self, name: str) -> str:
         return f"nightly/{self.launch}/{name}".rstrip("/")
-
-
-def _content(text: str) -> str:
-    """The content of a file's text. Raises ValueError where its checksum does not fit."""
-    file = json.loads(text)
-    if not isinstance(file, dict) or file.keys() != {"crc32", "content"}:
-        raise ValueError('it is not {"crc32": ..., "content": ...}')
-    if file["crc32"] not in (_crc32(file["content"]), BY_HAND):
-        raise ValueError(
-            f'its checksum does not fit: it is damaged, or was edited without "crc32": "{BY_HAND}"'
-        )
-    return json.dumps(file["content"])
-
-
-def _crc32(value: object) -> str:
-    """Of what the JSON says, however it is laid out."""
-    return f"{zlib.crc32(json.dumps(value, sort_keys=True).encode()):08x}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -247,6 +247,7 @@ class RunningCluster(Cluster):
         """Nothing is brought up: `jobs` raises if the cluster is not there."""
 
     def _send(self, jobs: Jobs, request: JobRequest) -> SentJob:
+        self.known.jobs()  # a list that cannot be read is an error before the job runs
         job_id = f"sweep-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         with tempfile.TemporaryDirectory(prefix="sweep-stage-") as folder:
             environment = stage(request, Path(folder))

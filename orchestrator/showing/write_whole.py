@@ -1,10 +1,12 @@
-"""Files that a user named: how they fail, and text that is written whole or not at all."""
+"""Files that a user named: how they fail, and what is written whole or not at all."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.cluster.leftovers import held_folder
 from cudnn_sweep.orchestrator.errors import OutputError
 
 
@@ -15,6 +17,20 @@ def writing(file: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputError(f"cannot write {file}: {error.strerror}") from error
+
+
+@contextmanager
+def written_anew(file: Path) -> Iterator[Path]:
+    """Yield a path to write. What the block wrote there becomes `file`, and replaces none. Raises OutputError."""
+    with writing(file), held_folder(f".{file.name}.", file.parent) as folder:
+        made = folder / file.name
+        yield made
+        try:
+            os.link(made, file)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            made.rename(file)
 
 
 def is_stream(path: Path) -> bool:

@@ -14,9 +14,11 @@ import json
 import mmap
 import os
 import re
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,6 +27,9 @@ OPERATIONS = ("ConvFwd", "ConvBwdData", "ConvBwdFilter")
 ENGINES = 256  # more than any operation of cuDNN 9 has
 PYTORCHS = "torch "  # begins the id of a rule that PyTorch has by itself
 MOST_BYTES = 2**20
+CHECKSUM = "crc32"
+"""Key of a kept file that cuDNN ignores: the checksum of what the other keys say."""
+ANEW = "make it anew: sweep freeze ..."
 RULE = re.compile(
     rf"(?P<pin>pin )?(?P<operation>{'|'.join(OPERATIONS)}):(?P<engine>\d{{1,3}})(?P<knobs>(:\w+=-?\d+)*)"
     r"(@(?P<start>\d+)(?P<range>-(?P<end>\d*))?)?"
@@ -137,11 +142,16 @@ def read_errata(given: object, folder: Path | None) -> object:
 
 def read_file(file: Path) -> set[Rule]:
     """The rules of the frontend's JSON, without PyTorch's own. Raises ValueError."""
+    return read_kept(file)[0]
+
+
+def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
+    """The rules of `read_file`, and what lies beside them. Raises ValueError."""
     try:
         with file.open("rb") as opened:
-            rules = json.loads(opened.read(MOST_BYTES + 1))["rules"]
-        kept = [each for each in rules if not str(each.get("rule_id", "")).startswith(PYTORCHS)]
-        return {_of_json(each) for each in kept}
+            whole = json.loads(opened.read(MOST_BYTES + 1).decode("utf-8-sig"))
+        rules = _of_json(whole["rules"])
+        checksum = whole.pop(CHECKSUM, None)
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror}") from None
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
@@ -149,31 +159,55 @@ def read_file(file: Path) -> set[Rule]:
         raise ValueError(
             f"{file}: is no errata file of cuDNN's frontend (below 1 MiB, with a list `rules`): {told[:300]}"
         ) from None
+    if checksum not in (None, _crc32(whole)):
+        raise ValueError(f"{file}: its checksum does not fit, it is damaged or was edited: {ANEW}")
+    return rules, whole
 
 
-def _of_json(rule: dict[str, Any]) -> Rule:
-    text = str(rule["rule_id"]) if "rule_id" in rule else ""
-    if RULE.fullmatch(text):
-        return Rule.of(text)
-    start, end = rule.get("cudnn_version_start", 0), rule.get("cudnn_version_end", -1)
-    told = ":".join((str(rule["operation"]), str(rule["engine"]), *map(str, rule.get("knob", []))))
+def _of_json(entries: list[dict[str, Any]]) -> set[Rule]:
+    """Raises ValueError if the fields of a rule, which cuDNN reads, say something else than its id."""
+    found: dict[str, set[Rule]] = {}
+    for entry in entries:
+        name = str(entry.get("rule_id", ""))
+        # Without CUDA here, it is not known which rules PyTorch has by itself.
+        is_own = name.startswith(PYTORCHS) and (not pytorchs_own() or entry in pytorchs_own())
+        if not is_own:
+            found.setdefault(name, set()).add(_of_entry(entry))
+    for name in filter(RULE.fullmatch, found):
+        rule = Rule.of(name)
+        if found[name] != set(map(_of_entry, rule.entries())):
+            raise ValueError(f"the fields of rule {name} ban something else: {ANEW}")
+        found[name] = {rule}
+    return set().union(*found.values())
+
+
+def _of_entry(entry: dict[str, Any]) -> Rule:
+    start, end = entry.get("cudnn_version_start", 0), entry.get("cudnn_version_end", -1)
+    told = ":".join(
+        (str(entry["operation"]), str(entry["engine"]), *map(str, entry.get("knob", [])))
+    )
     return Rule.of(told + f"@{start}-" + (str(end) if end >= 0 else ""))
 
 
+def _crc32(whole: dict[str, Any]) -> str:
+    return f"{zlib.crc32(json.dumps(whole, sort_keys=True).encode()):08x}"
+
+
 def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) -> str:
-    """The frontend's JSON, PyTorch's own rules merged in. `beside`: what else to keep there."""
+    """The frontend's JSON, PyTorch's own rules merged in. `beside`: what else to keep there, with a checksum."""
     listed = [each for rule in rules for each in rule.entries()]
     whole = {"version": 1, **beside, "rules": [*pytorchs_own(), *listed]}
+    if beside:
+        whole = {CHECKSUM: _crc32(whole), **whole}
     return json.dumps(whole, indent=indent)
 
 
 @cache
 def pytorchs_own() -> list[dict[str, Any]]:
     """The rules that this torch has without a file; none where it was built without CUDA."""
-    import torch
-
-    library = Path(torch.__file__).parent / "lib" / "libtorch_cuda.so"
-    if not library.exists():
+    torch = find_spec("torch")
+    library = Path(torch.origin or "").parent / "lib" / "libtorch_cuda.so" if torch else None
+    if library is None or not library.exists():
         return []
     with library.open("rb") as opened:
         text = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)

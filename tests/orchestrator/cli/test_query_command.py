@@ -45,6 +45,7 @@ def test_an_export_is_whole_or_not_there_and_replaces_nothing(
         failed = _query(f"--export={file}", results)
     assert (failed.exit_code, "the disk is full" in failed.stderr) == (2, True)
     assert not list(file.parent.iterdir())
+    (file.parent / f".{file.name}.12345678.held").mkdir()  # of a killed export
     (results / "sweep=night-1" / "part-2.parquet").write_bytes(b"PAR1")
     exported = _query(f"--export={file}", results)
     assert (exported.exit_code, "left out" in exported.stderr) == (0, True)

@@ -1,10 +1,12 @@
 """`sweep freeze` on a made-up GPU and made-up processes: the file, the answer, and what asks it again."""
 
+import errno
 import io
 import json
+import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
@@ -16,7 +18,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.answering.advice import UNDECIDED
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.errors import ModelError
+from cudnn_sweep.orchestrator.errors import ModelError, OutputError, SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.freeze import freeze
 from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed
@@ -233,3 +235,52 @@ def test_a_step_that_does_not_run_has_its_own_exit_code(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="a process ended: no memory") as raised:
         freeze(_options(), quiet, _machine(0.5), quiet, opened)
     assert raised.value.exit_code == ExitCode.DOES_NOT_RUN
+
+
+def _unwritten(monkeypatch: pytest.MonkeyPatch, link: Callable[[Path, Path], None]) -> str:
+    """What a freeze prints if its file cannot be written at its end."""
+    monkeypatch.setattr("cudnn_sweep.orchestrator.showing.write_whole.os.link", link)
+    out = Console(file=io.StringIO(), width=80, markup=False)
+
+    @contextmanager
+    def opened(planned: Planned, console: Console) -> Iterator[FakeProbe]:
+        yield FakeProbe(operations=FASTER)
+
+    quiet = Console(file=io.StringIO(), width=80)
+    with pytest.raises(OutputError, match="cannot write .*batch_norm.json"):
+        freeze(_options(), quiet, _machine(0.5), out, opened)
+    assert isinstance(out.file, io.StringIO)
+    return out.file.getvalue()
+
+
+def test_a_full_disk_leaves_no_torn_file_and_the_answer_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(made: Path, file: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "rename", full)
+    assert "Keep the choice" in _unwritten(monkeypatch, full)
+    assert not list(tmp_path.glob("*.json"))
+    assert not list(tmp_path.glob(".batch_norm.json.*"))
+
+
+def test_a_file_of_another_freeze_meanwhile_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def late(made: Path, file: Path) -> None:
+        file.write_text("another's")
+        link(made, file)
+
+    assert "Keep the choice" in _unwritten(monkeypatch, late)
+    assert (tmp_path / "batch_norm.json").read_text() == "another's"
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_damaged_file_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    file = tmp_path / "batch_norm.json"
+    file.write_text(file.read_text().replace('"frozen_ms": ', '"frozen_ms": 1'))
+    with pytest.raises(SpecError, match="its checksum does not fit.*sweep freeze"):
+        _said(_options(check=str(file)), FASTER)

@@ -417,7 +417,6 @@ def test_next_gate_removes_what_killed_ones_left(tmp_path: Path) -> None:
     with scratch_for_gate() as killed:
         gates = killed.parent
     killed.mkdir()
-    (killed / "held").touch()
     (killed / "tree").mkdir()
     with scratch_for_gate() as held:
         assert [each.name for each in gates.iterdir() if each.is_dir()] == [held.name]

@@ -134,3 +134,82 @@ def test_a_file_that_does_not_say_what_was_asked_is_an_error(
     monkeypatch.setattr("cudnn_sweep.workloads.cells.config.errata_in_force", lambda: "ConvFwd:6")
     with pytest.raises(WorkloadError, match="did not take"):
         apply_config(CudnnConfig(errata="ConvFwd:5"))
+
+
+def _written(file: Path, rules: list[dict[str, Any]]) -> Path:
+    file.write_text(json.dumps({"version": 1, "rules": rules}))
+    return file
+
+
+FIVE = {"rule_id": "ConvFwd:5", "operation": "ConvFwd", "engine": 5}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"operation": "ConvBwdData"},
+        {"engine": 7},
+        {"knob": ["k2=1"]},
+        {"cudnn_version_start": 1},
+        {"cudnn_version_end": 9},
+    ],
+)
+def test_a_rule_is_what_its_fields_say_and_its_id_may_not_say_otherwise(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    assert text_of(read_file(_written(tmp_path / "a.json", [FIVE]))) == "ConvFwd:5"
+    other = _written(tmp_path / "b.json", [FIVE | change])
+    with pytest.raises(
+        ValueError, match="b.json: .*the fields of rule ConvFwd:5 ban something else"
+    ):
+        read_file(other)
+
+
+def test_a_pin_is_all_of_its_rules(tmp_path: Path) -> None:
+    pin = Rule.of("pin ConvFwd:1@91900").entries()
+    assert text_of(read_file(_written(tmp_path / "a.json", pin))) == "pin ConvFwd:1@91900"
+    for changed in (pin[1:], [*pin[1:], pin[0] | {"engine": 1}]):
+        with pytest.raises(ValueError, match="ban something else: make it anew: sweep freeze"):
+            read_file(_written(tmp_path / "a.json", changed))
+
+
+def test_an_id_as_pytorchs_hides_no_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden = {"rule_id": "torch x", "operation": "ConvBwdData", "engine": 7}
+    file = _written(tmp_path / "a.json", [*OWN, hidden])
+    monkeypatch.setattr(errata, "pytorchs_own", lambda: OWN)
+    assert text_of(read_file(file)) == "ConvBwdData:7"
+    monkeypatch.setattr(errata, "pytorchs_own", list)
+    assert text_of(read_file(file)) == "", "without CUDA nobody knows PyTorch's"
+
+
+@pytest.mark.usefixtures("pytorchs_own")
+def test_no_bit_of_a_kept_file_is_silent(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(as_json(rules_of("ConvFwd:5:k2=1@91900, ConvBwdData:1"), frozen={"gpu": "X"}))
+    whole, kept = file.read_bytes(), errata.read_kept(file)[1]
+    silent = []
+    for place in range(len(whole)):
+        for bit in range(8):
+            file.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
+            try:
+                read_file(file)
+                found = errata.read_kept(file)[1]
+            except ValueError as error:
+                assert str(file) in str(error)
+            else:
+                same = {name: found.get(name) for name in kept} == kept
+                silent += [] if same else [(place, bit)]
+    assert not silent
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
+def test_a_file_in_another_encoding_is_read_as_cudnn_reads_it(
+    tmp_path: Path, encoding: str
+) -> None:
+    file = tmp_path / "a.json"
+    file.write_bytes(json.dumps({"rules": [FIVE]}).encode(encoding))
+    if encoding == "utf-8-sig":
+        assert text_of(read_file(file)) == "ConvFwd:5"
+    else:
+        with pytest.raises(ValueError, match="a.json: is no errata file"):
+            read_file(file)

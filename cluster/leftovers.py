@@ -1,0 +1,61 @@
+"""Folders for a while. Who uses one holds its lock; one that nobody holds was left by a killed process."""
+
+import fcntl
+import glob
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
+
+SUFFIX = ".held"  # tells them from folders of earlier versions and of others
+
+
+@contextmanager
+def held_folder(prefix: str, parent: Path) -> Iterator[Path]:
+    """Yield a folder, and remove it. Raises OSError if it cannot be made."""
+    folder, held = make_held(prefix, parent)
+    try:
+        yield folder
+    finally:
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:  # a process that is signalled with its group is interrupted twice
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(held)
+
+
+def make_held(
+    prefix: str, parent: Path, end: Callable[[Path], None] = lambda _: None
+) -> tuple[Path, int]:
+    """Return a folder and the descriptor that holds it, after what killed processes left is removed.
+
+    `end`: ends what still uses a folder that was left. Raises OSError if none can be made.
+    """
+    for left in parent.glob(f"{glob.escape(prefix)}????????{SUFFIX}"):
+        with suppress(OSError):
+            held = _hold(left)
+            try:
+                end(left)
+                shutil.rmtree(left, ignore_errors=True)
+            finally:
+                os.close(held)
+    while True:
+        folder = Path(mkdtemp(prefix=prefix, suffix=SUFFIX, dir=parent))
+        with suppress(BlockingIOError, FileNotFoundError):  # another one took it for left
+            return folder, _hold(folder)
+
+
+def _hold(folder: Path) -> int:
+    """Raises OSError if another one holds it, or it is gone or another user's."""
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(held).st_uid != os.getuid():
+            raise PermissionError(folder)
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        folder.stat()
+    except OSError:
+        os.close(held)
+        raise
+    return held

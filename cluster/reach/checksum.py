@@ -1,0 +1,29 @@
+"""JSON beside the checksum of what it says, however it is laid out: `{"crc32": ..., "content": ...}`."""
+
+import json
+import zlib
+
+BY_HAND = "edited"
+"""The checksum to write after an edit by hand."""
+
+
+def with_checksum(text: str) -> str:
+    """Return the text of a file that says this JSON."""
+    return f'{{"crc32": "{crc32_of(json.loads(text))}", "content":\n{text}}}\n'
+
+
+def content_of(text: str) -> str:
+    """Return the JSON that a file's text says. Raises ValueError if its checksum does not fit."""
+    file = json.loads(text)
+    if not isinstance(file, dict) or file.keys() != {"crc32", "content"}:
+        raise ValueError('it is not {"crc32": ..., "content": ...}')
+    if file["crc32"] not in (crc32_of(file["content"]), BY_HAND):
+        raise ValueError(
+            f'its checksum does not fit: it is damaged, or was edited without "crc32": "{BY_HAND}"'
+        )
+    return json.dumps(file["content"])
+
+
+def crc32_of(value: object) -> str:
+    """Return the checksum of a JSON value."""
+    return f"{zlib.crc32(json.dumps(value, sort_keys=True).encode()):08x}"
