@@ -334,7 +334,6 @@ def answer() -> str:
             ),
             "",
             wrapped(
-                f"`{NOT_MEASURED}`: {unmet()} had no start on a warm machine, as each of their blocks began with an empty cache. "
                 f"`{UNDECIDED} ({CPU})`: the loop waits for the CPU. Its interval holds what differs between hosts and "
                 "launches, so that blocks alone may never shrink it to ±2%: a longer job makes more of these cells "
                 "undecided, as the search then counts for less."
@@ -418,12 +417,6 @@ def pays() -> str:
     both = "; ".join(name for name, gpus in on.items() if len(gpus) == len(GPUS))
     alone = [f"{name} ({GPUS[min(gpus)]})" for name, gpus in on.items() if len(gpus) == 1]
     return f"{both}; and on one GPU model alone of: {'; '.join(alone)}"
-
-
-def unmet() -> str:
-    """How many cells of each GPU model met no warm machine."""
-    of = Counter(row.gpu for row in advised(JOBS[-1]) if advice_word(row) == NOT_MEASURED)
-    return " and ".join(f"{of[gpu]} of the {name}" for gpu, name in GPUS.items() if of[gpu])
 
 
 SIZES = {"fixed": fixed, "a few that come back": returning, "a new one in every step": always_new}
