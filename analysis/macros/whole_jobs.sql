@@ -60,11 +60,8 @@ sides as (
         exp(avg(log_of(c_ms)) filter (where counted)) as candidate_ms,
         coalesce(var_pop(log_of(b_ms)) filter (where counted) * blocks, 0) as b_squares,
         coalesce(var_pop(log_of(c_ms)) filter (where counted) * blocks, 0) as c_squares,
-        coalesce(
-            sum(launch_bound) filter (where counted)
-            > 0.5 * sum(launch_bound_known) filter (where counted),
-            false
-        ) as launch_bound,
+        sum(launch_bound) filter (where counted)
+        > 0.5 * nullif(sum(launch_bound_known) filter (where counted), 0) as waits_for_cpu,
         coalesce(
             count(*) filter (where counted and list_contains(warnings, 'power_capped'))
             > 0.5 * count(*) filter (where counted),
@@ -85,9 +82,11 @@ sides as (
 -- docs/results/h200-2026-11-22/turns); open loops: 11% and 8% (10 cells).
 cells as materialized (
     select
-        * exclude (b_squares, c_squares),
-        if(is_open, 0.11 ** 2, block_variance(launch_bound)) as pair_prior,
-        case when is_open then 0.08 when launch_bound then 0.05 else 0.003 end ** 2
+        * exclude (b_squares, c_squares, waits_for_cpu),
+        coalesce(waits_for_cpu, false) as launch_bound,
+        coalesce(waits_for_cpu, true) as may_wait, -- unknown without device times
+        if(is_open, 0.11 ** 2, block_variance(may_wait)) as pair_prior,
+        case when is_open then 0.08 when may_wait then 0.05 else 0.003 end ** 2
             as process_prior,
         (b_squares + process_prior) / nullif(blocks, 0) as baseline_scatter,
         (c_squares + process_prior) / nullif(blocks, 0) as candidate_scatter,

@@ -54,7 +54,10 @@ class Location:
             for name, value in parse_qsl(parts.query, keep_blank_values=True)
             if name not in harmless or not PLAIN.fullmatch(value)
         ]
-        if password is not None or (who and not is_name) or odd:
+        if parts.fragment:
+            odd.append("after #")
+        misplaced = not parts.netloc and "@" in parts.path and not self.is_local
+        if password is not None or (who and not is_name) or misplaced or odd:
             what = (
                 f"the option {odd[0]} may hold a key" if odd else "a user or key stands in the URL"
             )
@@ -87,6 +90,8 @@ class Location:
         scheme, separator, rest = self.text.partition("://")
         if not separator:
             return self.text
-        place = rest.partition("?")[0]
+        place = re.split("[?#]", rest)[0]
         host, slash, path = place.partition("/")
+        if not host:
+            path = path.rpartition("@")[2]
         return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"

@@ -215,6 +215,14 @@ def _give_up() -> None:
 def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
     import ray
     from ray._private.utils import write_ray_address
+    from ray.job_config import JobConfig
+
+    class InstalledCode(JobConfig):
+        """Keeps the current folder and the script's out of the path of Ray's workers."""
+
+        def _runtime_env_has_working_dir(self) -> bool:
+            """Return True, for which Ray adds no folder: worker.py, at `py_driver_sys_path`."""
+            return True
 
     options: dict[str, Any] = {
         "address": "local",
@@ -223,6 +231,7 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
         "object_store_memory": OBJECT_STORE_BYTES,
         "include_dashboard": dashboard,
         "dashboard_host": "127.0.0.1",
+        "job_config": InstalledCode(),
         "log_to_driver": False,
         "logging_level": logging.WARNING,
         "_node_ip_address": "127.0.0.1",

@@ -31,6 +31,7 @@ from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.survey import Survey
 
+PACKAGES_S = 60.0
 PACKAGES = """
 import json
 from importlib.metadata import distributions
@@ -189,10 +190,14 @@ def _packages(python: Path | None) -> dict[str, str]:
     """Return the version of each package installed there, by name; nothing if that Python does not answer."""
     try:
         listed = subprocess.run(
-            [str(python), "-P", "-c", PACKAGES], check=False, capture_output=True, text=True
+            [str(python), "-P", "-c", PACKAGES],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=PACKAGES_S,
         ).stdout
         return dict(json.loads(listed))
-    except (OSError, ValueError):
+    except (OSError, ValueError, subprocess.TimeoutExpired):
         return {}
 
 

@@ -50,6 +50,9 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 OURS_ALONE = ("PYTHONPATH", "PYTHONHOME", "SWEEP_VERSION", "SWEEP_COMMIT")
 TRACE_TIMEOUT_S = 600.0  # a large model's first pass on a few CPU cores takes minutes
 CALL_TIMEOUT_S = 20.0
+GREETING_S = 180.0  # torch is imported, from a slow disk too
+GREETING_BYTES = 2**16
+ENDING_S = 1.0
 SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs takes tens of seconds
 
 
@@ -106,14 +109,18 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         self._count = 0
         self._heard: defaultdict[int, deque[Said | Outcome]] = defaultdict(deque)
         if fault := self._greeted():
+            self._process.kill()
             self.close()
             raise kind(f"{name} {fault}")
 
     def _greeted(self) -> str | None:
         """What is wrong with how it begins."""
-        line = self._read()
+        line = self._read(within_s=GREETING_S, most=GREETING_BYTES)
         if not line:
-            self.close()
+            with suppress(subprocess.TimeoutExpired):  # its output may close before it ends
+                self._process.wait(ENDING_S)
+            if self._process.returncode is None:
+                return f"does not begin within {GREETING_S:g} s"
             return f"ended at its start, exit code {self._process.wait()}: see above"
         try:
             greeting = GREETING.validate_json(line)
@@ -197,11 +204,13 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             os.close(self._pidfd)
             self._pidfd = -1
 
-    def _read(self) -> bytes:
-        """A line, or less where the server has ended: a process that it forked may keep the pipe open."""
+    def _read(self, within_s: float | None = None, most: int = sys.maxsize) -> bytes:
+        """Return a line, or less if the server has ended (a process that it forked may keep the pipe open), is silent
+        for so long, or says so many bytes.
+        """
         replies = self._replies.fileno()
-        while b"\n" not in self._unread:
-            ready, _, _ = select.select([replies, self._pidfd], [], [])
+        while b"\n" not in self._unread and len(self._unread) < most:
+            ready, _, _ = select.select([replies, self._pidfd], [], [], within_s)
             data = os.read(replies, 2**16) if replies in ready else b""
             if not data:
                 break

@@ -189,6 +189,7 @@ def our_ray(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
+        patch.setenv("PYTHONPATH", str(OURS))  # of its workers, which run functions of tests
         return SHARED_RAY.enter_context(local_ray(slots=8, gpus=8, dashboard=True))
 
 

@@ -32,10 +32,11 @@ def _blocks(
     records = []
     for block, (baseline_ms, candidate_ms) in enumerate(times):
         is_empty = block % 2 == 0
-        state: dict[str, object] = {"compute_cache": "empty" if is_empty else "warm"}
-        for record in make_pair(
-            block, baseline_ms, candidate_ms, launch_bound=False, **state | changes
-        ):
+        state: dict[str, object] = {
+            "compute_cache": "empty" if is_empty else "warm",
+            "launch_bound": False,
+        }
+        for record in make_pair(block, baseline_ms, candidate_ms, **state | changes):
             first_ms = (EMPTY_MS if is_empty else WARM_MS) if record.benchmark else 30.0
             made = _cold(record, first_ms * (1 + block / 1000))
             records.append(replace(made, **on) if on and made.benchmark else made)
@@ -102,6 +103,8 @@ CELLS = {
         loop_kind="open",
         steady_iterations=64,
     ),
+    "two at the GPU's pace": _blocks(((10.0, 9.5), (10.0, 9.5))),
+    "two without device time": _blocks(((10.0, 9.5), (10.0, 9.5)), launch_bound=None),
     "other bits": [_computing(record) for record in _blocks()],
     **{f"one of {ms}": _blocks(((10.0, ms),)) for ms in (8.0, 9.8, 12.5)},
     **{f"{n} looked at": _blocks(FASTER[:n], looks=[2, 3, 5, 8, 12, 20]) for n in (1, 2, 3, 4)},
@@ -271,6 +274,14 @@ def test_results_that_differ_between_processes_are_counted_by_tensor(advice: Adv
     row = advice("other bits", **LIMITED)
     assert (row["baseline_results"], row["candidate_results"]) == (1, 4)
     assert row["candidate_varies_in"] == ["gradient of conv1.weight"]
+
+
+def test_without_device_times_a_loop_may_wait_for_the_cpu(advice: Advice) -> None:
+    known = advice("two at the GPU's pace", **LIMITED)
+    unknown = advice("two without device time", **LIMITED)
+    assert (known["launch_bound"], unknown["launch_bound"]) == (False, False)
+    assert unknown["ratio"] == pytest.approx(known["ratio"])
+    assert unknown["ratio_low"] < known["ratio_low"] < known["ratio_high"] < unknown["ratio_high"]
 
 
 def test_more_runs_have_a_narrower_interval_and_the_mean_the_narrowest(

@@ -21,6 +21,8 @@ WITH_KEYS = (
     f"s3://bucket/sweeps?{KEY}",
     f"gs://{KEY}@bucket/sweeps",
     f"file:///data?sig={KEY}",
+    f"s3:///AKID:{KEY}@bucket",
+    f"s3://bucket/sweeps#secret_key={KEY}",
 )
 
 

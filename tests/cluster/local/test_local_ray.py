@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -19,9 +20,9 @@ SLICES = ["MIG-1", "MIG-2"]
 
 
 @pytest.fixture(scope="module")
-def ours() -> Iterator[None]:
-    """One Ray for all tests here, started amid settings that would lead it elsewhere, beside another's
-    agent, and too slowly at first.
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One Ray for all tests here, started amid settings that would lead it elsewhere, in a folder with a module,
+    beside another's agent, and too slowly at first.
     """
     init = ray.init
 
@@ -43,6 +44,9 @@ def ours() -> Iterator[None]:
         patch.setattr(ray, "init", slow_at_first)
         for name, value in users.items():
             patch.setenv(name, value)
+        folder = tmp_path_factory.mktemp("typed")
+        (folder / "stands_in.py").touch()
+        patch.chdir(folder)
         before = _environment()
         with local_ray(slots=2, gpus=2, gpu_uuids=SLICES):
             yield
@@ -51,6 +55,11 @@ def ours() -> Iterator[None]:
 
 def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+
+
+def test_files_of_the_current_folder_are_no_modules_of_its_workers(ours: None) -> None:
+    assert ray.get(ray.remote(lambda: find_spec("numpy")).remote())
+    assert ray.get(ray.remote(lambda: find_spec("stands_in")).remote()) is None
 
 
 def test_has_the_slots_and_gpus_asked_for(ours: None) -> None:

@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from cudnn_sweep.orchestrator.errors import ModelError, ServerError
+from cudnn_sweep.orchestrator.errors import ModelError, PythonError, ServerError
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import PROTOCOL, Request, SurveyJob
 
@@ -85,3 +85,24 @@ def test_a_server_that_ends_is_seen_though_what_it_forked_keeps_its_pipe(tmp_pat
         server.run(Request(job=SurveyJob(workloads=[]), timeout_s=60))
     assert monotonic() - began < 10
     server.close()
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("exec sleep 20", "does not begin within 0.3 s"),
+        ("exec 1>&-; exec sleep 20", "does not begin within 0.3 s"),
+        ("exec cat /dev/zero", "its version of cudnn-sweep differs too much"),
+    ],
+)
+def test_a_python_that_does_not_begin_as_a_server_does_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, message: str
+) -> None:
+    monkeypatch.setattr("cudnn_sweep.orchestrator.process.client.GREETING_S", 0.3)
+    fake = tmp_path / "python"
+    fake.write_text(f"#!/bin/sh\n{program}\n")
+    fake.chmod(0o755)
+    began = monotonic()
+    with pytest.raises(PythonError, match=message):
+        ForkServer(python=fake)
+    assert monotonic() - began < 10

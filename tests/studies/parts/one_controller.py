@@ -112,6 +112,7 @@ def _session(load: Load, machine: Survey) -> Session:
 def _ray(slots: int) -> Iterator[Path]:
     nodes = ceil(slots / SLOTS_A_NODE)
     each = ceil(slots / nodes)
+    os.environ["PYTHONPATH"] = os.getcwd()  # Ray's workers run functions of tests
     with ExitStack() as stack:
         folder = stack.enter_context(local_ray(slots=each, gpus=each))
         stack.enter_context(more_nodes(folder, nodes - 1, slots=each, gpus=each))
