@@ -1,16 +1,20 @@
 """What a person sees while a sweep runs."""
 
+import os
 import re
 from dataclasses import replace
+from pathlib import Path
+from threading import Event
 
 import pytest
 from rich.console import Console
 from rich.live import Live
 
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress
 from cudnn_sweep.orchestrator.showing import display
-from cudnn_sweep.orchestrator.showing.display import Display
+from cudnn_sweep.orchestrator.showing.display import Display, watch
 from cudnn_sweep.orchestrator.showing.say import say
 from tests.makers import MakePlan
 
@@ -84,3 +88,39 @@ def test_time_to_go_ends_with_the_limit(
     clock.gone = float(recorded)
     said = read(Progress(statuses={"ok": recorded}))
     assert said == f"0:{recorded:02} elapsed" + (f", {to_go}" if to_go else "")
+
+
+def test_memory_that_a_question_frees_goes_back_to_the_system(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small object that stays on top of what a thread has allocated holds all of it."""
+    monkeypatch.setattr(display, "VERDICTS_S", 0.0)
+    monkeypatch.setattr(display, "POLL_S", 0.01)
+    sizes: list[int] = []
+    stays: list[bytes] = []
+    seen = Event()
+
+    def ask_verdicts() -> list[Verdict]:
+        if not sizes:
+            sizes.append(_resident_bytes())
+            blocks = [b"x" * (3000 + number % 2) for number in range(10_000)]
+            stays.append(blocks[-1])
+            sizes.append(_resident_bytes())
+        return []
+
+    def ask() -> Progress:
+        if len(sizes) == 2:
+            sizes.append(_resident_bytes())
+            seen.set()
+        return Progress()
+
+    with watch(Console(record=True), plan, ask, ask_verdicts):
+        assert seen.wait(10.0)
+    before, during, after = sizes
+    assert during - before > 20e6
+    assert after - before < (during - before) / 4
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
