@@ -3,6 +3,7 @@
 import os
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from threading import Event
 
@@ -119,6 +120,33 @@ def test_memory_that_a_question_frees_goes_back_to_the_system(
     before, during, after = sizes
     assert during - before > 20e6
     assert after - before < (during - before) / 4
+
+
+@pytest.mark.parametrize(("took_s", "least_s"), [(0.1, 10.0), (5.0, 100.0)])
+def test_questions_for_verdicts_take_a_twentieth_of_the_time_at_most(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, took_s: float, least_s: float
+) -> None:
+    """The display asks for the progress once a second."""
+    clock = Seconds(monkeypatch)
+    monkeypatch.setattr(display, "POLL_S", 0.001)
+    began: list[float] = []
+    enough = Event()
+
+    def ask_verdicts() -> list[Verdict]:
+        began.append(clock.gone)
+        clock.gone += took_s
+        return []
+
+    def ask() -> Progress:
+        clock.gone += 1.0
+        if len(began) == 3:
+            enough.set()
+        return Progress()
+
+    with watch(Console(record=True), plan, ask, ask_verdicts):
+        assert enough.wait(10.0)
+    between = [later - earlier - took_s for earlier, later in pairwise(began)]
+    assert all(least_s <= each < least_s + 2.0 for each in between)
 
 
 def _resident_bytes() -> int:
