@@ -17,6 +17,7 @@ from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.words import printable
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.planning.plan import Plan
+from cudnn_sweep.orchestrator.process.linux import give_back_memory
 from cudnn_sweep.orchestrator.recording.recorder import Progress, cause
 from cudnn_sweep.orchestrator.showing.plan_text import cell_labels
 from cudnn_sweep.orchestrator.showing.say import say, warn
@@ -25,6 +26,7 @@ from cudnn_sweep.workloads.warnings import ADVICE
 POLL_S = 0.25
 LINE_S = 10.0  # between plain lines, but for failures; later a tenth of the time gone
 VERDICTS_S = 10.0  # a look at the results takes 0.1 s of a core, which on a CPU disturbs a trial
+REST = 20  # times as long as a look took passes before the next: of 8,000 trials it takes seconds
 
 
 @contextmanager
@@ -39,14 +41,17 @@ def watch(
     live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
     display = Display(console, plan, limit_s, live)
     verdicts: list[Verdict] = []
-    asked_at = monotonic()
+    next_look = monotonic() + VERDICTS_S
 
     def follow() -> None:
-        nonlocal verdicts, asked_at
-        if monotonic() - asked_at > VERDICTS_S:
+        nonlocal verdicts, next_look
+        began = monotonic()
+        if began > next_look:
             with suppress(AnalysisError, OSError):  # of results that are being written
                 verdicts = ask_verdicts()
-            asked_at = monotonic()
+            give_back_memory()  # else each question leaves 10 to 40 MB
+            ended = monotonic()
+            next_look = ended + max(VERDICTS_S, REST * (ended - began))
         with suppress(UnfinishedError):  # the launch itself will meet it, and say so
             display.update(ask(), verdicts)
 

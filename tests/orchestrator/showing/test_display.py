@@ -1,16 +1,21 @@
 """What a person sees while a sweep runs."""
 
+import os
 import re
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from threading import Event
 
 import pytest
 from rich.console import Console
 from rich.live import Live
 
+from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress
 from cudnn_sweep.orchestrator.showing import display
-from cudnn_sweep.orchestrator.showing.display import Display
+from cudnn_sweep.orchestrator.showing.display import Display, watch
 from cudnn_sweep.orchestrator.showing.say import say
 from tests.makers import MakePlan
 
@@ -84,3 +89,66 @@ def test_time_to_go_ends_with_the_limit(
     clock.gone = float(recorded)
     said = read(Progress(statuses={"ok": recorded}))
     assert said == f"0:{recorded:02} elapsed" + (f", {to_go}" if to_go else "")
+
+
+def test_memory_that_a_question_frees_goes_back_to_the_system(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small object that stays on top of what a thread has allocated holds all of it."""
+    monkeypatch.setattr(display, "VERDICTS_S", 0.0)
+    monkeypatch.setattr(display, "POLL_S", 0.01)
+    sizes: list[int] = []
+    stays: list[bytes] = []
+    seen = Event()
+
+    def ask_verdicts() -> list[Verdict]:
+        if not sizes:
+            sizes.append(_resident_bytes())
+            blocks = [b"x" * (3000 + number % 2) for number in range(10_000)]
+            stays.append(blocks[-1])
+            sizes.append(_resident_bytes())
+        return []
+
+    def ask() -> Progress:
+        if len(sizes) == 2:
+            sizes.append(_resident_bytes())
+            seen.set()
+        return Progress()
+
+    with watch(Console(record=True), plan, ask, ask_verdicts):
+        assert seen.wait(10.0)
+    before, during, after = sizes
+    assert during - before > 20e6
+    assert after - before < (during - before) / 4
+
+
+@pytest.mark.parametrize(("took_s", "least_s"), [(0.1, 10.0), (5.0, 100.0)])
+def test_questions_for_verdicts_take_a_twentieth_of_the_time_at_most(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, took_s: float, least_s: float
+) -> None:
+    """The display asks for the progress once a second."""
+    clock = Seconds(monkeypatch)
+    monkeypatch.setattr(display, "POLL_S", 0.001)
+    began: list[float] = []
+    enough = Event()
+
+    def ask_verdicts() -> list[Verdict]:
+        began.append(clock.gone)
+        clock.gone += took_s
+        return []
+
+    def ask() -> Progress:
+        clock.gone += 1.0
+        if len(began) == 3:
+            enough.set()
+        return Progress()
+
+    with watch(Console(record=True), plan, ask, ask_verdicts):
+        assert enough.wait(10.0)
+    between = [later - earlier - took_s for earlier, later in pairwise(began)]
+    assert all(least_s <= each < least_s + 2.0 for each in between)
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
