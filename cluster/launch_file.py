@@ -6,12 +6,8 @@ Ray's own validator. A file without `provider` is ours alone: it means this mach
 cluster.
 """
 
-import copy
-import io
 import json
-import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
@@ -21,6 +17,7 @@ from typing import Any, Generic, TypeVar
 import yaml  # type: ignore[import-untyped]
 
 from cudnn_sweep.cluster.errors import LaunchFileError
+from cudnn_sweep.cluster.reach.launcher import unheard, with_defaults
 from cudnn_sweep.cluster.strict_yaml import (
     Document,
     Mistake,
@@ -138,24 +135,11 @@ def check_ray_part(document: Document, ray_part: Mapping[str, Any]) -> None:
         raise document.refusal([(("provider", "type"), text)])
 
     try:
-        with _unheard():
-            util.validate_config(util.prepare_config(copy.deepcopy(dict(ray_part))))
+        with unheard():
+            util.validate_config(with_defaults(ray_part))
     except Exception as error:  # whatever Ray meets: it has no error class for a user's mistake
         words = str(error) if " " in str(error) else f"{type(error).__name__} {error}"
         raise LaunchFileError(f"{document.file}: Ray refuses it: {words}") from error
-
-
-@contextmanager
-def _unheard() -> Iterator[None]:
-    """Ray tells of each default that it fills in, and prints what it raises as well."""
-    logger = logging.getLogger("ray.autoscaler")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        logger.setLevel(level)
 
 
 def _explain(error: Any) -> Iterator[Mistake]:

@@ -28,6 +28,15 @@ SOFTWARE_AND_COMMIT = (*SOFTWARE, "commit")  # a commit alone is no other softwa
 MACHINE = ("gpu_uuid", "host", "cpu_model")
 PHYSICAL = ("gpu_uuid", "cpu_model")  # a host's name alone may be that of a new container
 EVERY_CONFIG = "every config"  # of a cell that is missing
+GPU_HOURS = """
+select sum(hours) as gpu_hours
+from (
+    select epoch(max(ended_at) - min(started_at)) / 3600 as hours
+    from records
+    where device = 'cuda' and sweep_id in ($night, regexp_replace($night, '^night-', 'confirm-'))
+    group by sweep_id, launch_id, slot
+)
+"""
 NOT_MEASURED: Row = {"word": "missing", "value": None, "processes": 0}
 
 
@@ -72,6 +81,8 @@ class History:
     """The machines that tonight ran on."""
     failures: Mapping[str, str] = field(default_factory=dict)
     """By cell_id, the message of the last of tonight's failed trials."""
+    gpu_hours: float | None = None
+    """Hours of tonight's GPUs, each from its first trial to its last one, fresh trials included; None on a CPU."""
 
     @property
     def tonight(self) -> Night:
@@ -202,6 +213,7 @@ def read_history(
         rows = database.ask("night_series", **nights_until).to_pylist()
         signs = sign_rows(database, contrasts, **nights_until)
         failed = database.ask("failures", sweep_id=tonight).to_pylist()
+        gpu_hours = database.query(GPU_HOURS, {"night": tonight}).to_pylist()[0]["gpu_hours"]
     ids = {night.sweep_id for night in nights}
     measured = [row for row in rows + signs if row["night"] in ids]
     names = whole_names(stored)
@@ -224,6 +236,7 @@ def read_history(
         failures={
             row["cell_id"]: row["message"].splitlines()[0] for row in failed if row["message"]
         },
+        gpu_hours=gpu_hours,
     )
 
 

@@ -151,6 +151,8 @@ class NightOutcome:
     """Models of the suite whose package cannot be imported, and why."""
     kept_by: int | None = None
     """The exit code of what kept the night from being measured, if that says more than `could_not_tell`."""
+    gpu_hours: float | None = None
+    """Hours of GPUs, each from its first trial to its last one, fresh trials included; None without a GPU."""
 
     @property
     def exit_code(self) -> int:

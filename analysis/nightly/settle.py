@@ -83,6 +83,7 @@ def compare_night(
         left_out=memory.after(findings, screened.series),
         accepted=memory.accepted,
         machines=history.machines,
+        gpu_hours=history.gpu_hours,
     )
     return outcome, screened.series
 

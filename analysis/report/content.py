@@ -77,7 +77,7 @@ def gather(
         compared=compared,
         time_shares=TimeShare.among(database),
         sweeps=database.ask("sweeps"),
-        failures=database.ask("failures"),
+        failures=database.ask("failures").drop_columns(["last_output"]),
         choices=database.ask("choice_stability"),
         environments=database.ask("environment"),
         trials=_own(database, "trials", cell_ids=",".join(_shown(cells, compared))),

@@ -1,6 +1,9 @@
 -- Which trials did not end well, and what went wrong?
 -- terminal: cell, config, replicate, status, message, trial_id
 -- none: every recorded trial is ok
+--
+-- To read what a trial printed, with the traceback of what it raised:
+-- sweep query "select last_output from records where trial_id = '...'"
 select -- noqa: disable=AL03,AM04,RF02,ST06,ST07
     sweep_id,
     status,
@@ -14,7 +17,8 @@ select -- noqa: disable=AL03,AM04,RF02,ST06,ST07
     slot,
     started_at,
     trial_id,
-    cell_id
+    cell_id,
+    last_output
 from records
 inner join cell_labels() as labels using (cell_id)
 where status <> 'ok' and ($sweep_id is null or sweep_id glob $sweep_id)

@@ -7,6 +7,8 @@ authentication from 2.54 on).
 
 import copy
 import difflib
+import io
+import logging
 import os
 import re
 import secrets
@@ -15,7 +17,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
@@ -71,12 +73,40 @@ def stop_commands(ray_part: Mapping[str, Any]) -> list[str]:
     return [each for each in commands if "ray stop" in each and "ray start" not in each]
 
 
-def workers_at_first(ray_part: Mapping[str, Any]) -> int:
-    """How many nodes besides the head `ray up` starts before any work asks for them."""
+def with_defaults(ray_part: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy in which Ray's defaults are filled in."""
     from ray.autoscaler._private.util import prepare_config
 
-    types = prepare_config(copy.deepcopy(dict(ray_part)))["available_node_types"].values()
-    return sum(int(kind.get("min_workers", 0)) for kind in types)
+    with unheard():
+        filled: dict[str, Any] = prepare_config(copy.deepcopy(dict(ray_part)))
+    return filled
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Ray tells of each default that it fills in, and prints what it raises as well."""
+    logger = logging.getLogger("ray.autoscaler")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
+    """Return how many hosts `ray up` starts before any work asks for them, the head among them, and how many GPUs the
+    file says that they have; None: only Ray finds out there.
+    """
+    filled = with_defaults(ray_part)
+    hosts, gpus = 0, []
+    for name, kind in filled["available_node_types"].items():
+        count = int(kind.get("min_workers", 0)) + (name == filled["head_node_type"])
+        stated = kind.get("resources", {}).get("GPU")
+        hosts += count
+        gpus += [int(count * stated)] if count and stated is not None else []
+    return hosts, sum(gpus) if gpus else None
 
 
 @contextmanager
@@ -172,10 +202,7 @@ class SecuredFile:
 
 def secure(ray_part: Mapping[str, Any], token: Path) -> SecuredFile:
     """`token`: the file on this machine that every node is to have a copy of."""
-    from ray.autoscaler._private.util import prepare_config
-
-    config = copy.deepcopy(dict(ray_part))
-    filled = prepare_config(copy.deepcopy(config))
+    config, filled = copy.deepcopy(dict(ray_part)), with_defaults(ray_part)
     before: dict[str, Any] = {
         key: filled.get(key) or ([] if key in START_COMMANDS else {}) for key in CHANGED
     }

@@ -44,6 +44,7 @@ from cudnn_sweep.analysis.nightly.series import (
 )
 from cudnn_sweep.analysis.nightly.settle import compare_night
 from cudnn_sweep.analysis.storing.progress import sweep_states
+from cudnn_sweep.analysis.words import given, two_digits
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import (
     NeedsGpuError,
@@ -93,7 +94,13 @@ def run_night(
     if isinstance(night.webhook, SpecError):
         warn(console, f"warning: nobody will be told: {night.webhook}")
     if options.dry_run:
-        return night.destination.show(night.request, console)
+        night.destination.show(night.request, console)
+        times = [night.minutes, TIME_SHARE * night.minutes]
+        hours = two_digits(sum(times) / 60)
+        least, fresh = map(given, times)
+        what = f"{least} minutes for the suite, {fresh} for fresh trials"
+        say(console, f"A night takes at most about {hours} GPU hours for each GPU: {what}.")
+        return ExitCode.FINE
     try:
         with night_lock(night.request.results, night.name.launch):
             code = _night(night, environment, console)
@@ -322,8 +329,7 @@ def _measure(
         if good.software_hash != own.software_hash:
             of_two = differences(asdict(good), asdict(own), SOFTWARE_AND_COMMIT)
             softwares.append(LAST_GOOD)
-    minutes = night.request.budget_minutes or night.keys.budget_minutes
-    ends = monotonic() + TIME_SHARE * minutes * 60
+    ends = monotonic() + TIME_SHARE * night.minutes * 60
     judged: dict[SeriesKey, Remeasured] = {}
     name, waiting = planned.whole.suite, list(candidates)
     with place.opened(store, planned.machine, console) as run:

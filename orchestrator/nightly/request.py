@@ -197,6 +197,11 @@ class NightRequest:
         return self.request.suite
 
     @property
+    def minutes(self) -> float:
+        """Time limit of the suite."""
+        return self.request.budget_minutes or self.keys.budget_minutes
+
+    @property
     def contrasts(self) -> tuple[Contrast, ...]:
         return contrasts_of(self.suite.every_config)
 

@@ -47,7 +47,8 @@ from cudnn_sweep.workloads.regime import SpatialRegime
 from cudnn_sweep.workloads.survey import survey_machine
 
 EXIT_S = 30.0  # a process that has replied and does not end is killed after this
-LAST_WORDS = 800  # characters of a dead process's output that go into its message
+LAST_WORDS = 800  # bytes of a dead process's output that go into its message
+LAST_OUTPUT = 4096  # bytes of it that are kept beside the message
 FOREIGN_BYTES = 80  # of what is no reply of ours
 
 Heard = TypeVar("Heard")
@@ -179,10 +180,12 @@ class Forked:
         status, message = self._judge(wait_status)
         if reply is None and (reply := self._so_far) and reply.measured:
             reply.measured.checks_error, status, message = message, "ok", None
+        last_output = None if status == "ok" else self._end_of_output(LAST_OUTPUT) or None
         self._close()
         return Outcome(
             status=status,
             message=message,
+            last_output=last_output,
             reply=reply,
             pid=self.pid,
             started_at=self._started_at,
@@ -210,7 +213,8 @@ class Forked:
     def _judge(self, wait_status: int) -> tuple[Status, str | None]:
         if self._reply is not None:
             return self._reply.status, self._reply.message
-        words = self._last_words()
+        last = self._end_of_output(LAST_WORDS)
+        words = f"; its last output: {last}" if last else ""
         if self._foreign is not None:
             found = f"found {self._foreign[:FOREIGN_BYTES]!r}{words}"
             return "error", f"its code wrote to the pipe of this process's replies: {found}"
@@ -223,11 +227,10 @@ class Forked:
         code = os.WEXITSTATUS(wait_status)
         return "crash", f"ended without a result, exit code {code}{words}"
 
-    def _last_words(self) -> str:
+    def _end_of_output(self, most_bytes: int) -> str:
         log = self._log.fileno()
         size = os.fstat(log).st_size
-        text = os.pread(log, LAST_WORDS, max(0, size - LAST_WORDS)).decode(errors="replace").strip()
-        return f"; its last output: {text}" if text else ""
+        return os.pread(log, most_bytes, max(0, size - most_bytes)).decode(errors="replace").strip()
 
 
 def _signal_name(number: int) -> str:
@@ -300,17 +303,28 @@ def _work(request: Request, told: int, reply_to: int, born: float) -> Reply:
         else:
             reply.survey = survey_machine(job.workloads, needs_cuda=job.needs_cuda)
     except WorkloadError as error:
+        _print_traceback()
         reply.status, reply.message = "error", _storable(str(error))
         if TRY not in str(error):  # a trace has it
             reply.message += _hint(job, error)
         reply.is_mistake = not isinstance(error, UserCodeError)
     except (MemoryError, torch.OutOfMemoryError) as error:
+        _print_traceback()
         reply.status, reply.message = "out_of_memory", _describe(error)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a user's code raises
+        _print_traceback()
         out = isinstance(error, RuntimeError) and CPU_ALLOCATOR_IS_OUT in _text(error)
         reply.status = "out_of_memory" if out else "error"
         reply.message = _describe(error) + _hint(job, error)
     return reply
+
+
+def _print_traceback() -> None:
+    """Print it below what the user's code has printed, whose streams may be gone or anything."""
+    with suppress(BaseException):
+        sys.stdout.flush()
+    with suppress(OSError):
+        os.write(2, traceback.format_exc().encode(errors="backslashreplace"))
 
 
 def _describe(error: BaseException) -> str:

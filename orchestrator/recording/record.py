@@ -72,6 +72,7 @@ def make_record(
         overlapped_s=overlapped_s,
         status=status,
         message=message,
+        last_output=outcome.last_output,
         **_as_measured(measured),
         **_as_logged(log, measured.choice.kernels_hash),
         exit_s=outcome.exit_s,

@@ -17,6 +17,7 @@ from typing import TypeAlias
 from rich.console import Console
 
 from cudnn_sweep.analysis.storing.location import Location
+from cudnn_sweep.analysis.words import counted
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.cluster.reach.jobs import (
@@ -31,13 +32,13 @@ from cudnn_sweep.cluster.reach.launcher import (
     TUNNEL_S,
     SecuredFile,
     bring_up,
+    hosts_at_first,
     make_token,
     mark_anew,
     running,
     secure,
     take_down,
     tunnel,
-    workers_at_first,
 )
 from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError, UnfinishedError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
@@ -61,7 +62,8 @@ from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.suite import ALL_MODELS, each, workload_names
 
 ANSWER_S = 15.0  # of a head that is up; ssh waits for a dead one for minutes
-ANY_MODEL = "of each model"
+ANY_MODEL = "each GPU model"
+UNTIL_THE_LAUNCH = "unknown until the launch"
 END_S = 10.0  # for a driver that is to end
 REOPENED = 2  # times, a minute each
 
@@ -94,13 +96,12 @@ class Cluster:
             machine = survey(server, workload_names(request.suite))
         say(
             console,
-            f"On {self.where}, into {request.results}. Its nodes say at the launch which GPUs there are, and "
-            "each GPU model has a plan of its own.",
+            f"On {self.where} ({self._size()}), into {request.results}. Each GPU model has a plan of its own.",
         )
         for name in [ANY_MODEL] if models == ALL_MODELS else each(models):
-            environment = replace(machine.environment, device="cuda", gpu=f"GPU {name}")
+            environment = replace(machine.environment, device="cuda", gpu=name)
             planned = planned_on(replace(machine, environment=environment), request)
-            print_part(console, planned.chosen, request.options, 1, gpu=True)
+            print_part(console, planned.chosen, request.options, None, gpu=True)
         return ExitCode.FINE
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
@@ -114,6 +115,10 @@ class Cluster:
 
     def _show_start(self, console: Console) -> None:
         """Print how the cluster would be brought up."""
+
+    def _size(self) -> str:
+        """Return in words what is known of its hosts and GPUs before they are looked at."""
+        return f"hosts and GPUs {UNTIL_THE_LAUNCH}"
 
     def _job(self, request: SweepRequest, night: NightJob | None = None) -> JobRequest:
         open_to_all = self.file.sweep.allow_unauthenticated
@@ -297,7 +302,8 @@ class BroughtUpCluster(RunningCluster):
             yield Jobs(here, self._token())
 
     def _job(self, request: SweepRequest, night: NightJob | None = None) -> JobRequest:
-        return replace(super()._job(request, night), workers=workers_at_first(self.file.ray_part))
+        workers = hosts_at_first(self.file.ray_part)[0] - 1
+        return replace(super()._job(request, night), workers=workers)
 
     def make_ready(self, console: Console) -> None:
         """Bring the cluster up, unless it runs with this very file: `ray up` would end its jobs. Raises ClusterError
@@ -332,6 +338,13 @@ class BroughtUpCluster(RunningCluster):
 
     def _show_start(self, console: Console) -> None:
         say(console, self._secured().difference)
+
+    def _size(self) -> str:
+        hosts, gpus = hosts_at_first(self.file.ray_part)
+        if gpus is None:
+            return f"{counted(hosts, 'host')}, GPUs {UNTIL_THE_LAUNCH}"
+        stated = f"{counted(hosts, 'host')} with {counted(gpus, 'GPU')} as the file says"
+        return f"{stated}, GPU models {UNTIL_THE_LAUNCH}"
 
     def _secured(self) -> SecuredFile:
         return secure(self.file.ray_part, self.known.token)

@@ -27,10 +27,10 @@ def as_row(cell: Cell) -> CellRow:
 
 
 def print_part(
-    console: Console, chosen: Plan, options: LaunchOptions, slots: int, *, gpu: bool
+    console: Console, chosen: Plan, options: LaunchOptions, slots: int | None, *, gpu: bool
 ) -> None:
-    """The part of a plan that this launch runs, its shard or all: cells with their contrasts, then the counts
-    and the estimate.
+    """Print the part of a plan that this launch runs, its shard or all: cells with their contrasts, then the counts
+    and the estimate. `slots`: None if their number is not known.
     """
     plan = options.part(chosen)
     cells = whole_names(as_row(trial.cell) for trial in plan.trials)
@@ -40,15 +40,19 @@ def print_part(
     contrasts = "; ".join(map(str, contrasts_in(plan))) or "none"
     blocks = sum(1 for _ in plan.blocks())
     twins = sum(trial.twin for trial in plan.trials)
-    least, most = (each.estimated_s(slots, gpu=gpu) / 60 for each in (plan.first_look(), plan))
+    parts = (plan.first_look(), plan)
+    least, most = (each.estimated_s(slots or 1, gpu=gpu) / 60 for each in parts)
     minutes = f"{f'{two_digits(least)} to ' if plan.looks else ''}{two_digits(most)}"
     model = plan.trials[0].cell.gpu
     say(
         console,
         f"\n{len(plan.trials)} trials: {counted(len(cells), 'cell')} × {len(plan.configs())} configs in {blocks} blocks, "
-        f"{twins} of them with an A/A pair; contrasts: {contrasts}.\n"
-        f"On {slots} × {model}, about {minutes} minutes.",
+        f"{twins} of them with an A/A pair; contrasts: {contrasts}.",
     )
+    if slots is None:
+        say(console, f"About {minutes} GPU minutes on {model}.")
+    else:
+        say(console, f"On {slots} × {model}, about {minutes} minutes.")
     if plan.looks:
         looks = ", ".join(map(str, plan.looks))
         more = "blocks and gets no more once it is decided"

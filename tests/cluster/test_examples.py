@@ -14,9 +14,9 @@ from cudnn_sweep.cluster.reach.launcher import (
     MARK,
     REMOTE_TOKEN,
     START_COMMANDS,
+    hosts_at_first,
     make_token,
     secure,
-    workers_at_first,
 )
 from cudnn_sweep.cluster.strict_yaml import read_document
 from cudnn_sweep.orchestrator.launching.destinations import destination_of
@@ -30,6 +30,8 @@ LAUNCHED = {
     if "\nprovider:" in file.read_text()
 }
 CLOUDS = ("aws", "azure", "gcp")
+STATED = {"lab": (3, None), "aws": (5, 4), "azure": (3, 2), "gcp": (3, 2)}
+"""Hosts that each starts, and the GPUs that it says they have."""
 TELLS = '#!/bin/sh\n[ "$1" = start ] && echo "$RAY_AUTH_MODE $RAY_AUTH_TOKEN_PATH $*"\ntrue\n'
 
 
@@ -42,7 +44,7 @@ def test_example_reads_and_ray_takes_it(name: str) -> None:
     launch = read_launch_file(LAUNCHED[name], SweepSpec)
     assert isinstance(destination_of(launch), BroughtUpCluster)
     assert choose_suite(launch.sweep, None)[1].cells
-    assert workers_at_first(launch.ray_part) >= 2
+    assert hosts_at_first(launch.ray_part) == STATED[name]
 
 
 @pytest.mark.parametrize("name", LAUNCHED)

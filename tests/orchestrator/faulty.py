@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -116,6 +117,13 @@ def writes_to_its_reply(numbers: torch.Tensor) -> None:
 @failing
 def raises(numbers: torch.Tensor) -> None:
     raise ValueError("the user's step is wrong")
+
+
+@failing
+def prints_much_and_raises(numbers: torch.Tensor) -> None:
+    print("y" * 5000, "\x1b[31m \xe9 </script> last words")
+    sys.stderr.close()
+    raise ValueError("and then it is wrong")
 
 
 @workload(directions=("forward",), input_shape=(1, 1, 100, 100))

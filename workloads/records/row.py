@@ -20,7 +20,7 @@ from cudnn_sweep.workloads.records.measured import (
     SteadyWall,
 )
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
 Part: TypeAlias = Literal["cell", "hardware", "software"]
@@ -182,6 +182,10 @@ class Asked:
     # outcome
     status: Annotated[str, "ok, error, out_of_memory, crash (signal), killed (SIGKILL) or timeout"]
     message: Annotated[str | None, "what went wrong, for any status but ok"]
+    last_output: Annotated[
+        str | None,
+        "the last 4 KiB that its process printed, tracebacks too; null: nothing, or status ok",
+    ]
 
 
 @dataclass(kw_only=True)

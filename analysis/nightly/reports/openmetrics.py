@@ -20,9 +20,11 @@ ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 def to_openmetrics(outcome: NightOutcome, series: Sequence[Series]) -> str:
     """The night's exit code, its alerts, and tonight's value of each series that is a number."""
     alerts = [(_labels(each.key), 1.0) for each in outcome.alerts]
+    gpu_s: Samples = [] if outcome.gpu_hours is None else [({}, 3600 * outcome.gpu_hours)]
     families: list[tuple[str, str, Samples]] = [
         ("exit_code", "0 fine, 1 regression, 3 could not tell", [({}, outcome.exit_code)]),
         ("end_timestamp_seconds", "when it ended", [({}, outcome.ended_at.timestamp())]),
+        ("gpu_seconds", "of each GPU, from its first trial to its last one", gpu_s),
         ("alert", "a confirmed change that is no gain", alerts),
     ]
     for metric in AMOUNTS:

@@ -166,6 +166,7 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
         ("suite", outcome.suite),
         ("started", f"{outcome.started_at:%Y-%m-%d %H:%M %Z}".strip()),
         ("took", duration(seconds)),
+        *([("GPU hours", number(outcome.gpu_hours))] if outcome.gpu_hours is not None else []),
         *([("not measured", not_measured(outcome))] if outcome.skipped else []),
         ("trials", f"{outcome.recorded_trials:,} of {outcome.planned_trials:,} recorded"),
         ("nights before that compare", f"{outcome.nights:,}"),

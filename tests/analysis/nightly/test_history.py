@@ -1,11 +1,13 @@
 """What is read of the nights that are stored."""
 
+from datetime import timedelta
+
 import pytest
 
 from cudnn_sweep.analysis.nightly.history import MACHINE, differences, read_history
 from cudnn_sweep.analysis.nightly.series import Change
 from cudnn_sweep.analysis.storing.store import Store
-from tests.analysis.conftest import make_record
+from tests.analysis.conftest import MIDNIGHT, make_record
 
 
 def test_each_night_knows_which_code_of_a_users_own_it_ran(store: Store) -> None:
@@ -66,6 +68,28 @@ def test_what_the_suite_has_no_more_is_followed_no_more(
         series.key.cell_id for series in history.series if series.points[-1].value == "missing"
     ]
     assert lacking == missing
+
+
+def test_gpu_hours_are_those_of_each_gpu_from_its_first_trial_to_its_last(store: Store) -> None:
+    """Of the night and its fresh trials, whose processes may overlap; a CPU costs none."""
+    night, fresh = "night-2026-11-02-night-lab", "confirm-2026-11-02-night-lab"
+    spans = [
+        ("night-2026-11-01-night-lab", "cuda", "GPU-a", 0, 600),
+        (night, "cuda", "GPU-a", 0, 60),
+        (night, "cuda", "GPU-a", 30, 90),
+        (night, "cuda", "GPU-b", 0, 30),
+        (fresh, "cuda", "GPU-a", 120, 150),
+        (night, "cpu", "host/0", 0, 600),
+    ]
+    for place, (sweep_id, device, slot, first, last) in enumerate(spans):
+        of_gpu = {"sweep_id": sweep_id, "device": device, "slot": slot}
+        times = [MIDNIGHT + timedelta(minutes=each) for each in (first, last)]
+        named = {"trial_id": f"{place}", "attempt_id": f"{place}", "launch_id": sweep_id}
+        row = make_record(started_at=times[0], ended_at=times[1], **of_gpu, **named)
+        store.write(row)
+    history = read_history(store, "night-lab", night, [])
+    assert history is not None
+    assert history.gpu_hours == pytest.approx(2.5)
 
 
 def test_each_night_knows_its_machines_and_how_quick_they_were(store: Store) -> None:

@@ -22,7 +22,7 @@ from cudnn_sweep.analysis.report.delivery import (
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.sheets import Sheet, plain
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from tests.analysis.conftest import in_cell, make_pair
+from tests.analysis.conftest import in_cell, make_pair, make_record
 from tests.orchestrator.typed import invoke
 
 BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
@@ -110,6 +110,18 @@ def test_a_cut_sweep_speaks_and_says_what_comes_next(cut: Payload) -> None:
     assert "not decided yet (1 block)" in text and "not measured: throttled" in text
     assert "inconclusive" not in text
     assert text.index("| helps |") < text.index("What it cost")
+
+
+def test_what_a_failed_trial_printed_is_on_no_page(store: Store) -> None:
+    """A page is shared, and nobody has looked at what a user's code prints."""
+    wrong = {"status": "error", "message": "it is wrong", "last_output": "KEY=5f3a"}
+    store.write(make_record(**wrong))
+    with open_database(store) as database:
+        assert database.ask("failures")["last_output"].to_pylist() == ["KEY=5f3a"]
+    content = _payload(store)
+    page, text = as_html(content), as_markdown(content)
+    assert "it is wrong" in page
+    assert "KEY=5f3a" not in page + text
 
 
 def test_what_is_not_finite_is_null() -> None:

@@ -215,8 +215,10 @@ def test_dry_run_of_a_cluster_shows_a_plan_for_each_model_and_writes_nothing(
     with console.capture() as shown:
         assert launch(options, console) == 0
     text = shown.get()
-    assert "On 1 × GPU H100, about" in text
-    assert "On 1 × GPU L4, about" in text
+    hosts = "2 hosts, GPUs" if "provider" in kind else "hosts and GPUs"
+    assert f"({hosts} unknown until the launch), into results." in text
+    assert "GPU minutes on H100.\n" in text
+    assert "GPU minutes on L4.\n" in text
     assert text.count("1 cell × 2 configs in 2 blocks") == 2
     assert ("RAY_AUTH_MODE=token" in text) == ("provider" in kind)
     assert [each.name for each in tmp_path.iterdir()] == ["cluster.yaml"]

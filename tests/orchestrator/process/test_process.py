@@ -57,6 +57,20 @@ def test_fault_ends_its_process_alone(run_trial: RunTrial, faulty: str, fault: s
     assert "sleep 1234.5" not in map(processes.command, processes.every())
 
 
+def test_end_of_what_a_failed_trial_printed_is_kept(run_trial: RunTrial, faulty: str) -> None:
+    """With the traceback, though its standard error is closed, and nothing of what went well."""
+    kept = run_trial(f"{faulty}:prints_much_and_raises").last_output or ""
+    assert kept.startswith("y") and 4000 < len(kept.encode()) <= 4096
+    printed, traceback = kept.split("\n", 1)
+    assert printed.endswith("y \x1b[31m \xe9 </script> last words")
+    assert traceback.startswith("Traceback (most recent call last):")
+    assert traceback.endswith("ValueError: and then it is wrong")
+    assert "in prints_much_and_raises" in traceback
+    assert run_trial(f"{faulty}:segfaults").last_output == "last words"
+    assert run_trial(f"{faulty}:says_half_a_character").last_output
+    assert run_trial(f"{faulty}:fine").last_output is None
+
+
 def test_message_is_stored_whatever_it_holds_and_cut(run_trial: RunTrial, faulty: str) -> None:
     half = run_trial(f"{faulty}:says_half_a_character")
     assert half.status == "error" and "half \\ud800 of it" in str(half.message)

@@ -55,6 +55,18 @@ def test_kernels_that_changed_are_told_once_for_all_their_cells(night: Night) ->
     assert "kernels changed in 2 cells: engine 5 → engine 0" in change.details
 
 
+def test_every_report_says_what_the_night_cost(night: Night) -> None:
+    outcome, series = night
+    said = {"night.json": '"gpu_hours": 1.25,', "night.prom": 'gpu_seconds{nightly="lab"} 4500.0'}
+    for report in night_reports():
+        costs, free = (
+            report.render(replace(outcome, gpu_hours=hours), series) for hours in (1.25, None)
+        )
+        words = said.get(report.file, "GPU hours")
+        assert words in costs, report.file
+        assert words not in free, report.file
+
+
 def test_junit_is_as_its_schema_asks() -> None:
     schema = xmlschema.XMLSchema(str(SCHEMA))
     for each in nights_like_it().values():
