@@ -344,9 +344,8 @@ def answer() -> str:
             *counts(),
             "",
             wrapped(
-                f"{agreement(closed_on_both())} Where every step has a new size, on hurts on both. That fixed sizes hurt in "
-                f"no cell does not exclude it: the intervals of {not_excluded()} hold a loss of 3% (of "
-                f"{len(closed_on_both())} each)."
+                f"{agreement(closed_on_both())} Where every step has a new size, on hurts on both. That it hurts in none "
+                f"of the {len(closed_on_both())} does not exclude it: the intervals of {not_excluded()} hold a loss of 3%."
             ),
             "",
             wrapped(" ".join(["Undecided:", *(f"`{why}`: {REASONS[why]}." for why in reasons())])),
