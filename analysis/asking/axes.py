@@ -22,6 +22,11 @@ def axes_macros() -> str:
     order = ", ".join(("gpu", *axes()))
     others = ",\n        ".join(map(_unless_compared, columns_of("cell")))
     values = "\n        ".join(f"when '{name}' then {_shown(name)}" for name in axes())
+    is_usual = "\n        ".join(
+        f"when '{name}' then {_shown(name)} = {literal(axis.usual)}"
+        for name, axis in axes().items()
+        if axis.usual is not None
+    )
     usual = "\n    ".join(
         f"and ({name} = {literal(axis.usual)} or list_contains(named, '{name}'))"
         for name, axis in axes().items()
@@ -50,7 +55,7 @@ create or replace macro cell_labels() as table
 select cell_id, columns(axis_names()), gpu, cell_order
 from named_cells();
 
--- One row a cell: its value on `axis`, and a hash of all else that it is but for the GPU.
+-- One row a cell: its value on `axis`, whether that is the usual one, and a hash of all else that it is but for the GPU.
 create or replace macro cell_tasks(axis) as table
 select
     cell_id,
@@ -58,6 +63,10 @@ select
         {values}
         else if(axis is null, null, error('axis ' || axis || ' is none of {", ".join(axes())}'))
     end as axis_value,
+    case axis
+        {is_usual}
+        else false
+    end as is_usual,
     hash(row(
         {others}
     )) as task

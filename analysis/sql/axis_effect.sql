@@ -1,6 +1,6 @@
 -- What does another value on one axis of a cell change: another precision, layout, state, ...?
 -- $axis TEXT = 'precision': the axis of a cell that is compared
--- $baseline TEXT = NULL: the value that others are compared with; every pair of values where null
+-- $baseline TEXT = NULL: the value that others are compared with; null: of each pair the usual one
 -- $candidate TEXT = NULL: the other value; each one where null
 -- terminal: cell, contrast, config, baseline_ms, candidate_ms, ratio[ratio_low ratio_high],
 --     wall_verdict, relative_l2_error
@@ -32,6 +32,11 @@ counted as materialized (
     select * from grouped('trials')
 ),
 
+usual as (
+    select cell_id from cell_tasks($axis)
+    where is_usual
+),
+
 pairs as materialized (
     select *
     from group_pairs('counted')
@@ -41,7 +46,10 @@ pairs as materialized (
         and b.workload_hash is not distinct from c.workload_hash
         and ($baseline is null or b.value = $baseline)
         and ($candidate is null or c.value = $candidate)
-        and (coalesce($baseline, $candidate) is not null or b.value < c.value)
+        and (
+            coalesce($baseline, $candidate) is not null
+            or (b.cell_id not in (from usual), b.value) < (c.cell_id not in (from usual), c.value)
+        )
 )
 
 select

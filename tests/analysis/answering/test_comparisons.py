@@ -51,6 +51,12 @@ def test_one_process_is_no_verdict(ask: Ask) -> None:
     assert row["ratio"] == pytest.approx(5 / np.exp(np.log(SLOW).mean()))
 
 
+def test_a_contrast_goes_from_the_usual_value_to_the_other(ask: Ask) -> None:
+    usual, other = cell("a", SLOW, layout="contiguous"), cell("b", FAST, layout="channels_last")
+    (row,) = ask("axis_effect", [*usual, *other], axis="layout")
+    assert (row["contrast"], row["wall_verdict"]) == ("layout: contiguous → channels_last", "helps")
+
+
 def test_cells_that_differ_in_more_are_not_compared(ask: Ask) -> None:
     differences: list[dict[str, object]] = [
         {"problem": "another"},
