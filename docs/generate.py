@@ -31,8 +31,8 @@ OUTPUT = re.compile(r"(<!-- (sweep [^\n]+) -->\n).*?(<!-- end -->\n)", re.DOTALL
 ADDRESS = re.compile(r"(\w+) https:<!-- -->//(\S+)")  # in a table it is text, not a link
 
 
-def with_outputs(name: str) -> str:
-    """The page with what each command prints below the comment that names it, headings one level lower."""
+def with_outputs(text: str) -> str:
+    """A page's text with what each command prints below the comment that names it, headings one level lower."""
 
     def filled(found: re.Match[str]) -> str:
         with chdir(ROOT):
@@ -41,7 +41,11 @@ def with_outputs(name: str) -> str:
         text = re.sub(r"^#", "##", done.stdout, flags=re.MULTILINE)
         return found[1] + ADDRESS.sub(r"[\1](https://\2)", text) + found[3]
 
-    return OUTPUT.sub(filled, (ROOT / name).read_text(encoding="utf-8"))
+    return OUTPUT.sub(filled, text)
+
+
+def with_outputs_of(name: str) -> str:
+    return with_outputs(NETWORKS["with_blocks"](name))
 
 
 def keys_page() -> str:
@@ -49,8 +53,8 @@ def keys_page() -> str:
 
 
 DOCUMENTS: dict[str, Callable[[], str]] = {
-    "README.md": NETWORKS["readme"],
-    **{name: partial(with_outputs, name) for name in PAGES},
+    "README.md": partial(NETWORKS["with_blocks"], "README.md"),
+    **{name: partial(with_outputs_of, name) for name in PAGES},
     "docs/your-model.md": FREEZES["your_model"],
     "docs/results/h100-2026-11-24/freeze/README.md": FREEZES["results_page"],
     "docs/questions.md": questions_page,

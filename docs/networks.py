@@ -1,16 +1,16 @@
-"""What README says of whole networks, from the results installed with the package.
+"""What README and docs/networks.md say of whole networks, from the results installed with the package.
 
-make docs        # writes README's answer, and docs/networks/{light,dark}.svg
+make docs        # writes their blocks, and docs/networks/{light,dark}.svg
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from itertools import product
+from itertools import groupby, product, takewhile
 from math import log
 from pathlib import Path
 from runpy import run_path
-from statistics import median
 from textwrap import fill
 
 import altair as alt
@@ -25,12 +25,13 @@ from cudnn_sweep.analysis.answering.advice import (
     Freeze,
 )
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.analysis.answering.verdicts import Verdict
+from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, payback
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.report.figures.palette import COLOURS
 from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.analysis.words import clock, cudnn_version, milliseconds, percent
+from cudnn_sweep.analysis.words import clock, cudnn_version, interval, milliseconds, percent, ratio
+from cudnn_sweep.orchestrator.showing.advice_text import Answered, advice_lines
 from cudnn_sweep.workloads.hashes import content_hash
 
 WIDTH = 118
@@ -72,7 +73,9 @@ NETWORKS = {
     "mnist": "MNIST tutorial",
 }
 WORKLOADS = {name.partition(" ")[0] for name in NETWORKS}
-BEGIN, END = "<!-- networks: made by `make docs` -->\n", "<!-- end of networks -->\n"
+BLOCK = re.compile(
+    r"(<!-- networks, (\w+): made by `make docs` -->\n).*?(<!-- end -->\n)", re.DOTALL
+)
 SWEEPS = "networks-*"
 VERSIONS = "select min(torch), min(driver), max(cudnn) from records"
 KEPT = run_path(str(DOCS / "freezes.py"))
@@ -101,7 +104,9 @@ select distinct cell_id from means
 group by cell_id, launch_id
 having max(mean) - min(mean) >= {MARGIN}
 """
-KEPT_EXAMPLE = ("unet:UNet", "2x1x96x96x96", "training", "tf32")
+EXAMPLE = ("unet:UNet", "2x1x96x96x96", "training", "tf32")
+EXAMPLE_STEPS = 50_000
+EXAMPLE_COMMAND = f"sweep advise nets.py:UNet3d --input {EXAMPLE[1]} --steps {EXAMPLE_STEPS}"
 
 LIGHT, DARK = ({name: pair[at] for name, pair in COLOURS.items()} for at in (0, 1))
 PICTURES = {"light": LIGHT, "dark": DARK, "narrow-light": LIGHT, "narrow-dark": DARK}
@@ -184,46 +189,23 @@ def not_excluded() -> str:
     return " and ".join(f"{of[gpu]} of the {name}" for gpu, name in GPUS.items() if of[gpu])
 
 
-@cache
-def kept() -> dict[tuple[str, ...], Freeze]:
-    """A kept choice beside off and on, by workload, input, direction and precision."""
-    return {
-        (row.workload, row.input_shape, row.direction, row.precision): row for row in KEPT["rows"]()
-    }
-
-
-def kept_text(row: Freeze | None) -> str:
-    """Its time of a step / off, by rounds, and whether it waits for the CPU."""
-    if row is None:
-        return "–"
-    return f"{row.frozen_ratio:.3f}" + (f" {CPU}" if row.kept_by == "device" else "")
+def is_example(row: Advice | Freeze) -> bool:
+    cell = (row.workload.rpartition(".")[2], row.input_shape, row.direction, row.precision)
+    return cell == EXAMPLE
 
 
 def kept_example() -> str:
     """The steps and first steps of one network of the table."""
-    (row,) = [
-        row
-        for (workload, *others), row in kept().items()
-        if (workload.rpartition(".")[2], *others) == KEPT_EXAMPLE
-    ]
+    (row,) = [row for row in KEPT["rows"]() if is_example(row)]
     ms = [milliseconds(each) for each in (row.off_ms, row.on_ms, row.frozen_ms)]
     firsts = [
         clock(each / 1000) for each in (row.off_first_ms, row.on_first_ms, row.frozen_first_ms)
     ]
     return (
-        f"On an H100 a training step in TF32 of the {network(row)} below takes {ms[0]} with off, {ms[1]} with on, and "
+        f"On an H100 a training step in TF32 of the {network(row)} takes {ms[0]} with off, {ms[1]} with on, and "
         f"{ms[2]} frozen; its first step in a new container took {firsts[0]}, {firsts[1]} and {firsts[2]} "
         "([each cell](docs/results/h100-2026-11-24/freeze/README.md#what-was-measured))."
     )
-
-
-def kept_width() -> str:
-    """How far the intervals of these ratios reach, where the loop does not wait for the CPU, and where it does."""
-    of: dict[str, list[float]] = {"wall": [], "device": []}
-    for row in kept().values():
-        if row.workload in WORKLOADS:
-            of[row.kept_by].append(row.frozen_ratio_high / row.frozen_ratio - 1)
-    return f"±{percent(median(of['wall']))} in the median, `{CPU}` ±{percent(median(of['device']))}"
 
 
 def fixed() -> list[Verdict]:
@@ -295,7 +277,7 @@ def advice_counts(rows: list[Advice]) -> str:
 
 
 def jobs() -> Iterator[str]:
-    """README's first table."""
+    """The advice for each job, GPU model and start, in cells."""
     yield f"| steps of one process | GPU | {' | '.join(STARTS.values())} |"
     yield "|---:|---|---|---|"
     for steps, (gpu, name) in product(JOBS, GPUS.items()):
@@ -304,13 +286,37 @@ def jobs() -> Iterator[str]:
         yield f"| {steps:,} | {name} | {' | '.join(said)} |"
 
 
-def answer() -> str:
-    """README's section: what to do for a job, picture, table."""
-    slower = {
-        direction: sorted(row.ratio or 1 for row in always_new() if row.direction == direction)
-        for direction in ("training", "inference")
+def short_jobs() -> Iterator[str]:
+    """README's table: the advice in a new container, a column a word, both GPU models in a field."""
+    met = {
+        steps: {
+            gpu: Counter(
+                advice_word(row)
+                for row in advised(steps)
+                if (row.gpu, row.start) == (gpu, "container")
+            )
+            for gpu in GPUS
+        }
+        for steps in JOBS
     }
-    at_least = min(row.ratio_low or 1 for row in always_new())
+    words = [
+        each for each in ADVICE if any(of[each] for row in met.values() for of in row.values())
+    ]
+    yield f"| steps of one process | {' | '.join(words)} |"
+    yield f"|---:|{'---:|' * len(words)}"
+    for steps, of in met.items():
+        counts_ = [" · ".join(str(of[gpu][each]) for gpu in GPUS) for each in words]
+        yield f"| {steps:,} | {' | '.join(counts_)} |"
+
+
+def slower(direction: str) -> str:
+    """How many times as long a step takes where each has a new size."""
+    ratios = sorted(row.ratio or 1 for row in always_new() if row.direction == direction)
+    return f"{ratios[0]:.0f} to {ratios[-1]:.0f}"
+
+
+def answer() -> str:
+    """README's first screen: what to do, for which jobs, the picture."""
     narrow = "(max-width: 600px)"
     pictures = [
         (f"{narrow} and (prefers-color-scheme: dark)", "narrow-dark"),
@@ -320,52 +326,21 @@ def answer() -> str:
     return "\n".join(
         [
             wrapped(
-                "**Leave it off, unless one process makes tens of thousands of steps.** The search for the fastest "
-                "kernels takes seconds at every start, and most networks gain little from it. This is the advice for "
-                f"{len(NETWORKS)} networks with fixed sizes on {' and '.join(GPUS)} GPUs, in {len(fixed()) // 2} cells (a "
-                "network, its training or inference step, and a precision):"
+                "Should `torch.backends.cudnn.benchmark` be on in your job? **Leave it off, unless one process makes "
+                "tens of thousands of steps at a few sizes.** The search for the fastest kernels takes seconds at every "
+                "start, and most networks gain little from it. cudnn-sweep measures when that is wrong: for "
+                f"{len(NETWORKS)} networks already, and for yours."
             ),
             "",
-            *jobs(),
+            *short_jobs(),
             "",
             wrapped(
-                "In a new container, CUDA's cache of compiled kernels is empty; on a warm machine it is filled. At "
-                f"{JOBS[-1]:,} steps in a new container, benchmark pays for at least one cell of: {pays()}."
-            ),
-            "",
-            wrapped(
-                f"`{UNDECIDED} ({CPU})`: the loop waits for the CPU. Its interval holds what differs between hosts and "
-                "launches, so that blocks alone may never shrink it to ±2%: a longer job makes more of these cells "
-                "undecided, as the search then counts for less."
-            ),
-            "",
-            "Verdicts on the time of a step, without the search, in cells:",
-            "",
-            *counts(),
-            "",
-            wrapped(
-                f"{agreement(closed_on_both())} Where every step has a new size, on hurts on both. That it hurts in none "
-                f"of the {len(closed_on_both())} does not exclude it: the intervals of {not_excluded()} hold a loss of 3%."
-            ),
-            "",
-            wrapped(" ".join(["Undecided:", *(f"`{why}`: {REASONS[why]}." for why in reasons())])),
-            "",
-            wrapped(
-                "Where a few sizes come back, each pays for a search of its own. Where every step has a new size, each "
-                "step pays for one: turn it off. Training steps then take "
-                f"{slower['training'][0]:.0f} to {slower['training'][-1]:.0f} times as long, inference "
-                f"{slower['inference'][0]:.0f} to {slower['inference'][-1]:.0f} times; by every interval at least "
-                f"{at_least:.1f} times."
-            ),
-            "",
-            wrapped(
-                "For your own network and job, `sweep advise my_nets.py:Net --input 8x3x128x128 --steps 50000` measures "
-                "both and answers ([how to install it](#start))."
-            ),
-            "",
-            wrapped(
-                "`sweep freeze` keeps the kernels that a search chose as a file: with it, benchmark off takes them "
-                f"without a search. {kept_example()}"
+                f"Advice for {len(fixed()) // 2} cells on an {' · '.join(GPUS.values())}. A cell is a network, its "
+                "training or inference step, and a precision, at one fixed size; the job starts in a new container, "
+                "where CUDA compiles its kernels again. `off`: the search costs more than it saves. `no difference`: "
+                f"the job's time changes by less than 2%. At {JOBS[-1]:,} steps, on pays for: {pays()}. Where every "
+                f"step has a new size, a training step takes {slower('training')} times as long with on. [Each "
+                "network, with intervals, and warm machines](docs/networks.md)."
             ),
             "",
             "<picture>",
@@ -380,49 +355,150 @@ def answer() -> str:
             "</picture>",
             "",
             wrapped(
-                f"Time of a step with benchmark on, divided by its time with benchmark off, on an "
-                f"{' · '.join(GPUS.values())} (in the picture filled · hollow):"
-            ),
-            "",
-            *table(fixed()),
-            "",
-            wrapped(
-                "`=`: no difference of 3% or more; the other words are those above. Measured on "
-                f"{' and '.join(GPUS)} GPUs ({versions()}). bf16 is autocast with channels_last; the two audio networks "
-                "have no channels_last."
-            ),
-            "",
-            wrapped(
-                "Frozen: a step with benchmark off and the choice that `sweep freeze` kept, divided by a step with off "
-                "alone, on an NVIDIA H100, for the four columns before it (–: not measured). Each is one block, not a "
-                f"tested verdict: its interval reaches {kept_width()} ([each cell](docs/networks.md#the-choice-kept))."
-            ),
-            "",
-            wrapped(
-                "`sweep query advice --reference --sweep-id 'networks-*' --steps 20000` prints the advice for each cell "
-                "from the installed rows, `sweep query helps_or_hurts --reference --sweep-id 'networks-*'` the ratios. "
-                "`sweep launch docs/networks.yaml` measures the same on your GPU, in parts of nine minutes. "
-                "[docs/networks.md](docs/networks.md) has each figure with its interval and its break-even point."
+                "Time of a step with benchmark on, divided by its time with off, without the search: H200 filled, H100 "
+                "hollow. bf16 is autocast to bfloat16, `--precision amp_bf16`."
             ),
             "",
         ]
     )
 
 
+def example() -> str:
+    """README: what `sweep advise` prints for one network's rows, up to the time of a step."""
+    (row,) = [
+        row
+        for row in advised(EXAMPLE_STEPS)
+        if (GPUS[row.gpu], row.start) == ("H200", "container") and is_example(row)
+    ]
+    answered = Answered(
+        sweep_id=SWEEPS,
+        workload=row.workload,
+        advice=row,
+        times_ms=[row.baseline_ms or 0],
+        program="sweep",
+        command=EXAMPLE_COMMAND,
+        where=[],
+        input=None,
+    )
+    lines = takewhile(lambda line: not line.startswith("A start"), advice_lines(answered))
+    return "\n".join(
+        [
+            wrapped(
+                f"`advise` on {EXAMPLE_STEPS:,} training steps of the {network(row)} in TF32 on an H200, from "
+                "the installed rows (more lines: warm machine, start, break-even point, cache, memory, bits):"
+            ),
+            "",
+            *(f"    {line}".rstrip() for line in lines),
+            "",
+            wrapped(
+                "`freeze` keeps the kernels that a search chose in a file: benchmark off then takes them without a "
+                f"search. {kept_example()}"
+            ),
+            "",
+        ]
+    )
+
+
+def tables() -> str:
+    """docs/networks.md: the advice, the verdicts, and each network."""
+    at_least = min(row.ratio_low or 1 for row in always_new())
+    return "\n".join(
+        [
+            "## The advice, by job",
+            "",
+            *jobs(),
+            "",
+            wrapped(
+                "New container: CUDA must compile its kernels again. Warm machine: it kept them. "
+                f"`{UNDECIDED} ({CPU})`: the loop waits for the CPU. Its interval holds what differs between hosts and "
+                "launches, so more blocks alone may never shrink it to ±2%. A longer job makes more "
+                "of these cells undecided, as the search then counts for less."
+            ),
+            "",
+            "## Verdicts on a step, without the search",
+            "",
+            *counts(),
+            "",
+            "| undecided | why |",
+            "|---|---|",
+            *(f"| {why} | {REASONS[why]} |" for why in reasons()),
+            "",
+            wrapped(
+                f"{agreement(closed_on_both())} That it hurts in none of the "
+                f"{len(closed_on_both())} does not exclude it: the intervals of {not_excluded()} hold a loss of 3%."
+            ),
+            "",
+            wrapped(
+                "Where a few sizes come back, each pays for a search of its own. Where every step has a new size, each "
+                f"step pays for one: turn it off. Training steps then take {slower('training')} times as long, inference "
+                f"{slower('inference')} times; at least {at_least:.1f} times even at the low ends of the intervals."
+            ),
+            "",
+            "## Each network",
+            "",
+            f"Time of a step with on / with off, on an {' · '.join(GPUS.values())}:",
+            "",
+            *table(fixed()),
+            "",
+            wrapped(
+                "`=`: no difference of 3% or more. bf16 is autocast (`amp_bf16`) with channels_last; the two audio "
+                f"networks have no channels_last. Versions: {versions()}."
+            ),
+            "",
+            "## Each cell",
+            "",
+            wrapped(
+                "on / off with its 95% confidence interval, paired block by block. Break-even: the steps after which the "
+                "search has paid, with an empty · a warm cache of compiled kernels, or once if both are alike (?: its interval is open; –: not measured)."
+            ),
+            "",
+            *cells(),
+            "",
+        ]
+    )
+
+
+def cells() -> Iterator[str]:
+    """A line a cell: what each GPU model measured."""
+    paid = {
+        (row.cell_id, row.compute_cache): payback(row)
+        for row in BreakEven.of(open_store(str(REFERENCE)), SWEEPS)
+    }
+    names = GPUS.values()
+    columns = [f"{name}, {what}" for name in names for what in ("on / off", "break-even")]
+    yield f"| cell | {' | '.join(columns)} |"
+    yield f"|---|{'---:|' * len(columns)}"
+
+    def name(row: Verdict) -> str:
+        size = "" if row.regime == "fixed" else f", {row.regime.partition('(')[0]}"
+        return f"{network(row)}, {row.direction}, {setting(row).partition(',')[0]}{size}"
+
+    for cell, rows in groupby(found(), name):
+        told = []
+        for row in rows:
+            ends = interval(row.ratio_low, row.ratio_high, to="–")
+            told.append(f"{ratio(row.ratio or 1)}{ends} {SHORT.get(word(row), word(row))}")
+            both = [paid.get((row.cell_id, state)) or "–" for state in ("empty", "warm")]
+            told.append(" · ".join(dict.fromkeys(text.removeprefix("after ") for text in both)))
+        yield f"| {cell} | {' | '.join(told)} |"
+
+
 def pays() -> str:
     """The networks with a cell for which benchmark pays in the longest job of a new container."""
     rows = [row for row in advised(JOBS[-1]) if row.start == "container" and row.advice == "on"]
     on = {name: {row.gpu for row in rows if network(row) == name} for name in NETWORKS.values()}
-    both = "; ".join(name for name, gpus in on.items() if len(gpus) == len(GPUS))
-    alone = [f"{name} ({GPUS[min(gpus)]})" for name, gpus in on.items() if len(gpus) == 1]
-    return f"{both}; and on one GPU model alone of: {'; '.join(alone)}"
+    texts = [", ".join(name for name, gpus in on.items() if len(gpus) == len(GPUS))]
+    for gpu, short_name in GPUS.items():
+        alone = [name for name, gpus in on.items() if gpus == {gpu}]
+        texts += [f"on the {short_name} only {', '.join(alone)}"] if alone else []
+    return "; ".join(texts)
 
 
 SIZES = {"fixed": fixed, "a few that come back": returning, "a new one in every step": always_new}
 
 
 def counts() -> Iterator[str]:
-    """README's second table."""
+    """Verdicts in cells, by sizes and GPU model."""
     titles = [*VERDICTS.values(), *(f"undecided: {why}" for why in reasons())]
     yield f"| sizes | GPU | cells | {' | '.join(titles)} |"
     yield f"|---|---|{'---:|' * (1 + len(titles))}"
@@ -437,8 +513,8 @@ def table(closed: list[Verdict]) -> Iterator[str]:
         for direction in ("training", "inference")
         for precision in ("tf32", "amp_bf16")
     ]
-    yield "| network | training, TF32 | training, bf16 | inference, TF32 | inference, bf16 | frozen, in this order |"
-    yield "|---|---:|---:|---:|---:|---:|"
+    yield "| network | training, TF32 | training, bf16 | inference, TF32 | inference, bf16 |"
+    yield "|---|---:|---:|---:|---:|"
     for name in NETWORKS.values():
         rows = [
             [
@@ -448,19 +524,17 @@ def table(closed: list[Verdict]) -> Iterator[str]:
             ]
             for column in columns
         ]
-        frozen = [
-            kept().get((row.workload, row.input_shape, row.direction, row.precision))
-            for row, *_ in filter(None, rows)
-        ]
-        texts = ", ".join(map(kept_text, frozen)) if any(frozen) else ""
-        cells = [short(each) if each else "" for each in rows]
-        yield f"| {name} | {' | '.join(cells)} | {texts} |"
+        texts = [short(each) if each else "" for each in rows]
+        yield f"| {name} | {' | '.join(texts)} |"
 
 
-def readme() -> str:
-    """README with its section made anew."""
-    before, rest = (DOCS.parent / "README.md").read_text(encoding="utf-8").split(BEGIN)
-    return before + BEGIN + answer() + END + rest.split(END)[1]
+BLOCKS = {"answer": answer, "example": example, "tables": tables}
+
+
+def with_blocks(name: str) -> str:
+    """README or a page with these blocks made anew."""
+    page = (DOCS.parent / name).read_text(encoding="utf-8")
+    return BLOCK.sub(lambda block: block[1] + BLOCKS[block[2]]() + block[3], page)
 
 
 PANELS = {

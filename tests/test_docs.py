@@ -74,6 +74,10 @@ def test_what_is_only_asked_imports_neither_torch_nor_ray() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+def test_readme_stays_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 110
+
+
 SLOW = ("README.md", "docs/claims.md", "docs/field.md", "docs/networks.md", "docs/questions.md")
 
 

@@ -1,4 +1,4 @@
--- What became of each reported case that can be run here, a line each?
+-- Which reported cases are still there, or reversed, a line each?
 with named as (
     select
         *,
@@ -12,7 +12,7 @@ with named as (
         end as clock,
         if(candidate_value is null, '{:.3g}', '{:.3f}') as form
     from field_cases(of_sweep_id := 'field')
-    where because is null
+    where because is null and outcome in ('still there', 'reversed')
 )
 
 select
@@ -23,5 +23,5 @@ select
         as number
 from named
 order by
-    list_position(['still there', 'reversed', 'gone', 'undecided'], outcome),
-    case_id
+    outcome desc,
+    case_id asc

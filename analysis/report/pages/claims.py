@@ -6,15 +6,15 @@ from itertools import groupby
 from operator import itemgetter
 from statistics import median
 
-from cudnn_sweep.analysis.asking.queries import load_query, part_names
-from cudnn_sweep.analysis.report.pages.page import Entry, Page, Row
+from cudnn_sweep.analysis.asking.queries import part_names
+from cudnn_sweep.analysis.report.pages.page import APART, Entry, Page, Row
 from cudnn_sweep.analysis.words import figure, interval, ratio
 
 ABOUT = (
     "Each claim is judged figure by figure, under PyTorch's other settings. A figure holds, does not hold, or is "
     "undecided: its interval leaves both open, or its cell still lacks blocks. A claim holds if all decided figures say so, and at least half of all are "
     "decided. If only some say so, the verdict names the conditions in which all of them do, then those in which some "
-    "do. A ratio is candidate / baseline, with its 95% interval. Figures are listed below each claim."
+    "do. A ratio is candidate / baseline, with its 95% interval."
 )
 VERDICTS = {
     "holds": "hold",
@@ -31,32 +31,48 @@ QUESTIONS = tuple(name for name in part_names() if name.startswith("claims/"))
 
 
 def entries(rows: Sequence[Row], options: str) -> list[Entry]:
-    """A paragraph a claim and GPU; the rows of one follow each other."""
-    place = itemgetter("claim", "gpu", "torch", "cudnn")
-    return [_entry(list(found), options) for _, found in groupby(rows, place)]
+    """A paragraph a claim; its rows follow each other, GPU by GPU."""
+    return [_entry(list(found), options) for _, found in groupby(rows, itemgetter("claim"))]
 
 
 def _entry(rows: list[Row], options: str) -> Entry:
     first = rows[0]
-    is_measured = first["verdict"] != "not measured"
-    figures = rows if is_measured else []
+    places = [list(found) for _, found in groupby(rows, itemgetter("gpu", "torch", "cudnn"))]
+    groups = {VERDICTS[row["verdict"]] for row in rows}
+    is_measured = groups != {"not measured here"}
     question = QUESTIONS[first["claim"] - 1]
+    facts = {f"verdict{_place(found, places)}": _verdict(found) for found in places}
+    for found in places if is_measured else []:
+        _, *others = _conditions(found)
+        facts |= {f"{name}{_place(found, places)}": text for name, text in others}
     return Entry(
         name=f"claim {first['claim']}",
         said=first["said"],
-        group=VERDICTS[first["verdict"]],
+        group=groups.pop() if len(groups) == 1 else APART,
         facts={
-            "verdict": first["in_words"],
-            "what is judged": load_query(question).notes,
-            **dict(_conditions(figures)),
+            **facts,
             "one or two figures only": first["rests_on_few"],
-            "trials compared": f"{trials:,}" if (trials := _trials(figures)) else "",
-            "measured on": f"{first['gpu']}, torch {first['torch']}" if is_measured else "",
+            "trials compared": f"{trials:,}" if (trials := _trials(rows)) else "",
             "measure it": first["measured_by"],
         },
+        unfolded=len(places),
         command=f"sweep query {question} {options}",
-        figures=[{name: row[name] for name in FIGURE} for row in figures],
+        figures=[{name: row[name] for name in FIGURE} for row in rows] if is_measured else [],
     )
+
+
+def _place(rows: Sequence[Row], places: Sequence[Sequence[Row]]) -> str:
+    """Return what a fact's name ends with if the claim was measured in several places."""
+    alike = len({found[0]["torch"] for found in places}) == 1
+    place = rows[0]["gpu"] if alike else f"{rows[0]['gpu']}, torch {rows[0]['torch']}"
+    return f", {place}" if len(places) > 1 else ""
+
+
+def _verdict(rows: list[Row]) -> str:
+    """Return the verdict, and the figures of the first condition."""
+    conditions = [f"{name}: {text}" for name, text in _conditions(rows) if text]
+    is_measured = rows[0]["verdict"] != "not measured"
+    return "; ".join(filter(None, [rows[0]["in_words"], *conditions[:is_measured]]))
 
 
 def _trials(figures: Sequence[Row]) -> int:
@@ -70,8 +86,11 @@ def _trials(figures: Sequence[Row]) -> int:
 
 
 def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """What holds where: counted, with the range of the figures. Conditions that decide come first."""
-    decide_first = sorted(figures, key=lambda row: row["holds_here"] is None)
+    """Yield what holds where, counted, with the range of the figures: deciding conditions and large ones first."""
+    sizes = Counter(row["condition"] for row in figures)
+    decide_first = sorted(
+        figures, key=lambda row: (row["holds_here"] is None, -sizes[row["condition"]])
+    )
     for name in dict.fromkeys(row["condition"] for row in decide_first):
         rows = [row for row in decide_first if row["condition"] == name]
         counted = rows[0]["holds_here"] or ""
@@ -86,7 +105,7 @@ def _stands_beside(row: Row) -> bool:
 
 
 def _range(rows: Sequence[Row]) -> str:
-    """Of one measure: its figure, or the ends and the middle of several; where the ends are, if the measure decides."""
+    """Return one measure's figure, or the ends and the middle of several."""
     measured = sorted(
         (row for row in rows if row["value"] is not None), key=lambda row: row["value"]
     )
@@ -100,13 +119,7 @@ def _range(rows: Sequence[Row]) -> str:
     if least["value"] == most["value"]:
         return f"{what} {_value(least)} each"
     middle = {**least, "value": median(row["value"] for row in measured)}
-    text = f"{what} {_value(least)} to {_value(most)}, median {_value(middle)}"
-    if all(map(_stands_beside, measured)) and least["holds_here"]:
-        return text
-    for end, row in (("least", least), ("most", most)):
-        if [other["value"] for other in measured].count(row["value"]) == 1:
-            text += f", {end} in {row['cell']}"
-    return text
+    return f"{what} {_value(least)} to {_value(most)}, median {_value(middle)}"
 
 
 def _is_ratio(row: Row) -> bool:
@@ -136,6 +149,7 @@ CLAIMS = Page(
         "hold": "helps",
         "hold in part": "inconclusive",
         "do not hold": "hurts",
+        APART: "inconclusive",
         "undecided": "no-effect",
         "not measured here": "no-effect",
     },

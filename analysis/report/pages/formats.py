@@ -61,10 +61,15 @@ def _article(entry: Entry, role: str) -> str:
     terms = [f"<dt>{escape(each)}</dt><dd>{escape(text)}</dd>" for each, text in _facts(entry)]
     if entry.command:
         terms.append(f"<dt>see it</dt><dd><code>{escape(entry.command)}</code></dd>")
+    open_, folded = "".join(terms[: entry.unfolded]), "".join(terms[len(terms[: entry.unfolded]) :])
     return (
         f'<article class="{role}"><h3>{name} <span>{escape(entry.said)}</span></h3>\n'
-        f"<dl>{''.join(terms)}</dl>{_table(entry.figures)}</article>"
+        f"<dl>{open_}</dl>{_details(folded)}{_table(entry.figures)}</article>"
     )
+
+
+def _details(terms: str) -> str:
+    return f"<details><summary>more</summary><dl>{terms}</dl></details>" if terms else ""
 
 
 def _facts(entry: Entry) -> list[tuple[str, str]]:
@@ -103,7 +108,10 @@ def as_markdown(shown: Shown) -> str:
 def _lines(entry: Entry) -> Iterator[str]:
     name = f"[{entry.name}]({quote(entry.address, URL)})" if entry.address else entry.name
     yield f"- {name}: {escaped_line(entry.said)}"
-    yield from (f"  - {name}: {escaped_line(text)}" for name, text in _facts(entry))
+    lines = [f"  - {name}: {escaped_line(text)}" for name, text in _facts(entry)]
+    yield from lines[: entry.unfolded]
+    if folded := lines[len(lines[: entry.unfolded]) :]:
+        yield from ("", "  <details><summary>more</summary>", "", *folded, "", "  </details>", "")
 
 
 def as_json(shown: Shown) -> str:

@@ -27,6 +27,8 @@ class Entry:
     group: str
     facts: Mapping[str, str | None]
     """By what they are called; those without text are not shown."""
+    unfolded: int | None = None
+    """How many of the facts stand open, the first ones; None: all."""
     command: str | None = None
     """What to type to see it oneself."""
     figures: Sequence[Row] = ()
@@ -75,7 +77,9 @@ class Shown:
             is_alike = groups.setdefault(entry.name, entry.group) == entry.group
             groups[entry.name] = entry.group if is_alike else APART
         of = Counter(groups.values())
-        told = ", ".join(f"{of[each]} {each}" for each in (*self.page.groups, APART) if of[each])
+        told = ", ".join(
+            f"{of[each]} {each}" for each in dict.fromkeys((*self.page.groups, APART)) if of[each]
+        )
         total = counted(len(groups), self.page.noun)
         return f"{total}: {told}." if told else self.page.nothing
 

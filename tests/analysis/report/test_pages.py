@@ -147,3 +147,31 @@ def test_a_claim_counts_once_however_many_gpus_it_was_measured_on() -> None:
     assert shown.headline() == (
         "3 claims: 1 hold, 1 hold in part, 1 differ between GPUs or versions."
     )
+
+
+def test_a_claim_of_two_gpus_is_one_paragraph_with_both_verdicts_open_and_the_rest_folded() -> None:
+    figure = {
+        **dict.fromkeys(("claim", "cell_id", "cell", "contrast", "outcome", "rests_on_few")),
+        "claim": 5,
+        "said": "It costs.",
+        "verdict": "holds",
+        "in_words": "holds",
+        "torch": "2.11",
+        "cudnn": 91900,
+        "holds_here": "1 of 1",
+        "measured_by": "sweep launch",
+        "measure": "extra time, ms",
+        "value": 5.0,
+        "value_low": 4.0,
+        "value_high": 6.0,
+        **dict.fromkeys(("baseline_value", "candidate_value", "trials")),
+    }
+    rows = [{**figure, "gpu": gpu, "condition": state} for gpu in ("A", "B") for state in CACHES]
+    page = find_page("claims")
+    (entry,) = page.entries(rows, "--reference")
+    shown = Shown(page=page, location="", measured=(), entries=[entry], rows=rows)
+    assert shown.headline() == "1 claim: 1 hold."
+    open_, _, folded = as_markdown(shown).partition("<details>")
+    assert "verdict, A: holds; empty" in open_ and "verdict, B: holds; empty" in open_
+    assert "- warm, A" in folded and "- warm, B" in folded and "- warm" not in open_
+    assert as_html(shown).count("<dl>") == 2
