@@ -322,7 +322,7 @@ def _measure(
         if good.software_hash != own.software_hash:
             of_two = differences(asdict(good), asdict(own), SOFTWARE_AND_COMMIT)
             softwares.append(LAST_GOOD)
-    minutes = night.request.budget_minutes or night.keys.budget_minutes
+    minutes = night.request.budget_minutes or night.keys.minutes
     ends = monotonic() + TIME_SHARE * minutes * 60
     judged: dict[SeriesKey, Remeasured] = {}
     name, waiting = planned.whole.suite, list(candidates)

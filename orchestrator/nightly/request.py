@@ -245,7 +245,7 @@ def read_night(
         suite=options.suite or keys.suite,
         results=options.results,
         sweep_id=name.sweep_id,
-        minutes=options.budget_minutes or keys.budget_minutes,
+        minutes=options.minutes or keys.minutes,
         dry_run=options.dry_run,
         program=options.program,
     )
