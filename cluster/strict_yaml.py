@@ -259,9 +259,15 @@ def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
     """Say what is allowed in place of a key, and what it may be a misspelling of."""
     keys = sorted(set(allowed))
-    near = get_close_matches(key, keys, n=1)
-    guess = f" (did you mean `{near[0]}`?)" if near else ""
-    return f"unknown key{guess}, allowed: {', '.join(keys) or 'none'}"
+    return f"unknown key{did_you_mean(key, keys)}, allowed: {', '.join(keys) or 'none'}"
+
+
+def did_you_mean(word: str, allowed: Iterable[str]) -> str:
+    """Return a question in brackets if a word is near to one that is allowed, and no text if not."""
+    words = sorted(allowed)
+    ends = [each for each in words if word.endswith(f"_{each}")]  # budget_minutes: minutes
+    near = ends or get_close_matches(word, words, n=1)
+    return f" (did you mean `{near[0]}`?)" if near else ""
 
 
 def _explain(

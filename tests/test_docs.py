@@ -101,7 +101,7 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
     from cudnn_sweep.cluster.launch_file import read_launch_file
     from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 
-    samples = [("docs/sweeps.md", word) for word in ("budget_minutes", "little_memory")]
+    samples = [("docs/sweeps.md", word) for word in ("minutes: 30", "little_memory")]
     more = [
         ("docs/your-model.md", "loss: cross_"),
         ("docs/your-model.md", "my_training.py:train\n "),

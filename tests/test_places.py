@@ -62,8 +62,8 @@ def test_slurm_runs_each_shard_of_one_sweep_and_then_asks(tmp_path: Path) -> Non
     launch = read_launch_file(SLURM / "launch.yaml", SweepSpec)
     assert isinstance(destination_of(launch), Here)
     (hours,) = re.findall(r"--time=(\d+):00:00", (SLURM / "shard.sbatch").read_text())
-    assert launch.sweep.budget_minutes is not None
-    assert launch.sweep.budget_minutes < 60 * int(hours)
+    assert launch.sweep.minutes is not None
+    assert launch.sweep.minutes < 60 * int(hours)
 
 
 def instructions() -> list[tuple[str, str]]:

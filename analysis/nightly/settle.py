@@ -101,7 +101,7 @@ def _reasons(history: History, screened: Screened) -> tuple[str, ...]:
     if tonight.is_cut:
         reasons.append(
             f"the time was up after {tonight.reached} of {tonight.planned} trials: "
-            "raise budget_minutes, or take a smaller suite"
+            "raise minutes, or take a smaller suite"
         )
     return tuple(reasons)
 

@@ -31,7 +31,7 @@ def advise(options: AdviseOptions) -> None:
         stand_by()
     from cudnn_sweep.orchestrator.launching.advising import advise as measure_and_tell
 
-    _run_here(measure_and_tell, options, is_apart=options.format != "text")
+    _run_here(measure_and_tell, options, is_apart=options.json)
 
 
 def freeze(options: FreezeOptions) -> None:
@@ -44,7 +44,7 @@ def freeze(options: FreezeOptions) -> None:
     stand_by()
     from cudnn_sweep.orchestrator.freezing.freeze import freeze as find_and_tell
 
-    _run_here(find_and_tell, options, is_apart=options.format != "text")
+    _run_here(find_and_tell, options, is_apart=options.json)
 
 
 def engines(options: EnginesOptions) -> None:
@@ -63,7 +63,7 @@ def engines(options: EnginesOptions) -> None:
 
     ran = ban_and_measure(options, console_here(stderr=True), ThisMachine())
     if ran is not None and ran.stored:
-        asked = ["--sweep-id", ran.session.sweep_id, "--min-effect", str(options.threshold)]
+        asked = ["--sweep-id", ran.session.sweep_id, "--min-effect", str(options.min_effect)]
         stored = open_results([ran.store.location])
         answer(stored, load_query("bans"), asked, "json" if options.json else "table")
     failing.leave(ExitCode.FINE if ran is None else ran.exit_code)

@@ -14,9 +14,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cudnn_sweep.analysis.words import printable
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.spelling import typer_info
 
 EPILOG = "docs/exit-codes.md has the exit codes of every command."
+RENAMED = {"--threshold": "--min-effect", "--budget-minutes": "--minutes", "--format": "--json"}
 SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 
 
@@ -88,7 +90,15 @@ class Presented:
 
 
 class Command(Presented, TyperCommand):
-    pass
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # the class of it has no public name
+            old = getattr(error, "option_name", "")
+            new = RENAMED.get(old)
+            if new is None or all(new not in each.opts for each in self.params):
+                raise
+            raise SpecError(f"{old} is now {new}") from None
 
 
 class Group(Presented, TyperGroup):

@@ -138,7 +138,7 @@ def _minutes(options: FreezeOptions) -> float:
 
 def _nothing(options: FreezeOptions, out: Console, why: str) -> int:
     text = f"{why} No file is written."
-    if options.format == "json":
+    if options.json:
         say(out, json.dumps({"frozen": None, "why": text}, indent=2))
     else:
         say(out, f"\n{text}")
@@ -197,7 +197,7 @@ def _check(
     state, row = _in_turns(options, errata, planned, console, place)
     code = CODES[state] if taken == plans else ExitCode.WORSE
     same = len(pairs) - len(others)
-    if options.format == "json":
+    if options.json:
         answer = {
             "holds": code == ExitCode.FINE,
             "operations": len(taken),

@@ -177,7 +177,7 @@ def _bisected(
         say(console, f"{answer.head}: {answer.headline}")
         if answer.state == "slower" and answer.row is not None and slow == len(environments):
             half = math.sqrt(answer.row.ratio) - 1
-            options = replace(options, threshold=max(options.threshold, half))
+            options = replace(options, min_effect=max(options.min_effect, half))
         if answer.state in BAD:
             slow = at
         elif answer.state != "cannot tell yet":
@@ -229,7 +229,7 @@ def _pair(
         options=LaunchOptions(sweep_id=f"bisect-{content_hash(named)}"),
         codes={each.side.label: each.side.code for each in (one, other)},
         budget_minutes=options.minutes,
-        min_effect=options.threshold,
+        min_effect=options.min_effect,
     )
     planned = replace(planned, request=request, whole=plan, chosen=plan)
     return compared(options, planned, one.side, other.side, place, console)

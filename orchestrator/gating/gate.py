@@ -159,7 +159,7 @@ def _measured(options: GateOptions, sides: Sides, console: Console, place: Place
         suite_name=SUITE,
         minutes=options.minutes,
         codes={side.label: side.code for side in (base, head)},
-        min_effect=options.threshold,
+        min_effect=options.min_effect,
     )
     planned, faults = _look(plan, suite, (head, base), place, console)
     if planned is None or head.label in faults:
@@ -169,7 +169,7 @@ def _measured(options: GateOptions, sides: Sides, console: Console, place: Place
             head=head.label,
             gpu=planned.machine.environment.gpu if planned else "",
             sweep_id="",
-            threshold=options.threshold,
+            threshold=options.min_effect,
             state="broken" if planned else "cannot tell yet",
             messages=faults,
         )
@@ -220,7 +220,7 @@ def compared(
     store, sweep_id = ran.store, ran.session.sweep_id
     texts = as_text(base.label), as_text(head.label)
     contrast = {"field": "code", "baseline": texts[0], "candidate": texts[1]}
-    rows = Verdict.of(store, sweep_id, **contrast, min_effect=options.threshold)
+    rows = Verdict.of(store, sweep_id, **contrast, min_effect=options.min_effect)
     row = max(rows, key=lambda each: each.blocks, default=None)
     with open_database(store, sweep_id) as database:
         kernels = kernel_changes(database, sweep_id, f"code = {literal(head.label)}", kind=None)
@@ -245,7 +245,7 @@ def compared(
         head=head.label,
         gpu=planned.machine.environment.gpu,
         sweep_id=sweep_id,
-        threshold=options.threshold,
+        threshold=options.min_effect,
         state=state_of(row, base.label in messages, head.label in messages),
         row=row,
         alone=[each for each in pairs if each.kind is not None],
@@ -281,7 +281,7 @@ def _power(
     prior, scatter = pairs[0].prior, pairs[0].scatter
     looks = database.query(LOOKS, {"most": most, "lacks": int(prior is None)}).to_pylist()
     quantiles = {look["blocks"]: look["quantile"] for look in looks}
-    return power(scatter, prior, options.threshold, quantiles)
+    return power(scatter, prior, options.min_effect, quantiles)
 
 
 def state_of(row: Verdict | None, base_fails: bool, head_fails: bool) -> State:

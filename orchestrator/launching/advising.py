@@ -121,7 +121,7 @@ def _newest(store: Store, options: AdviseOptions, *, on_gpu: bool = False) -> st
 
 
 def tell(options: AdviseOptions, answered: Answered, out: Console) -> ExitCode:
-    if options.format == "json":
+    if options.json:
         say(out, json.dumps(_rounded(as_json(answered)), indent=2))
     else:
         say(out, "\n" + "\n".join(advice_lines(answered)).rstrip())

@@ -44,7 +44,7 @@ START_AND_END_S = 10.0  # Ray's start and end
 LEAST_S = 15.0  # two blocks of a small network
 LEAST_TIMEOUT_S = 60.0  # of a process: a search of a large network takes half of it
 # Of `sweep engines` and `sweep bisect`: what says nothing of a model.
-OF_CELLS = ("workload", "only", "results", "benchmark", "threshold", "minutes", "json", "pythons")
+OF_CELLS = ("workload", "only", "results", "benchmark", "min_effect", "minutes", "json", "pythons")
 
 
 def suite_of(
@@ -111,7 +111,7 @@ def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Surv
         suite_name=name,
         suite=suite,
         results=options.location,
-        min_effect=options.threshold,
+        min_effect=options.min_effect,
     )
     return planned_on(machine, request, modules_to_preload(suite, ()))
 

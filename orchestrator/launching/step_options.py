@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MinutesOption = Annotated[
     float, typer.Option(min=0.1, help="Time to measure; less where it is decided earlier.")
 ]
-ThresholdOption = Annotated[
+MinEffectOption = Annotated[
     float, typer.Option(min=0.001, max=1.0, help="A slowdown of this share counts.")
 ]
 
@@ -132,7 +132,7 @@ class AdviseOptions(StepOptions, _Job):
         str | None, "FILE.json", "Compare a kept choice with off and on: a file of `sweep freeze`."
     ] = None
     from_store: Annotated[bool, "Answer from what is stored; measure nothing."] = False
-    format: Annotated[Literal["text", "json"], "Format of the answer."] = "text"
+    json: Annotated[bool, "Print the answer as JSON."] = False
     on_any_device: bool = False
     """Compare on a CPU too, where the flags do nothing: to try out what comes of an answer."""
 
@@ -154,7 +154,7 @@ class AdviseOptions(StepOptions, _Job):
 
     def _words(self) -> list[str]:
         return words_of(
-            self, without=("minutes", "from_store", "format", "output", "float64", "check")
+            self, without=("minutes", "from_store", "json", "output", "float64", "check")
         )
 
 
@@ -204,7 +204,7 @@ class TurnOptions(StepOptions):
     regime: None = None  # no options here
     shapes: None = None
     benchmark: Annotated[bool, typer.Option("--benchmark", help="With benchmark on.")] = False
-    threshold: ThresholdOption = 0.01
+    min_effect: MinEffectOption = 0.01
     minutes: MinutesOption = 2.5
     json: Annotated[bool, "Print the answer as JSON."] = False
 
@@ -221,7 +221,7 @@ class CellsOptions(TurnOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class EnginesOptions(CellsOptions):
-    threshold: ThresholdOption = MIN_EFFECT
+    min_effect: MinEffectOption = MIN_EFFECT
     minutes: MinutesOption = 10.0
 
 

@@ -199,7 +199,7 @@ class NightRequest:
     @property
     def minutes(self) -> float:
         """Time limit of the suite."""
-        return self.request.budget_minutes or self.keys.budget_minutes
+        return self.request.budget_minutes or self.keys.minutes
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
@@ -250,7 +250,7 @@ def read_night(
         suite=options.suite or keys.suite,
         results=options.results,
         sweep_id=name.sweep_id,
-        minutes=options.budget_minutes or keys.budget_minutes,
+        minutes=options.minutes or keys.minutes,
         dry_run=options.dry_run,
         program=options.program,
     )

@@ -43,7 +43,7 @@ class LaunchOptions:
     ] = None
     minutes: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Time limit; overrides `budget_minutes` of the launch file."),
+        typer.Option(min=0.1, help="Time limit; overrides `minutes` of the launch file."),
     ] = None
     dry_run: Annotated[bool, "Print the plan and run nothing."] = False
     resume: Annotated[str | None, "SWEEP_ID", "Resume this sweep and no other."] = None
@@ -120,9 +120,9 @@ class NightOptions:
     file: Annotated[Path, typer.Argument(help="Launch file.")] = Path("cluster.yaml")
     suite: Annotated[str | None, "Overrides `nightly.suite` of the launch file."] = None
     results: Annotated[str | None, "Folder or URL; overrides the launch file (./results)."] = None
-    budget_minutes: Annotated[
+    minutes: Annotated[
         float | None,
-        typer.Option(min=0.001, help="Overrides `nightly.budget_minutes` of the launch file."),
+        typer.Option(min=0.001, help="Overrides `nightly.minutes` of the launch file."),
     ] = None
     night: Annotated[
         date | None,

@@ -64,5 +64,5 @@ def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> SweepRequ
         suite=suite,
         results=Location(options.results or spec.results).text,
         preload=tuple(spec.preload),
-        budget_minutes=options.minutes or spec.budget_minutes,
+        budget_minutes=options.minutes or spec.minutes,
     )

@@ -20,7 +20,13 @@ from pydantic import (
 )
 
 from cudnn_sweep.cluster.launch_file import LaunchFile
-from cudnn_sweep.cluster.strict_yaml import check_part, dotted, read_document, read_strict
+from cudnn_sweep.cluster.strict_yaml import (
+    check_part,
+    did_you_mean,
+    dotted,
+    read_document,
+    read_strict,
+)
 from cudnn_sweep.orchestrator.errors import ModelError, SpecError
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.field_case import with_field_cases
@@ -75,7 +81,7 @@ class NightlyKeys(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
     suite: str = "nightly"
     """The suite that a night runs: bundled, or a .yaml file."""
-    budget_minutes: PositiveFloat = 60.0
+    minutes: PositiveFloat = 60.0
     """No new block starts after this long."""
     wait_minutes: NonNegativeFloat = 30.0
     """How long a GPU of this machine that others work on is waited for, before the budget begins."""
@@ -126,7 +132,7 @@ class SweepSpec(BaseModel):
     """Allow a running cluster that asks for no token and so takes jobs from anybody."""
     preload: list[str] = []
     """Installed packages that the fork server imports once, in addition to the suite's."""
-    budget_minutes: PositiveFloat | None = None
+    minutes: PositiveFloat | None = None
     """Time limit of a launch; `sweep launch --minutes` overrides it."""
     nightly: NightlyKeys = NightlyKeys()
     """What `sweep nightly` runs, and where it reports."""
@@ -219,7 +225,9 @@ def _bundled(name: str) -> SuiteSpec:
 def _no_suite(name: str) -> str | None:
     if is_path(name):
         return None if Path(name).exists() else f"no file {name}; {allowed_suites()}"
-    return None if name in suite_names() else f"unknown suite {name!r}; {allowed_suites()}"
+    if name in (names := suite_names()):
+        return None
+    return f"unknown suite {name!r}{did_you_mean(name, names)}; {allowed_suites()}"
 
 
 def is_path(suite: str) -> bool:

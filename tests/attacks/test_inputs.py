@@ -54,8 +54,8 @@ metadata:
     measure: {warmup_s: 0.1, steady_budget_s: 0.5, timeout_s: 60}
     results: results
     gpus: {models: H200, share: 0.5}
-    budget_minutes: 10
-    nightly: {suite: quick, budget_minutes: 30, webhook: {url_env: HOOK}}
+    minutes: 10
+    nightly: {suite: quick, minutes: 30, webhook: {url_env: HOOK}}
 """
 ODDITIES = YAML(typ="safe", pure=True).load((Path(__file__).parent / "inputs.yaml").read_text())
 VALUES = (*ODDITIES["values"], "a" * 3000)

@@ -220,7 +220,7 @@ def predict(asked: argparse.Namespace) -> int:
         state=case.state,
         runs=RUNS,
         minutes=TINY_ADVICE_S / 60 if asked.tiny else ADVICE_S / 60,
-        format="json",
+        json=True,
         from_store=asked.from_store,
         on_any_device=asked.tiny,
     )

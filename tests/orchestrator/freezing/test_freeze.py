@@ -116,7 +116,7 @@ def test_the_file_has_the_rules_and_what_they_were_found_for(kept: str, tmp_path
 def test_advice_compares_a_kept_choice_and_the_store_says_it_again() -> None:
     out = Console(file=io.StringIO(), width=80)
     asked = AdviseOptions(
-        workload="batch_norm", steps=10**6, freeze="batch_norm.json", format="json", from_store=True
+        workload="batch_norm", steps=10**6, freeze="batch_norm.json", json=True, from_store=True
     )
     assert advise(asked, Console(file=io.StringIO()), _machine(0.5), out) == DONE
     assert isinstance(out.file, io.StringIO)
@@ -204,7 +204,7 @@ def test_a_check_says_whether_the_same_plans_are_taken() -> None:
 def test_a_check_compares_in_turns_by_the_rule_of_a_gate(time: float, expected: ExitCode) -> None:
     """Whatever single processes take: the second plan of the first operation is slower by 10% in them."""
     alone = [{"ConvFwd_eng1": 1.0, "ConvFwd_eng2": 1.1}, FASTER[1]]
-    check = _options(check="batch_norm.json", format="json")
+    check = _options(check="batch_norm.json", json=True)
     code, text, probe = _said(check, alone, frozen_time=time, process=0.0)
     told = json.loads(text)
     assert (code, told["holds"], told["same_plans"]) == (expected, code == DONE, 2)

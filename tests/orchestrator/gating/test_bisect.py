@@ -175,7 +175,7 @@ def test_search_passes_over_what_it_cannot_tell(
 
     def measure(tested: Installation, options: BisectOptions) -> Gate:
         label = tested.side.label
-        seen.append((label, options.threshold))
+        seen.append((label, options.min_effect))
         row = Verdict(ratio=1.44, ratio_low=1.4, ratio_high=1.5)
         state = STATES[states[" bcd".index(label) - 1]]
         return _answer(label, state, row)
@@ -190,7 +190,7 @@ def test_search_passes_over_what_it_cannot_tell(
     assert "".join(label for label, _ in seen) == measured
     assert (found.first, found.good, found.code) == (first, good, code)
     if states[-1] == "s":
-        assert [threshold for _, threshold in seen[1:]] == pytest.approx([0.2] * len(seen[1:]))
+        assert [least for _, least in seen[1:]] == pytest.approx([0.2] * len(seen[1:]))
     if states == "?ss":
         told = (
             "c (torch 2.11.0, cuDNN 9.19.0) is the first, or one before it that cannot be told (b),"

@@ -62,7 +62,7 @@ def test_time_that_is_up_leaves_a_block_that_began_in_the_state_asked(
     tmp_path: Path, state: str, blocks: int
 ) -> None:
     slow = FakeMachine(script=FakeScript(trial_s=100), night=TODAY)
-    told = _options(state=state, minutes=1.0, format="json")
+    told = _options(state=state, minutes=1.0, json=True)
     _, said = _said(told, slow)
     asked = json.loads(said)["asked"]
     assert (asked["start"], asked["recorded_blocks"]) == (state, blocks)
@@ -88,7 +88,7 @@ def decided(tmp_path_factory: pytest.TempPathFactory) -> Decided:
     folder = tmp_path_factory.mktemp("decided")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        return Decided(folder, *_said(_options(steps=10**6, format="json"), CLEAR))
+        return Decided(folder, *_said(_options(steps=10**6, json=True), CLEAR))
 
 
 @pytest.fixture
@@ -116,9 +116,9 @@ def test_a_clear_case_is_decided_after_few_blocks_in_both_states(stored: Path) -
 
 @pytest.mark.usefixtures("stored")
 def test_the_store_answers_again_and_for_another_job(decided: Decided) -> None:
-    again = _options(steps=10**6, format="json", from_store=True)
+    again = _options(steps=10**6, json=True, from_store=True)
     assert _said(again, CLEAR) == (decided.code, decided.text)
-    short = _options(steps=2, format="json", from_store=True)
+    short = _options(steps=2, json=True, from_store=True)
     told = json.loads(_said(short, CLEAR)[1])
     assert told["asked"]["job_steps"] == 2
     assert told["asked"]["blocks"] == json.loads(decided.text)["asked"]["blocks"]
@@ -194,7 +194,7 @@ def test_a_step_on_a_cpu_is_undecided_with_its_time(tmp_path: Path) -> None:
     # measured anew: the step may have changed
     with pytest.raises(AssertionError, match="nothing is measured"):
         _said(_options(steps=10**6), NothingRuns(script=FakeScript(), night=TODAY))
-    told = json.loads(_said(_options(format="json", from_store=True), machine)[1])
+    told = json.loads(_said(_options(json=True, from_store=True), machine)[1])
     assert (told["advice"], len(told["step_times_ms"])) == ("undecided", 2)
 
 

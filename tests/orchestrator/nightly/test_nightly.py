@@ -65,12 +65,12 @@ def test_a_night_that_is_cut_goes_on_and_nothing_of_it_is_missing(
 ) -> None:
     whole = outcome(here, 1)
     assert whole.recorded_trials == whole.planned_trials
-    play(2, budget_minutes=0.5)
+    play(2, minutes=0.5)
     cut = outcome(here, 2)
     assert 0 < cut.recorded_trials < cut.planned_trials
     seen = {series.key.cell_id: series for series in history(2).series if is_presence(series)}
     assert {series.points[-1].value for series in seen.values()} == {"present", None}
-    play(2, budget_minutes=0.5)
+    play(2, minutes=0.5)
     assert cut.recorded_trials < outcome(here, 2).recorded_trials
 
 
