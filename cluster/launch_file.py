@@ -35,6 +35,7 @@ EXAMPLE = """A launch file for this machine:
       sweep:
         suite: quick
         results: results
+        nightly: {suite: nightly}  # what `sweep nightly` runs
 """
 # What the extra `cluster`, ray[default], adds to Ray: the launcher, jobs and runtime environments use it.
 CLUSTER_EXTRA = ("aiohttp", "aiohttp_cors", "virtualenv")

@@ -31,6 +31,7 @@ SUBMIT_S = 600.0  # with the package of code, whose upload takes long from home
 # By Ray's client, of an answer that it cannot read.
 NONSENSE = (ValueError, LookupError, TypeError, AttributeError)
 DASHBOARD_PORT = 8265
+VERSION = "/api/version"  # which each dashboard answers
 DASHBOARD = f"`address` is that of the dashboard, usually port {DASHBOARD_PORT}"
 LONGEST = 300  # characters of what the cluster says
 NO_AGENT = "No available agent"  # as Ray says it of a cluster that has just come up
@@ -57,7 +58,7 @@ class Jobs:
         """Raises ClusterError if the cluster does not answer, or refuses the token."""
         self.url = _url(address)
         self._headers = {"Authorization": f"Bearer {token.read_text().strip()}"} if token else {}
-        self._get("/api/version")
+        self._get(VERSION)
         from ray.job_submission import JobSubmissionClient
 
         for name in CHATTY:
@@ -150,9 +151,13 @@ class Jobs:
             if isinstance(error, HTTPException):
                 why = f"speaks no HTTP: {DASHBOARD}, not the one that `ray start` prints for nodes (6379)"
             elif isinstance(error, HTTPError):
+                error.close()
                 refusal = "refuses our token" if self._headers else "asks for a token"
-                does = f"{refusal}:" if error.code in (401, 403) else "answers"
-                why = f"{does} {error.code} {error.reason}"
+                why = f"answers {error.code} {error.reason}"
+                if error.code in (401, 403):
+                    why = f"{refusal}: {error.code} {error.reason}"
+                elif path == VERSION:
+                    why = f"is no Ray dashboard (port, proxy?): it {why}; {DASHBOARD}"
             raise ClusterError(f"{self.url} {why}") from error
 
 
@@ -190,7 +195,7 @@ def refuse_open_cluster(address: str) -> None:
 def answers_anybody(address: str) -> bool:
     """Whether the cluster needs no token; False if it does not answer."""
     try:
-        _within(WHOLE_S, lambda: urlopen(f"{_url(address)}/api/version", timeout=ANSWER_S).close())
+        _within(WHOLE_S, lambda: urlopen(f"{_url(address)}{VERSION}", timeout=ANSWER_S).close())
         return True
     except (HTTPException, OSError):  # of which HTTPError and URLError are
         return False

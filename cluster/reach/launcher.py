@@ -16,7 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import DASHBOARD_PORT
 
 TUNNEL_S = 60.0
+HEAD_S = 60.0  # for a head's ssh to answer: `ray up` tries for minutes, without a word
 LINES_SHOWN = 20
 RAY = (sys.executable, "-m", "ray.scripts.scripts")
 # Autoscaler v2 counts the head as a worker of provider `local` and starts one too few.
@@ -46,6 +47,40 @@ START = re.compile(r"[\w./~${}-]*\bray\s+start\b")
 START_WITH_TOKEN = r"env RAY_AUTH_MODE=token \g<0>"
 EVERYBODY = "--dashboard-host=0.0.0.0"
 LOOPBACK = "--dashboard-host=127.0.0.1"
+
+
+def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> None:
+    """Wait until the ssh of a head that the file names answers. Raises ClusterError after HEAD_S."""
+    head = ray_part["provider"].get("head_ip")
+    if head is None or ray_part["auth"].get("ssh_proxy_command"):
+        return  # `ray up` finds out
+    asked = ["ssh", "-G", "--", str(head)]
+    said = ""
+    with suppress(OSError):  # `ray up` says that there is no ssh
+        said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    ssh = dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
+    if ssh.keys() & {"proxycommand", "proxyjump"}:
+        return
+    host, port = ssh.get("hostname", head), int(ssh.get("port", 22))
+    ends = monotonic() + HEAD_S
+    if _speaks_ssh(host, port, 1.0):
+        return
+    tell(f"waiting for {host}:{port}; Ctrl-C ends")
+    while (left_s := ends - monotonic()) > 0:
+        if _speaks_ssh(host, port, min(left_s, 10.0)):
+            return
+        sleep(1)
+    raise ClusterError(
+        f"{host}:{port} did not answer as ssh does within {HEAD_S:g} s: is that host, "
+        "`provider.head_ip`, up and reachable from here?"
+    )
+
+
+def _speaks_ssh(host: str, port: int, timeout_s: float) -> bool:
+    """A proxy on the way may take any connection."""
+    with suppress(OSError), socket.create_connection((host, port), timeout_s) as connection:
+        return connection.recv(4) == b"SSH-"
+    return False
 
 
 def bring_up(file: Path) -> None:
@@ -78,8 +113,7 @@ def with_defaults(ray_part: Mapping[str, Any]) -> dict[str, Any]:
     from ray.autoscaler._private.util import prepare_config
 
     with unheard():
-        filled: dict[str, Any] = prepare_config(copy.deepcopy(dict(ray_part)))
-    return filled
+        return dict(prepare_config(copy.deepcopy(dict(ray_part))))
 
 
 @contextmanager
@@ -100,13 +134,13 @@ def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
     file says that they have; None: only Ray finds out there.
     """
     filled = with_defaults(ray_part)
-    hosts, gpus = 0, []
+    hosts, stated = 0, []
     for name, kind in filled["available_node_types"].items():
         count = int(kind.get("min_workers", 0)) + (name == filled["head_node_type"])
-        stated = kind.get("resources", {}).get("GPU")
         hosts += count
-        gpus += [int(count * stated)] if count and stated is not None else []
-    return hosts, sum(gpus) if gpus else None
+        if count and "GPU" in kind.get("resources", {}):
+            stated.append(int(count * kind["resources"]["GPU"]))
+    return hosts, sum(stated) if stated else None
 
 
 @contextmanager

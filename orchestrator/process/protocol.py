@@ -122,7 +122,6 @@ class Outcome:
     status: Status = "ok"
     message: str | None = None
     last_output: str | None = None
-    """The end of what it printed, unless its status is ok."""
     reply: Reply | None = None
     pid: int = 0
     started_at: datetime

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -39,6 +40,7 @@ from cudnn_sweep.cluster.reach.launcher import (
     secure,
     take_down,
     tunnel,
+    wait_for_head,
 )
 from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError, UnfinishedError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
@@ -309,6 +311,7 @@ class BroughtUpCluster(RunningCluster):
         """Bring the cluster up, unless it runs with this very file: `ray up` would end its jobs. Raises ClusterError
         for one that needs no token, whatever its start commands hold: it is taken down.
         """
+        wait_for_head(self.file.ray_part, partial(say, console))
         make_token(self.known.token)
         text, path = self._secured().text(), self.known.launch_file
         if path.exists() and path.read_text() == text:

@@ -44,15 +44,13 @@ def print_part(
     least, most = (each.estimated_s(slots or 1, gpu=gpu) / 60 for each in parts)
     minutes = f"{f'{two_digits(least)} to ' if plan.looks else ''}{two_digits(most)}"
     model = plan.trials[0].cell.gpu
+    where, unit = (f"{slots} × {model}", "minutes") if slots else (model, "GPU minutes")
     say(
         console,
         f"\n{len(plan.trials)} trials: {counted(len(cells), 'cell')} × {len(plan.configs())} configs in {blocks} blocks, "
-        f"{twins} of them with an A/A pair; contrasts: {contrasts}.",
+        f"{twins} of them with an A/A pair; contrasts: {contrasts}.\n"
+        f"On {where}, about {minutes} {unit}.",
     )
-    if slots is None:
-        say(console, f"About {minutes} GPU minutes on {model}.")
-    else:
-        say(console, f"On {slots} × {model}, about {minutes} minutes.")
     if plan.looks:
         looks = ", ".join(map(str, plan.looks))
         more = "blocks and gets no more once it is decided"

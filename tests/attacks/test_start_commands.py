@@ -118,6 +118,7 @@ def _make_ready(head: Head, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     monkeypatch.setattr(clusters, "tunnel", tunnel)
+    monkeypatch.setattr(clusters, "wait_for_head", lambda ray_part, tell: None)
     monkeypatch.setattr(clusters, "bring_up", lambda file: head.done.append("up"))
     monkeypatch.setattr(clusters, "take_down", lambda file: head.done.append("down"))
     file = folder / "cluster.yaml"

@@ -182,10 +182,7 @@ class Asked:
     # outcome
     status: Annotated[str, "ok, error, out_of_memory, crash (signal), killed (SIGKILL) or timeout"]
     message: Annotated[str | None, "what went wrong, for any status but ok"]
-    last_output: Annotated[
-        str | None,
-        "the last 4 KiB that its process printed, tracebacks too; null: nothing, or status ok",
-    ]
+    last_output: Annotated[str | None, "last 4 KiB that its process printed, for any status but ok"]
 
 
 @dataclass(kw_only=True)

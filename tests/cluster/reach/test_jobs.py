@@ -130,3 +130,23 @@ def test_an_answer_in_drips_is_waited_for_no_longer_than_stated(
             jobs.ids()
             jobs.state("one")
         assert monotonic() - began < 5
+
+
+def test_a_server_that_is_no_dashboard_is_named() -> None:
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(404)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{server.server_address[1]}"
+        with pytest.raises(ClusterError) as caught:
+            Jobs(address, None)
+        server.shutdown()
+    assert str(caught.value) == (
+        f"http://{address} is no Ray dashboard (port, proxy?): it answers 404 Not Found; "
+        "`address` is that of the dashboard, usually port 8265"
+    )

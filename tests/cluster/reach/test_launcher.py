@@ -2,13 +2,22 @@
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from threading import Thread
+from time import monotonic
 
 import pytest
 
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
-from cudnn_sweep.cluster.reach.launcher import make_token
+from cudnn_sweep.cluster.reach.launcher import make_token, wait_for_head
+
+FILE = {"provider": {"type": "local", "head_ip": "lab"}, "auth": {"ssh_user": "me"}}
+CLOUD = FILE | {"provider": {"type": "aws"}}
+PROXIED = FILE | {"auth": {"ssh_proxy_command": "nc %h %p"}}
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022])
@@ -35,3 +44,62 @@ def test_open_ray_elsewhere_is_refused(address: str, monkeypatch: pytest.MonkeyP
     refuse_open_ray("127.0.0.1:6379")
     monkeypatch.setattr(asks, lambda: True)
     refuse_open_ray(address)
+
+
+class Silent(BaseRequestHandler):
+    """As a proxy that takes every connection."""
+
+    def handle(self) -> None:
+        self.request.recv(1)
+
+
+class Ssh(BaseRequestHandler):
+    def handle(self) -> None:
+        self.request.sendall(b"SSH-2.0-fake\r\n")
+
+
+@contextmanager
+def answering(handler: type[BaseRequestHandler]) -> Iterator[int]:
+    with ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("handler", "more", "file", "said"),
+    [
+        (Ssh, "", FILE, []),
+        (Silent, "", FILE, ["waiting for 127.0.0.1:PORT; Ctrl-C ends"]),
+        (Silent, "proxyjump gateway", FILE, []),
+        (Silent, "", CLOUD, []),
+        (Silent, "", PROXIED, []),
+    ],
+)
+def test_head_that_does_not_answer_is_named_after_a_stated_time(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    handler: type[BaseRequestHandler],
+    more: str,
+    file: dict[str, dict[str, str]],
+    said: list[str],
+) -> None:
+    """One that only a proxy reaches is not judged. ssh knows the head's address and port."""
+    monkeypatch.setattr("cudnn_sweep.cluster.reach.launcher.HEAD_S", 2.0)
+    told: list[str] = []
+    with answering(handler) as port:
+        ssh = tmp_path / "ssh"
+        ssh.write_text(f"#!/bin/sh\nprintf 'hostname 127.0.0.1\\nport {port}\\n{more}\\n'\n")
+        ssh.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+        began = monotonic()
+        if said:
+            with pytest.raises(
+                ClusterError, match=f"127.0.0.1:{port} did not answer .* within 2 s"
+            ):
+                wait_for_head(file, told.append)
+        else:
+            wait_for_head(file, told.append)
+        assert monotonic() - began < 10
+    assert [line.replace(str(port), "PORT") for line in told] == said

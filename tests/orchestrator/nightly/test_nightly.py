@@ -13,10 +13,11 @@ from rich.console import Console
 from cudnn_sweep.analysis.nightly.history import History, read_history
 from cudnn_sweep.analysis.nightly.reports.report import from_json
 from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
-from cudnn_sweep.orchestrator.nightly.request import pin_baseline
+from cudnn_sweep.orchestrator.nightly.request import pin_baseline, read_night
 from tests.orchestrator.nightly.conftest import FILES, RunNight, options_of, outcome
 from tests.orchestrator.typed import invoke, sweep
 
@@ -33,6 +34,14 @@ def test_a_second_night_is_refused_and_names_the_first(here: Path, play: RunNigh
         assert play(console=Console(file=said, width=200)) == ExitCode.UNFINISHED
     assert re.search(r"a night .* is in progress: process \d+ on ", said.getvalue())
     assert not list(here.glob("results/sweep=*"))
+
+
+def test_night_without_a_launch_file_shows_one_of_nights(here: Path, play: RunNight) -> None:
+    (here / "cluster.yaml").unlink()
+    with pytest.raises(ClusterError, match=r"there is no such file(.|\n)*nightly:") as caught:
+        play()
+    (here / "cluster.yaml").write_text(str(caught.value).partition(":\n\n")[2])
+    assert read_night(options_of(1), {}).keys.suite == "nightly"
 
 
 def test_a_last_good_that_is_not_there_is_told_at_once(here: Path, play: RunNight) -> None:
