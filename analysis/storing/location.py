@@ -50,13 +50,15 @@ class Location:
         is_name = kind == "abfs" or (kind == "gs" and who == "anonymous")
         harmless = HARMLESS.get(kind, "").split()
         odd = [
-            name if value else "without a value"  # which may be the key itself
+            name if value.strip("=") else "without a value"  # which may be the key itself
             for name, value in parse_qsl(parts.query, keep_blank_values=True)
             if name not in harmless or not PLAIN.fullmatch(value)
         ]
         if parts.fragment:
             odd.append("after #")
-        misplaced = not parts.netloc and "@" in parts.path and not self.is_local
+        # a secret key may hold a slash: s3://NAME:SEC/RET@bucket
+        misplaced = (not parts.netloc or ":" in parts.netloc) and "@" in parts.path
+        misplaced = misplaced and not self.is_local
         if password is not None or (who and not is_name) or misplaced or odd:
             what = (
                 f"the option {odd[0]} may hold a key" if odd else "a user or key stands in the URL"
@@ -92,6 +94,6 @@ class Location:
             return self.text
         place = re.split("[?#]", rest)[0]
         host, slash, path = place.partition("/")
-        if not host:
-            path = path.rpartition("@")[2]
+        if not host or ":" in host:
+            return f"{scheme}://{place.rpartition('@')[2]}"
         return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"

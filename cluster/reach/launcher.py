@@ -31,7 +31,7 @@ from cudnn_sweep.cluster.reach.jobs import DASHBOARD_PORT
 TUNNEL_S = 60.0
 HEAD_S = 60.0  # for a head's ssh to answer: `ray up` tries for minutes, without a word
 LINES_SHOWN = 20
-RAY = (sys.executable, "-m", "ray.scripts.scripts")
+RAY = (sys.executable, "-P", "-m", "ray.scripts.scripts")
 # Autoscaler v2 counts the head as a worker of provider `local` and starts one too few.
 SETTINGS = {"RAY_UP_enable_autoscaler_v2": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 # Directly at home: a folder that Docker makes for a mount is root's, and our results lie in ~/.cudnn-sweep.

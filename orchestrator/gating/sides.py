@@ -227,7 +227,7 @@ def _looked_for_in(places: list[Path]) -> dict[str, str]:
 
 def _install(wheel: Path, folder: Path) -> None:
     options = ["--quiet", "--no-deps", "--target", str(folder)]
-    command = [sys.executable, "-m", "pip", "install", *options, str(wheel)]
+    command = [sys.executable, "-P", "-m", "pip", "install", *options, str(wheel)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise SpecError(f"{wheel} cannot be installed: {done.stderr.strip()[-300:]}")

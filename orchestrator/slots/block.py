@@ -2,11 +2,13 @@
 
 import random
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome
@@ -128,6 +130,7 @@ class Running:
     """No other process ran on this server since the previous trial."""
     new_cache: bool
     """Whether it found its compute cache empty."""
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     pid: int = 0
     overlapped_s: float = 0.0
     """How much of its one-time costs it paid while others of its block paid theirs."""
@@ -166,9 +169,25 @@ class Block:
         self._todo = list(trials)
         self._begin_trial = begin
         self._attempts: dict[str, int] = {}
+        self._started: Running | None = None
+        """The last one."""
 
     def measure(self) -> Iterator[RunRecord]:
-        """Raises ServerError where a server dies."""
+        """Raises ServerError if a server dies, unless that of a trial that runs alone since it was lost so often: its
+        server's end is its result.
+        """
+        while True:
+            try:
+                yield from self._measure()
+                return
+            except ServerError as error:
+                if self._started is None or _lost(self._started) is None:
+                    raise
+                self._slot.renew([self._started.trial])
+                self._started.outcome = _died_with_its_server(self._started, error)
+                yield self._slot.record(self._started, alone_reason=LOST)
+
+    def _measure(self) -> Iterator[RunRecord]:
         reason: str | None = None if self._slot.measuring.in_turns else "as asked"
         if reason is None and len(self._todo) == 1:
             reason = NO_OTHER
@@ -188,7 +207,8 @@ class Block:
                 return None
             self._attempts[trial.trial_id] = attempt
         attempt = self._attempts[trial.trial_id]
-        return self._slot.start(trial, attempt, takes_turns=takes_turns, beside=beside)
+        self._started = self._slot.start(trial, attempt, takes_turns=takes_turns, beside=beside)
+        return self._started
 
     def _side_by_side(self) -> Generator[RunRecord, None, str | None]:
         """Returns why those that are left, if any, are to run alone."""
@@ -307,6 +327,18 @@ def _crowded(said: Said) -> str | None:
 
 def _lost(running: Running) -> str | None:
     return LOST if running.attempt > LOSSES else None
+
+
+def _died_with_its_server(running: Running, error: ServerError) -> Outcome:
+    before = f"{running.attempt - 1} earlier attempts were lost"
+    ended_at = datetime.now(UTC)
+    return Outcome(
+        status="crash",
+        message=f"{error}, while this trial ran alone; {before}",
+        started_at=running.started_at,
+        ended_at=ended_at,
+        process_s=(ended_at - running.started_at).total_seconds(),
+    )
 
 
 def _lacked_memory(running: Running) -> bool:

@@ -106,11 +106,12 @@ class ForkedSlot:
 
     def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
         if _several(trials):
-            self._renew({self._server_of(trial) for trial in trials})
+            self.renew([trial for trial in trials if self._server_of(trial) in self._worn])
+            self._worn |= {self._server_of(trial) for trial in trials}
         yield from Block(self, trials, begin).measure()
 
-    def _renew(self, keys: set[Server]) -> None:
-        """No two blocks compare processes of the same two servers.
+    def renew(self, trials: Sequence[Trial]) -> None:
+        """Start these trials' servers anew: no two blocks compare processes of the same two servers.
 
         All that a server forks share its seed of hashes and its layout of memory. Where these make a CPU-bound loop
         slower, each block would show it again, and it would look like an effect of the side. (Mytkowicz et al.,
@@ -124,8 +125,7 @@ class ForkedSlot:
             self._servers[key] = replace(old, server=_server(self._session, key))
 
         with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
-            list(pool.map(renew, keys & self._worn))
-        self._worn |= keys
+            list(pool.map(renew, {self._server_of(trial) for trial in trials}))
 
     def _server_of(self, trial: Trial) -> Server:
         return server_of(trial, apart=self._apart)

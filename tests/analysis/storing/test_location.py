@@ -23,6 +23,10 @@ WITH_KEYS = (
     f"file:///data?sig={KEY}",
     f"s3:///AKID:{KEY}@bucket",
     f"s3://bucket/sweeps#secret_key={KEY}",
+    f"s3://AKID:SEC/{KEY}@bucket/sweeps",
+    f"s3://AKID:{KEY}/RET@bucket/sweeps",
+    f"s3://AKID:{KEY}/RET@bucket/sweeps?region=[",
+    f"abfss://container@account.dfs.core.windows.net/sweeps?{KEY}==",
 )
 
 
@@ -41,6 +45,8 @@ def test_url_that_holds_a_key_is_refused_and_the_key_not_shown(url: str) -> None
         "s3://bucket/a?region=eu-1&scheme=http&endpoint_override=127.0.0.1:18555",
         "gs://anonymous@bucket",
         "abfss://container@account.dfs.core.windows.net/sweeps",
+        "s3://bucket/mail@home",
+        "hdfs://name:8020/sweeps",
     ],
 )
 def test_url_without_a_key_is_one(url: str) -> None:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -211,6 +212,23 @@ def test_block_that_lost_its_worker_twice_runs_one_after_another(
     """So that the trial that is to blame shows."""
     records = measure(f"{faulty}:fine", begin=lambda _: 3)
     assert {(record.attempt, record.alone_reason) for record in records} == {(3, "lost before")}
+
+
+def test_trial_that_kills_its_fork_server_each_time_has_a_record(
+    tmp_path: Path, plan_of: MakePlan, faulty: str
+) -> None:
+    """So that its sweep ends. The others of its block have a new server."""
+    plan = plan_of(f"{faulty}:kills_its_server", measure=SHORT)
+    place = slot.ForkedSlot.open(session_of(plan, "block", tmp_path), "0")
+    with closing(place):
+        records = list(place.measure(plan.trials[:3], lambda _: 3))
+        died = "the fork server died, exit code -9"
+        why = f"{died}, while this trial ran alone; 2 earlier attempts were lost"
+        ends = {(record.benchmark, record.status, record.message) for record in records}
+        assert ends == {(False, "ok", None), (True, "crash", why)}
+        assert len(records) == 3
+        with pytest.raises(ServerError, match=died):
+            list(place.measure(plan.trials[:3], lambda _: 2))
 
 
 def test_trial_that_is_left_by_itself_goes_on_alone(measure: Measure, faulty: str) -> None:
