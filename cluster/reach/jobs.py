@@ -169,6 +169,8 @@ def _within(seconds: float, question: Callable[[], T]) -> T:
         try:
             found.set_result(question())
         except BaseException as error:  # noqa: BLE001  # raised where the answer is awaited
+            if isinstance(error, HTTPError):
+                error.close()  # its connection
             found.set_exception(error)
 
     Thread(target=answer, daemon=True).start()
