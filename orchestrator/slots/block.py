@@ -169,23 +169,20 @@ class Block:
         self._todo = list(trials)
         self._begin_trial = begin
         self._attempts: dict[str, int] = {}
-        self._started: Running | None = None
-        """The last one."""
+        self._newest: Running | None = None
 
     def measure(self) -> Iterator[RunRecord]:
-        """Raises ServerError if a server dies, unless that of a trial that runs alone since it was lost so often: its
-        server's end is its result.
-        """
-        while True:
-            try:
-                yield from self._measure()
-                return
-            except ServerError as error:
-                if self._started is None or _lost(self._started) is None:
-                    raise
-                self._slot.renew([self._started.trial])
-                self._started.outcome = _died_with_its_server(self._started, error)
-                yield self._slot.record(self._started, alone_reason=LOST)
+        """Raises ServerError if a server dies, unless under a trial that runs alone after losses: that is its result."""
+        try:
+            yield from self._measure()
+        except ServerError as error:
+            running, self._newest = self._newest, None
+            if running is None or _lost(running) is None:
+                raise
+            self._slot.renew([running.trial])
+            running.outcome = _died_with_its_server(running, error)
+            yield self._slot.record(running, alone_reason=LOST)
+            yield from self.measure()
 
     def _measure(self) -> Iterator[RunRecord]:
         reason: str | None = None if self._slot.measuring.in_turns else "as asked"
@@ -207,8 +204,8 @@ class Block:
                 return None
             self._attempts[trial.trial_id] = attempt
         attempt = self._attempts[trial.trial_id]
-        self._started = self._slot.start(trial, attempt, takes_turns=takes_turns, beside=beside)
-        return self._started
+        self._newest = self._slot.start(trial, attempt, takes_turns=takes_turns, beside=beside)
+        return self._newest
 
     def _side_by_side(self) -> Generator[RunRecord, None, str | None]:
         """Returns why those that are left, if any, are to run alone."""
@@ -330,11 +327,10 @@ def _lost(running: Running) -> str | None:
 
 
 def _died_with_its_server(running: Running, error: ServerError) -> Outcome:
-    before = f"{running.attempt - 1} earlier attempts were lost"
     ended_at = datetime.now(UTC)
     return Outcome(
         status="crash",
-        message=f"{error}, while this trial ran alone; {before}",
+        message=f"{error}, while this trial ran alone after {running.attempt - 1} lost attempts",
         started_at=running.started_at,
         ended_at=ended_at,
         process_s=(ended_at - running.started_at).total_seconds(),

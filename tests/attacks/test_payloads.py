@@ -23,7 +23,13 @@ from ruamel.yaml import YAML
 from cudnn_sweep.analysis.nightly.reports.report import write_reports
 from cudnn_sweep.analysis.nightly.reports.sections import headline, sections
 from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.orchestrator.gating.answer import Gate
+from cudnn_sweep.orchestrator.gating.bisect import Bisection, Installation
+from cudnn_sweep.orchestrator.gating.sides import Side
 from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, print_outcome, slack_body
+from cudnn_sweep.orchestrator.planning.session import Code
+from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 from tests.orchestrator.typed import invoke
 
 if TYPE_CHECKING:
@@ -68,6 +74,11 @@ class Found(HTMLParser):
         found = cls()
         found.feed(page)
         return found.strange
+
+
+@pytest.fixture(scope="module")
+def environment() -> Environment:
+    return capture_environment()
 
 
 def hostile(rows: pa.Table, payload: str, kept: Collection[str] = ()) -> pa.Table:
@@ -178,3 +189,46 @@ def test_what_was_typed_stays_text_in_an_error(
     ended = invoke([*(word.format(payload.replace("\0", "")) for word in words), *results])
     assert ended.exit_code == 2, ended.output
     assert not STEERING.search(ended.stderr), ended.stderr
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_what_is_stored_stays_text_in_what_compare_finds_instead(
+    payload: str, measured: pa.Table, tmp_path: Path
+) -> None:
+    store = open_store(str(tmp_path))
+    store.write_part(measured["sweep_id"][0].as_py(), hostile(measured, payload))
+    ended = invoke(["compare", "torch=gone", "gpu=gone", "--results", str(tmp_path)])
+    assert ended.exit_code == 2, ended.output
+    assert "gone" in ended.stderr
+    assert not STEERING.search(ended.stderr), ended.stderr
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_names_of_environments_and_packages_stay_text_in_a_bisection(
+    payload: str, environment: Environment
+) -> None:
+    one, other = (
+        Installation(
+            side=Side(label=f"{payload}{number}", code=Code(folder=None)),
+            software=replace(environment, torch=f"{payload}{number}"),
+            packages={payload: f"{payload}{number}"},
+        )
+        for number in range(2)
+    )
+    gate = Gate(
+        workload=payload,
+        base=one.side.label,
+        head=other.side.label,
+        gpu=payload,
+        sweep_id="s",
+        threshold=0.01,
+        state="broken",
+        row=None,
+    )
+    found = Bisection(environments=(one, other), answers={1: gate}, good=0, first=1)
+    out = Console(file=io.StringIO(), width=200, markup=False)
+    say(out, found.text())
+    assert isinstance(out.file, io.StringIO)
+    assert "is the first where it does not run" in out.file.getvalue()
+    assert not STEERING.search(out.file.getvalue()), out.file.getvalue()
+    assert json.loads(found.json())["changed"][payload] == [f"{payload}0", f"{payload}1"]

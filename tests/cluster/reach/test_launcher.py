@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
-from cudnn_sweep.cluster.reach.launcher import make_token, wait_for_head
+from cudnn_sweep.cluster.reach.launcher import RAY, make_token, wait_for_head
 
 FILE = {"provider": {"type": "local", "head_ip": "lab"}, "auth": {"ssh_user": "me"}}
 CLOUD = FILE | {"provider": {"type": "aws"}}
@@ -103,3 +104,9 @@ def test_head_that_does_not_answer_is_named_after_a_stated_time(
             wait_for_head(file, told.append)
         assert monotonic() - began < 10
     assert [line.replace(str(port), "PORT") for line in told] == said
+
+
+def test_ray_takes_no_module_from_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "yaml.py").write_text("raise SystemExit('stands in')\n")
+    done = subprocess.run([*RAY, "--version"], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr

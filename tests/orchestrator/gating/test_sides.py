@@ -666,3 +666,14 @@ def _script(path: Path, text: str) -> Path:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
+
+
+def test_pip_takes_no_module_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pip.py").write_text("open('ran', 'w')\n")
+    (tmp_path / "mine-1.0-py3-none-any.whl").write_text("no wheel")
+    with pytest.raises(SpecError, match="mine-1.0-py3-none-any.whl cannot be installed"):
+        sides_of("./mine-1.0-py3-none-any.whl", ".", tmp_path / "scratch", exact=True)
+    assert not (tmp_path / "ran").exists()

@@ -223,7 +223,7 @@ def test_trial_that_kills_its_fork_server_each_time_has_a_record(
     with closing(place):
         records = list(place.measure(plan.trials[:3], lambda _: 3))
         died = "the fork server died, exit code -9"
-        why = f"{died}, while this trial ran alone; 2 earlier attempts were lost"
+        why = f"{died}, while this trial ran alone after 2 lost attempts"
         ends = {(record.benchmark, record.status, record.message) for record in records}
         assert ends == {(False, "ok", None), (True, "crash", why)}
         assert len(records) == 3
