@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,8 @@ pytestmark = [pytest.mark.measuring, pytest.mark.slow]
 FIRST_SCREEN = re.compile(r"^    (sweep .*?)(?:\s{2,}#.*)?$", re.MULTILINE)
 NEXT = re.compile(r"^(?:.*(?:next|Next|with a GPU): |  )(sweep .*?)(?:\s{2,}#.*)?$", re.MULTILINE)
 LONGEST_S = 90.0  # on a CPU
-UNDECIDED = (3, 5)  # `sweep advise`, where the minutes do not suffice, or there is no GPU
+ALLOWED = {"advise": (0, 3, 5), "freeze": (5,)}  # the minutes do not suffice, or there is no GPU
+TRACE = "sweep trace my_nets.py:Segmenter --input 8x3x128x128"
 
 
 def installed(copy: PackageCopy) -> dict[str, str]:
@@ -32,19 +34,14 @@ def test_every_command_of_the_first_screen_and_every_next_line_works(
     package_copy: PackageCopy, tmp_path: Path
 ) -> None:
     environment = installed(package_copy)
-    here = tmp_path / "mine"
+    shutil.copytree(ROOT / "docs/examples/audit", tmp_path / "audit")
+    here = tmp_path / "segmenter"
     here.mkdir()
     (here / "my_nets.py").write_text((ROOT / "docs/examples/segmenter/my_nets.py").read_text())
     first_screen = FIRST_SCREEN.findall((ROOT / "README.md").read_text().partition("\n## Start")[2])
-    assert [command.split()[1] for command in first_screen] == [
-        "advise",
-        "trace",
-        "launch",
-        "report",
-        "query",
-    ]
+    assert [command.split()[1] for command in first_screen] == ["advise", "freeze", "audit"]
     told: dict[str, str] = {}
-    todo = list(first_screen)
+    todo = [*first_screen, TRACE]
     while todo:
         command = todo.pop(0)
         began = monotonic()
@@ -57,17 +54,21 @@ def test_every_command_of_the_first_screen_and_every_next_line_works(
             text=True,
             check=False,
         )
-        allowed = (0, *UNDECIDED) if command.startswith("sweep advise") else (0,)
+        allowed = ALLOWED.get(command.split()[1], (0,))
         assert ran.returncode in allowed, f"{command}\n{ran.stdout}{ran.stderr}"
         told[command] = ran.stdout
         if command == first_screen[0]:
             assert monotonic() - began < LONGEST_S
         todo += [each for each in NEXT.findall(ran.stdout) if each not in [*told, *todo]]
-    advised, traced, launched, reported, asked = map(told.__getitem__, first_screen)
+    advised, _, audited = map(told.__getitem__, first_screen)
     assert re.search(r"A step +[\d.,]+ ms on this CPU", advised)
     assert "Undecided: this step was not measured on a GPU." in advised
     assert f"On a machine with a GPU: {first_screen[0]}\n" in advised
-    assert f"next: {first_screen[2]}\n" in traced
+    assert "benchmark was turned on by" in audited
+    assert "Next: sweep launch shapes.yaml\n" in audited
+    assert "next: sweep launch Segmenter.yaml\n" in told[TRACE]
+    launched = told["sweep launch Segmenter.yaml"]
     assert "No cluster.yaml here: the sweep runs on this machine" in launched
-    assert len(told) > len(first_screen), "the launch names further commands"
-    assert "conv3_3x3_32" in reported and "conv3_3x3_32" in asked
+    further = [command for command in NEXT.findall(launched) if command.split()[1] != "launch"]
+    assert {"report", "query"} <= {command.split()[1] for command in further}
+    assert any("conv3_3x3_32" in told[command] for command in further)

@@ -94,4 +94,4 @@ from sides_judged('pairs', 'counted', $min_effect) as sides
 inner join cell_labels() as labels on c.cell_id = labels.cell_id
 order by
     labels.cell_order, c.settings, c.software_hash, c.loop_kind, c.env_hash, c.cell_id, contrast,
-    c.workload_hash, c.in_turns
+    baseline_cell_id, c.workload_hash, c.in_turns

@@ -151,7 +151,6 @@ class Jobs:
             if isinstance(error, HTTPException):
                 why = f"speaks no HTTP: {DASHBOARD}, not the one that `ray start` prints for nodes (6379)"
             elif isinstance(error, HTTPError):
-                error.close()
                 refusal = "refuses our token" if self._headers else "asks for a token"
                 why = f"answers {error.code} {error.reason}"
                 if error.code in (401, 403):

@@ -77,7 +77,7 @@ def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> N
 
 
 def _speaks_ssh(host: str, port: int, timeout_s: float) -> bool:
-    """A proxy on the way may take any connection."""
+    """Return whether a server there greets as ssh does: a proxy on the way may take any connection."""
     with suppress(OSError), socket.create_connection((host, port), timeout_s) as connection:
         return connection.recv(4) == b"SSH-"
     return False
@@ -118,7 +118,7 @@ def with_defaults(ray_part: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Ray tells of each default that it fills in, and prints what it raises as well."""
+    """Silence Ray, which logs each default that it fills in and prints what it raises."""
     logger = logging.getLogger("ray.autoscaler")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -31,6 +31,7 @@ EQUAL = {"ConvFwd_eng1": 1.0, "ConvFwd_eng2": 1.0}
 SLOW_FIRST = {"ConvFwd_eng1": 3.0, "ConvFwd_eng2_k2=1": 2.0, "ConvFwd_eng3": 1.0}
 OTHERS = {"ConvBwdData_eng1": 1.0, "ConvBwdData_eng2": 2.0}
 FAST_FIRST = {"ConvFwd_eng1": 1.0, "ConvFwd_eng2": 5.0, "ConvFwd_eng3": 4.0}
+KNOBS_FIRST = {"ConvFwd_eng5_k2=16": 3.0, "ConvFwd_eng5_k2=1": 2.0, "ConvFwd_eng0": 1.0}
 KNOBS = {"ConvFwd_eng5_k2=1": 2.0, "ConvFwd_eng5_k2=16": 1.0, "ConvFwd_eng0": 3.0}
 
 
@@ -48,6 +49,8 @@ KNOBS = {"ConvFwd_eng5_k2=1": 2.0, "ConvFwd_eng5_k2=16": 1.0, "ConvFwd_eng0": 3.
         ([FAST_FIRST], {0: "ConvFwd_eng2"}, ["ConvFwd:2"], ["ConvFwd_eng1"]),
         # `k2=1` also bans `k2=16`, as the frontend looks for the text
         ([KNOBS], {}, [], ["ConvFwd_eng5_k2=1"]),
+        # so a ban of `k2=16` beside it is needless
+        ([KNOBS_FIRST], {}, ["ConvFwd:5:k2=1"], ["ConvFwd_eng0"]),
     ],
 )
 def test_what_stands_in_front_of_the_fastest_plan_is_banned(

@@ -34,6 +34,7 @@ SHORT = (
     "RAY_health_check_failure_threshold=4"
 )
 HEALTH = "" if os.environ.get("SWEEP_RAY_HEALTH") == "default" else SHORT
+# A worker's Ray has 30 s to start and is not started again by its cluster: it gets three tries.
 # A raylet that chose them itself waits 15 s for each, and crashes then: too few if others keep the machine busy.
 PORTS = (
     "--dashboard-agent-grpc-port=52366 --metrics-export-port=52367 --runtime-env-agent-port=52368"
@@ -49,7 +50,7 @@ head_start_ray_commands:
   - {HEALTH} PATH={VENV}/bin:$PATH {VENV}/bin/ray start --head --port=6379 --num-cpus=0 --object-store-memory=200000000 {PORTS} --autoscaling-config=~/ray_bootstrap_config.yaml
 worker_start_ray_commands:
   - {VENV}/bin/ray stop
-  - PATH={VENV}/bin:$PATH {VENV}/bin/ray start --address=$RAY_HEAD_IP:6379 --num-cpus=2 --num-gpus=1 --object-store-memory=200000000 {PORTS}
+  - for _ in 1 2 3; do PATH={VENV}/bin:$PATH {VENV}/bin/ray start --address=$RAY_HEAD_IP:6379 --num-cpus=2 --num-gpus=1 --object-store-memory=200000000 {PORTS} && break; {VENV}/bin/ray stop; done
 metadata:
   sweep:
     configs: [{{benchmark: false}}, {{benchmark: true}}]

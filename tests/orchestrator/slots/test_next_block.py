@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -176,6 +178,24 @@ def made_up(seed: int) -> LogRatio:
 
 
 @pytest.mark.slow
+def test_past_a_look_the_cell_that_is_decided_soonest_goes_on_first(session: Session) -> None:
+    cells = sorted(session.plan.cell_ids())
+    seconds = dict(zip(cells, (5.0, 1.0, 4.0, 2.0, 6.0, 3.0), strict=True))
+    standings: dict[str, Any] = {
+        cell: SimpleNamespace(is_open=True, recorded_blocks=LOOKS[0], seconds_to_decide=left)
+        for cell, left in seconds.items()
+    }
+    asking = BlockQueue(session, lambda: standings)
+    cell_of = {block: trials[0].cell.cell_id for block, trials in session.plan.blocks()}
+    for _ in range(CELLS * LOOKS[0]):
+        block = asking.take()
+        assert block is not None
+        asking.done(block)
+    taken = [asking.take() for _ in range(CELLS * (LOOKS[1] - LOOKS[0]))]
+    order = list(dict.fromkeys(cell_of[block] for block in taken if block is not None))
+    assert order == sorted(cells, key=seconds.__getitem__)
+
+
 def test_a_resumed_launch_asks_in_one_order_and_for_no_more_than_an_uninterrupted_one(
     session: Session, record_of: RecordOf, tmp_path: Path
 ) -> None:
