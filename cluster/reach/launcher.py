@@ -54,11 +54,11 @@ def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> N
     head = ray_part["provider"].get("head_ip")
     if head is None or ray_part["auth"].get("ssh_proxy_command"):
         return  # `ray up` finds out
-    asked = ["ssh", "-G", "--", str(head)]
-    said = ""
-    with suppress(OSError):  # `ray up` says that there is no ssh
-        said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-    ssh = dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
+    show_settings = ["ssh", "-G", "--", str(head)]
+    settings = ""
+    with suppress(OSError):  # `ray up` reports that there is no ssh
+        settings = subprocess.run(show_settings, capture_output=True, text=True, check=False).stdout
+    ssh = dict(line.split(" ", 1) for line in settings.splitlines() if " " in line)
     if ssh.keys() & {"proxycommand", "proxyjump"}:
         return
     host, port = ssh.get("hostname", head), int(ssh.get("port", 22))

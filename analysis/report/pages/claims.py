@@ -41,10 +41,10 @@ def _entry(rows: list[Row], options: str) -> Entry:
     groups = {VERDICTS[row["verdict"]] for row in rows}
     is_measured = groups != {"not measured here"}
     question = QUESTIONS[first["claim"] - 1]
-    facts = {f"verdict{_place(found, places)}": _verdict(found) for found in places}
-    for found in places if is_measured else []:
-        _, *others = _conditions(found)
-        facts |= {f"{name}{_place(found, places)}": text for name, text in others}
+    facts = {f"verdict{_place(place, places)}": _verdict(place) for place in places}
+    for place in places if is_measured else []:
+        _, *others = _conditions(place)
+        facts |= {f"{name}{_place(place, places)}": text for name, text in others}
     return Entry(
         name=f"claim {first['claim']}",
         said=first["said"],
@@ -63,8 +63,8 @@ def _entry(rows: list[Row], options: str) -> Entry:
 
 def _place(rows: Sequence[Row], places: Sequence[Sequence[Row]]) -> str:
     """Return what a fact's name ends with if the claim was measured in several places."""
-    alike = len({found[0]["torch"] for found in places}) == 1
-    place = rows[0]["gpu"] if alike else f"{rows[0]['gpu']}, torch {rows[0]['torch']}"
+    one_torch = len({place[0]["torch"] for place in places}) == 1
+    place = rows[0]["gpu"] if one_torch else f"{rows[0]['gpu']}, torch {rows[0]['torch']}"
     return f", {place}" if len(places) > 1 else ""
 
 

@@ -61,11 +61,17 @@ def _article(entry: Entry, role: str) -> str:
     terms = [f"<dt>{escape(each)}</dt><dd>{escape(text)}</dd>" for each, text in _facts(entry)]
     if entry.command:
         terms.append(f"<dt>see it</dt><dd><code>{escape(entry.command)}</code></dd>")
-    open_, folded = "".join(terms[: entry.unfolded]), "".join(terms[len(terms[: entry.unfolded]) :])
+    unfolded, folded = map("".join, _parted(terms, entry.unfolded))
     return (
         f'<article class="{role}"><h3>{name} <span>{escape(entry.said)}</span></h3>\n'
-        f"<dl>{open_}</dl>{_details(folded)}{_table(entry.figures)}</article>"
+        f"<dl>{unfolded}</dl>{_details(folded)}{_table(entry.figures)}</article>"
     )
+
+
+def _parted(lines: list[str], unfolded: int | None) -> tuple[list[str], list[str]]:
+    """Return the lines that stand open, and those that are folded; None: all stand open."""
+    count = len(lines) if unfolded is None else unfolded
+    return lines[:count], lines[count:]
 
 
 def _details(terms: str) -> str:
@@ -109,8 +115,9 @@ def _lines(entry: Entry) -> Iterator[str]:
     name = f"[{entry.name}]({quote(entry.address, URL)})" if entry.address else entry.name
     yield f"- {name}: {escaped_line(entry.said)}"
     lines = [f"  - {name}: {escaped_line(text)}" for name, text in _facts(entry)]
-    yield from lines[: entry.unfolded]
-    if folded := lines[len(lines[: entry.unfolded]) :]:
+    unfolded, folded = _parted(lines, entry.unfolded)
+    yield from unfolded
+    if folded:
         yield from ("", "  <details><summary>more</summary>", "", *folded, "", "  </details>", "")
 
 

@@ -77,11 +77,10 @@ class Shown:
             is_alike = groups.setdefault(entry.name, entry.group) == entry.group
             groups[entry.name] = entry.group if is_alike else APART
         of = Counter(groups.values())
-        told = ", ".join(
-            f"{of[each]} {each}" for each in dict.fromkeys((*self.page.groups, APART)) if of[each]
-        )
+        shown_groups = dict.fromkeys((*self.page.groups, APART))
+        counts = ", ".join(f"{of[group]} {group}" for group in shown_groups if of[group])
         total = counted(len(groups), self.page.noun)
-        return f"{total}: {told}." if told else self.page.nothing
+        return f"{total}: {counts}." if counts else self.page.nothing
 
 
 def find_page(name: str) -> Page:
