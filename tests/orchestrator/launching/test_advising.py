@@ -141,7 +141,7 @@ MODEL: dict[str, Any] = {
     "workload": "torch.nn:Conv2d",
     "input": ("2x3x32x32",),
     "argument": CONV,
-    "format": "json",
+    "json": True,
 }
 
 
