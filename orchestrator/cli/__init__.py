@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.advise import advise, bisect, engines, freeze, gate
+from cudnn_sweep.orchestrator.cli.advise import advise, bans, bisect, freeze, gate
 from cudnn_sweep.orchestrator.cli.audit import SCRIPT_SETTINGS, audit
-from cudnn_sweep.orchestrator.cli.catalog import schema, suites, workloads
+from cudnn_sweep.orchestrator.cli.catalog import catalog
 from cudnn_sweep.orchestrator.cli.commands import SETTINGS, Command, spelled
 from cudnn_sweep.orchestrator.cli.compare import compare, repro
 from cudnn_sweep.orchestrator.cli.doctor import doctor
@@ -25,8 +25,8 @@ app = typer.Typer(
     cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=SETTINGS
 )
 PANELS: dict[str, list[Callable[..., None] | typer.Typer]] = {
-    "Measure": [advise, freeze, engines, gate, bisect, launch, status, trace, audit],
-    "Read": [query, report, compare, repro, suites, workloads, schema],
+    "Measure": [advise, freeze, bans, gate, bisect, launch, status, trace, audit],
+    "Read": [query, report, compare, repro, catalog],
     "Every night": [nightly],
     "Clusters": [cluster],
     "This machine": [doctor],

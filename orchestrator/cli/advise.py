@@ -1,4 +1,4 @@
-"""What measures a step of one model: `sweep advise`, `freeze`, `engines`, `gate` and `bisect`."""
+"""What measures a step of one model: `sweep advise`, `freeze`, `bans`, `gate` and `bisect`."""
 
 from collections.abc import Callable
 
@@ -11,8 +11,8 @@ from cudnn_sweep.orchestrator.cli.standing_by import stand_by
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.launching.step_options import (
     AdviseOptions,
+    BansOptions,
     BisectOptions,
-    EnginesOptions,
     FreezeOptions,
     GateOptions,
     StepOptions,
@@ -47,7 +47,7 @@ def freeze(options: FreezeOptions) -> None:
     _run_here(find_and_tell, options, is_apart=options.json)
 
 
-def engines(options: EnginesOptions) -> None:
+def bans(options: BansOptions) -> None:
     """Tell the price of a ban: what a step loses without each engine that cuDNN takes for it.
 
     It looks which engines the cells take, bans one after another in turns with none banned, until each cell is

@@ -19,6 +19,9 @@ from cudnn_sweep.orchestrator.planning.spelling import typer_info
 
 EPILOG = "docs/exit-codes.md has the exit codes of every command."
 RENAMED = {"--threshold": "--min-effect", "--budget-minutes": "--minutes", "--format": "--json"}
+RENAMED_COMMANDS = {name: f"list {name}" for name in ("suites", "workloads", "schema")} | {
+    "engines": "bans"
+}
 SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 
 

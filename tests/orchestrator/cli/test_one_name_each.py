@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite
     [
         ("gate a b MODEL --threshold 0.1", "--threshold is now --min-effect"),
         ("bisect MODEL --pythons a,b --threshold 0.1", "--threshold is now --min-effect"),
-        ("engines quick --threshold=0.1", "--threshold is now --min-effect"),
+        ("bans quick --threshold=0.1", "--threshold is now --min-effect"),
         ("nightly --budget-minutes 5", "--budget-minutes is now --minutes"),
         ("advise MODEL --format json", "--format is now --json"),
         ("freeze MODEL --format json", "--format is now --json"),
@@ -27,6 +27,20 @@ def test_old_name_of_an_option_leads_to_the_new_one(typed: str, told: str) -> No
     ended = CliRunner().invoke(app, typed.split())
     assert ended.exit_code == 2
     assert told in " ".join(ended.output.split())
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("suites", "`sweep suites` is now `sweep list suites`"),
+        ("workloads", "`sweep workloads` is now `sweep list workloads`"),
+        ("schema suite --path", "`sweep schema` is now `sweep list schema`"),
+        ("engines quick", "`sweep engines` is now `sweep bans`"),
+    ],
+)
+def test_old_name_of_a_command_leads_to_the_new_one(typed: str, told: str) -> None:
+    ended = CliRunner().invoke(app, typed.split())
+    assert (ended.exit_code, ended.stderr) == (2, f"sweep: {told}\n")
 
 
 def test_option_that_was_never_there_is_only_unknown() -> None:
