@@ -8,18 +8,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.commands import Command, Group, spelled
 from cudnn_sweep.orchestrator.planning.spelling import program
 
-catalog = typer.Typer(
-    name="list",
-    cls=Group,
-    no_args_is_help=True,
-    help="List what there is to choose from: suites, workloads, schema.",
-)
 
-
-@catalog.command(cls=Command)
 def suites() -> None:
     """List the bundled suites. Each is a file that you can read and copy."""
     from cudnn_sweep.orchestrator.planning.spec import SUITES, load_suite, suite_names
@@ -33,7 +24,6 @@ def suites() -> None:
     typer.echo(f"  {program()} launch --suite NAME --dry-run")
 
 
-@catalog.command(cls=Command)
 def workloads() -> None:
     """List what the cells of a suite can name: workloads, problems, regimes, states and precisions.
 
@@ -63,8 +53,6 @@ def workloads() -> None:
     typer.echo(f"precision  {', '.join(PRECISIONS)}\nlayout     {', '.join(LAYOUTS)}")
 
 
-@catalog.command(cls=Command)
-@spelled
 def schema(
     name: Annotated[
         Literal["launch-file", "suite"],

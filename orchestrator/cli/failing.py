@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from cudnn_sweep.orchestrator.cli import early_signals
-from cudnn_sweep.orchestrator.cli.commands import RENAMED_COMMANDS, Group, echo
+from cudnn_sweep.orchestrator.cli.commands import RENAMED, Group, echo
 from cudnn_sweep.orchestrator.cli.standing_by import KEPT, is_watched, say_code
 from cudnn_sweep.orchestrator.errors import MISTAKES, SpecError, exit_code_of
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
@@ -38,7 +38,7 @@ class Commands(Group):
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if not ctx.resilient_parsing and (new := RENAMED_COMMANDS.get(args[0])):
+        if not ctx.resilient_parsing and (new := RENAMED.get(args[0])):
             raise SpecError(f"`sweep {args[0]}` is now `sweep {new}`")
         return super().resolve_command(ctx, args)
 
