@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -124,8 +124,8 @@ class NamedQuery:
                 raise QueryError(f"{self.name} uses ${name}: declare it in {line}")
         for name in given:
             if name not in allowed:
-                choice = ", ".join(allowed) or "none"
-                raise QueryError(f"{self.name} has no parameter {name!r}; its parameters: {choice}")
+                told = f"{self.name} has no parameter {name!r}{_guess(name, allowed)}"
+                raise QueryError(f"{told}; its parameters: {', '.join(allowed) or 'none'}")
         return allowed | dict(given)
 
     def parse_values(self, given: Mapping[str, str]) -> dict[str, Value]:
@@ -183,9 +183,13 @@ def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
     if name == "records":
         raise QueryError("`records` is the view of all trials: sweep query 'from records limit 5'")
     valid = [*names, *(own or ()), *(part_names() if "/" in name else ())]
-    near = get_close_matches(name, valid, n=1)
-    guess = f" (did you mean {near[0]}?)" if near else ""
-    raise QueryError(f"there is no question {name!r}{guess}; the questions: {', '.join(valid)}")
+    told = f"there is no question {name!r}{_guess(name, valid)}"
+    raise QueryError(f"{told}; the questions: {', '.join(valid)}")
+
+
+def _guess(word: str, allowed: Iterable[str]) -> str:
+    near = get_close_matches(word, list(allowed), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def own_queries(folders: Sequence[Path] = OWN_FOLDERS) -> dict[str, Path]:

@@ -15,6 +15,7 @@ from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.cells.suite import LOOKS, SuiteSpec, most_replicates, too_many_trials
+from cudnn_sweep.workloads.errors import did_you_mean
 from cudnn_sweep.workloads.hashes import content_hash
 
 T = TypeVar("T")
@@ -273,13 +274,13 @@ def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
     for field, value in choices:
         allowed = sorted(plan.trials[0].fields())
         if field not in allowed:
-            raise SpecError(f"--only: unknown field {field!r}; allowed: {', '.join(allowed)}")
+            told = f"--only: unknown field {field!r}{did_you_mean(field, allowed)}"
+            raise SpecError(f"{told}; allowed: {', '.join(allowed)}")
         chosen = tuple(trial for trial in kept if trial.has(field, value))
         if not chosen:
             values = sorted({trial.fields()[field] or "''" for trial in kept})
-            raise SpecError(
-                f"--only {field}={value} leaves no trial; found: {', '.join(values[:12])}"
-            )
+            told = f"--only {field}={value} leaves no trial{did_you_mean(value, values)}"
+            raise SpecError(f"{told}; found: {', '.join(values[:12])}")
         kept = chosen
     if not plan.looks:
         return replace(plan, trials=kept)
