@@ -33,11 +33,6 @@ def unknown(kind: str, found: str, allowed: list[str]) -> WorkloadError:
         listed = f"{len(allowed)} names, like {', '.join(like)}"
     else:
         listed = ", ".join(sorted(allowed))
-    guess = did_you_mean(found, allowed)
+    near = get_close_matches(found, allowed, n=1)
+    guess = f" (did you mean {near[0]}?)" if near else ""
     return WorkloadError(f"unknown {kind} {found!r}{guess}; allowed: {listed}")
-
-
-def did_you_mean(word: str, allowed: list[str]) -> str:
-    """Return a question in brackets if a word is near to one that is allowed, and no text if not."""
-    near = get_close_matches(word, allowed, n=1)
-    return f" (did you mean {near[0]}?)" if near else ""

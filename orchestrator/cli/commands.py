@@ -19,11 +19,9 @@ from cudnn_sweep.orchestrator.planning.spelling import typer_info
 
 EPILOG = "docs/exit-codes.md has the exit codes of every command."
 RENAMED = {"--threshold": "--min-effect", "--budget-minutes": "--minutes", "--format": "--json"}
-RENAMED |= {"engines": "bans"} | {
-    name: f"list {name}" for name in ("suites", "workloads", "schema")
-}
+RENAMED |= {old: f"list {old}" for old in ("suites", "workloads", "schema")} | {"engines": "bans"}
+# Options that few need: they come last in a help.
 MORE = ("hours", "state", "memory_limit", "runs", "ranks", "loss", "expect", "float64")
-"""Options that few need: they come last in a help."""
 SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 
 

@@ -10,19 +10,19 @@ from functools import cache
 from itertools import groupby
 from typing import TypeVar
 
+from cudnn_sweep.analysis.errors import did_you_mean
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.cells.suite import LOOKS, SuiteSpec, most_replicates, too_many_trials
-from cudnn_sweep.workloads.errors import did_you_mean
 from cudnn_sweep.workloads.hashes import content_hash
+from cudnn_sweep.workloads.records.row import BUNDLED
 
 T = TypeVar("T")
 
 OWN_SOFTWARE = ""  # the launch's own, where a sweep interleaves two
 LAST_GOOD = "last_good"  # the other one
-BUNDLED = "cudnn_sweep."  # how the names of our own networks begin: they run
 WRITTEN = re.compile(r"(\d+)/(\d+)")
 
 
@@ -72,8 +72,9 @@ class Trial:
         }
 
     def has(self, field: str, value: str) -> bool:
-        """In whichever case: a module's class may have capitals, YAML's True has one."""
-        return self.fields()[field].lower() == value.lower()
+        """In whichever case: a class may have capitals, YAML's True has one. A network's shown name is one, too."""
+        own = self.fields()[field].lower()
+        return value.lower() in (own, own.removeprefix(BUNDLED))
 
 
 def _values(part: Cell | CudnnConfig) -> list[tuple[str, object]]:
