@@ -72,7 +72,7 @@ class Trial:
         }
 
     def has(self, field: str, value: str) -> bool:
-        """In whichever case: a class may have capitals, YAML's True has one. A network's shown name is one, too."""
+        """Compare in any case: a class may have capitals, YAML's True has one. A network's shown name matches, too."""
         own = self.fields()[field].lower()
         return value.lower() in (own, own.removeprefix(BUNDLED))
 

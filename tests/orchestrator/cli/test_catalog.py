@@ -46,7 +46,6 @@ def test_everything_that_a_cell_may_name_is_listed() -> None:
         ("sweep launch --suite qui", "quick"),
         ("sweep nightly --suite qui", "quick"),
         ("sweep advise noop --precision amp_b", "amp_bf16"),
-        ("sweep gate main . noop --layout channels", "channels_last"),
         ("sweep freeze noop --regime cy", "cycle"),
         ("sweep cluster pu", "pull"),
     ],

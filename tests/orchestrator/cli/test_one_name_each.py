@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_regime import make_regime
-from cudnn_sweep.workloads.layout import find_layout
+from cudnn_sweep.workloads.layout import check_layout
 from cudnn_sweep.workloads.precision import find_precision
 
 
@@ -93,7 +93,7 @@ def test_misspelled_option_field_or_value_is_guessed(
     ("find", "typed", "told"),
     [
         (find_precision, "tf23", "(did you mean tf32?)"),
-        (find_layout, "chanels_last", "(did you mean channels_last?)"),
+        (check_layout, "chanels_last", "(did you mean channels_last?)"),
         (partial(make_regime, parameters={}), "fesh", "(did you mean fresh?)"),
     ],
 )
