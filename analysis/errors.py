@@ -7,6 +7,8 @@ AnalysisError
 └── ReportError       a report cannot be made or written
 """
 
+from difflib import get_close_matches
+
 
 class AnalysisError(Exception):
     """Base of this folder's errors; the text names the thing, what was found and what is allowed."""
@@ -26,3 +28,9 @@ class QueryError(AnalysisError):
 
 class ReportError(AnalysisError):
     """A report cannot be made or written."""
+
+
+def did_you_mean(word: str, allowed: list[str]) -> str:
+    """Return a question in brackets if a word is near to one that is allowed, and no text if not."""
+    near = get_close_matches(word, allowed, n=1)
+    return f" (did you mean {near[0]}?)" if near else ""

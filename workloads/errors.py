@@ -33,4 +33,6 @@ def unknown(kind: str, found: str, allowed: list[str]) -> WorkloadError:
         listed = f"{len(allowed)} names, like {', '.join(like)}"
     else:
         listed = ", ".join(sorted(allowed))
-    return WorkloadError(f"unknown {kind} {found!r}; allowed: {listed}")
+    near = get_close_matches(found, allowed, n=1)
+    guess = f" (did you mean {near[0]}?)" if near else ""
+    return WorkloadError(f"unknown {kind} {found!r}{guess}; allowed: {listed}")

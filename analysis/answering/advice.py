@@ -7,6 +7,7 @@ from cudnn_sweep.analysis.answering.answers import AnswerRow
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import Value
 from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.workloads.records.row import BUNDLED
 
 UNDECIDED, NO_DIFFERENCE = "undecided", "no difference"
 DOES_NOT_FIT, FAILS = "does not fit", "fails"
@@ -108,7 +109,8 @@ class StoredCell(AnswerRow):
 def stored_cells(store: Store, suite: str, workload: str) -> list[StoredCell]:
     """Of a workload, in sweeps of this suite; the newest first."""
     with open_database(store) as database:
-        rows = database.query(STORED, {"workload": workload, "suite": suite}).to_pylist()
+        values: dict[str, Value] = {"workload": workload.removeprefix(BUNDLED), "suite": suite}
+        rows = database.query(STORED, values).to_pylist()
     return [StoredCell(**row) for row in rows]
 
 

@@ -12,6 +12,7 @@ from cudnn_sweep.analysis.asking.axes import NAMED
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.storing.stored import Stored
+from cudnn_sweep.workloads.records.row import BUNDLED
 
 CellRow: TypeAlias = Mapping[str, Any]
 """NAMED, input_shape as text, and cell_id; maps as mappings, or as the pairs that Arrow has."""
@@ -21,7 +22,6 @@ Words: TypeAlias = dict[str, str]
 CELLS = "from named_cells()"
 USUAL = ("mean_square", "sgd", *filter(None, (axis.usual for axis in axes().values())))
 """A loss, a state, a layout, ... that need no word."""
-BUNDLED = "cudnn_sweep.workloads."  # our own networks need no word for where they are
 ID_CHARACTERS = 6  # of a cell_id, where nothing else tells two cells apart
 
 

@@ -19,7 +19,6 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from itertools import takewhile
@@ -27,7 +26,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.errors import QueryError, did_you_mean
 
 if TYPE_CHECKING:
     from cudnn_sweep.workloads.records.row import SettingValue
@@ -124,8 +123,8 @@ class NamedQuery:
                 raise QueryError(f"{self.name} uses ${name}: declare it in {line}")
         for name in given:
             if name not in allowed:
-                choice = ", ".join(allowed) or "none"
-                raise QueryError(f"{self.name} has no parameter {name!r}; its parameters: {choice}")
+                told = f"{self.name} has no parameter {name!r}{did_you_mean(name, [*allowed])}"
+                raise QueryError(f"{told}; its parameters: {', '.join(allowed) or 'none'}")
         return allowed | dict(given)
 
     def parse_values(self, given: Mapping[str, str]) -> dict[str, Value]:
@@ -183,9 +182,8 @@ def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
     if name == "records":
         raise QueryError("`records` is the view of all trials: sweep query 'from records limit 5'")
     valid = [*names, *(own or ()), *(part_names() if "/" in name else ())]
-    near = get_close_matches(name, valid, n=1)
-    guess = f" (did you mean {near[0]}?)" if near else ""
-    raise QueryError(f"there is no question {name!r}{guess}; the questions: {', '.join(valid)}")
+    told = f"there is no question {name!r}{did_you_mean(name, valid)}"
+    raise QueryError(f"{told}; the questions: {', '.join(valid)}")
 
 
 def own_queries(folders: Sequence[Path] = OWN_FOLDERS) -> dict[str, Path]:

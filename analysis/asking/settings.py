@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from cudnn_sweep.analysis.asking.queries import literal
 from cudnn_sweep.analysis.storing.schema import arrow_schema, axes, settings
-from cudnn_sweep.workloads.records.row import Axis, Setting, SettingValue
+from cudnn_sweep.workloads.records.row import BUNDLED, Axis, Setting, SettingValue
 
 PLAIN = r"[A-Za-z0-9_.:/+-]+"  # text that needs no quotes, alike in Python and in DuckDB
 PAIR = re.compile(r'(?P<name>\w+)=(?P<text>"(?:[^"\\]|\\.)*"|[^",]*)(?:, |$)', re.DOTALL)
@@ -99,7 +99,7 @@ def _quoted(text: str) -> str:
 
 def with_config(rows: str) -> str:
     """A select of `rows` in which axes and settings that rows from before them lack have the usual value,
-    and `config` is a struct of all settings.
+    and `config` is a struct of all settings. A network of ours is called as it is shown.
     """
     marks: dict[str, Axis | Setting] = {**axes(), **settings()}
     filled = ",\n    ".join(
@@ -108,7 +108,8 @@ def with_config(rows: str) -> str:
     listed = ", ".join(f"{name} := {name}" for name in settings())
     return (
         f"select *, struct_pack({listed}) as config from (\n"
-        f"select * replace (\n    {filled}\n)\nfrom ({rows})\n)"
+        f"select * replace (\n    replace(workload, '{BUNDLED}', '') as workload,\n"
+        f"    {filled}\n)\nfrom ({rows})\n)"
     )
 
 

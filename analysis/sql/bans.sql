@@ -1,7 +1,7 @@
 -- What does the ban of an engine cost, and what takes its place?
 -- terminal: cell, ban, banned_ms, ratio[ratio_low ratio_high], wall_in_words, device_ratio,
 --     banned_l2_error, reproducibility
--- none: no cell was measured with a ban and without: see `sweep engines`
+-- none: no cell was measured with a ban and without: see `sweep bans`
 --
 -- A row a cell and ban: first those that fail (`sweep query failures` says how), then those that
 -- lose most. Blocks in turns and others are never mixed: the row is of those that are more.

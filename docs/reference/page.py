@@ -28,7 +28,7 @@ files, the launch file's counts. A launch file with most of its parts:
 ```yaml
 {launch_file}```
 
-`sweep suites` lists the bundled suites; [workloads/suites](../workloads/suites) has their files.
+`sweep list suites` lists the bundled suites; [workloads/suites](../workloads/suites) has their files.
 
 ## In an editor
 
@@ -38,8 +38,8 @@ Editors with a YAML language server complete and check the keys of a file whose 
 
 with the path that one of these prints:
 
-    sweep schema launch-file --path
-    sweep schema suite --path
+    sweep list schema launch-file --path
+    sweep list schema suite --path
 
 Without `--path` they print the JSON Schema itself; with `--page`, this page.
 

@@ -1,6 +1,6 @@
 """JSON Schemas of the launch file and of a suite, made from the models that read them.
 
-`make docs` writes them into orchestrator/schemas/; editors take them, and `sweep schema` says where they are.
+`make docs` writes them into orchestrator/schemas/; editors take them, and `sweep list schema` says where they are.
 """
 
 import json

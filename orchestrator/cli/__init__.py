@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.advise import advise, bisect, engines, freeze, gate
+from cudnn_sweep.orchestrator.cli.advise import advise, bans, bisect, freeze, gate
 from cudnn_sweep.orchestrator.cli.audit import SCRIPT_SETTINGS, audit
 from cudnn_sweep.orchestrator.cli.catalog import schema, suites, workloads
-from cudnn_sweep.orchestrator.cli.commands import SETTINGS, Command, spelled
+from cudnn_sweep.orchestrator.cli.commands import SETTINGS, Command, Group, spelled
 from cudnn_sweep.orchestrator.cli.compare import compare, repro
 from cudnn_sweep.orchestrator.cli.doctor import doctor
 from cudnn_sweep.orchestrator.cli.failing import Commands
-from cudnn_sweep.orchestrator.cli.launch import cluster, launch, status
+from cudnn_sweep.orchestrator.cli.launch import attach, down, launch, pull, status, stop
 from cudnn_sweep.orchestrator.cli.nightly import nightly
 from cudnn_sweep.orchestrator.cli.query import QUESTION_SETTINGS, query
 from cudnn_sweep.orchestrator.cli.report import report
@@ -24,28 +24,37 @@ from cudnn_sweep.orchestrator.cli.trace import trace
 app = typer.Typer(
     cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=SETTINGS
 )
-PANELS: dict[str, list[Callable[..., None] | typer.Typer]] = {
-    "Measure": [advise, freeze, engines, gate, bisect, launch, status, trace, audit],
-    "Read": [query, report, compare, repro, suites, workloads, schema],
+PANELS: dict[str, list[Callable[..., None]]] = {
+    "Measure": [advise, freeze, bans, gate, bisect, launch, status, trace, audit],
+    "Read": [query, report, compare, repro],
     "Every night": [nightly],
-    "Clusters": [cluster],
     "This machine": [doctor],
 }
-FURTHER: dict[Callable[..., None], dict[str, Any]] = {
-    audit: SCRIPT_SETTINGS,
-    query: QUESTION_SETTINGS,
+GROUPS: dict[str, tuple[str, str, list[Callable[..., None]]]] = {
+    "list": ("Read", "List what there is to choose from", [suites, workloads, schema]),
+    "cluster": (
+        "Clusters",
+        "Follow, stop or fetch what a cluster runs",
+        [attach, stop, pull, down],
+    ),
 }
-for panel, commands in PANELS.items():
+FURTHER: dict[Any, dict[str, Any]] = {audit: SCRIPT_SETTINGS, query: QUESTION_SETTINGS}
+
+
+def _add(group: typer.Typer, panel: str | None, commands: list[Callable[..., None]]) -> None:
     for each in commands:
-        if isinstance(each, typer.Typer):
-            app.add_typer(each, rich_help_panel=panel)
-        else:
-            app.command(
-                name=each.__name__.rstrip("_"),
-                cls=Command,
-                rich_help_panel=panel,
-                context_settings=FURTHER.get(each),
-            )(spelled(each))
+        further = FURTHER.get(each)
+        add = group.command(cls=Command, rich_help_panel=panel, context_settings=further)
+        add(spelled(each))
+
+
+for panel, commands in PANELS.items():
+    _add(app, panel, commands)
+for name, (panel, what, commands) in GROUPS.items():
+    names = ", ".join(each.__name__ for each in commands)
+    group = typer.Typer(name=name, cls=Group, no_args_is_help=True, help=f"{what}: {names}.")
+    _add(group, None, commands)
+    app.add_typer(group, rich_help_panel=panel)
 
 
 def _print_version(wanted: bool) -> None:

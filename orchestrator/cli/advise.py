@@ -1,4 +1,4 @@
-"""What measures a step of one model: `sweep advise`, `freeze`, `engines`, `gate` and `bisect`."""
+"""What measures a step of one model: `sweep advise`, `freeze`, `bans`, `gate` and `bisect`."""
 
 from collections.abc import Callable
 
@@ -9,17 +9,10 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import open_results
 from cudnn_sweep.orchestrator.cli.query import answer
 from cudnn_sweep.orchestrator.cli.standing_by import stand_by
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
-from cudnn_sweep.orchestrator.launching.step_options import (
-    AdviseOptions,
-    BisectOptions,
-    EnginesOptions,
-    FreezeOptions,
-    GateOptions,
-    StepOptions,
-)
+from cudnn_sweep.orchestrator.launching import step_options
 
 
-def advise(options: AdviseOptions) -> None:
+def advise(options: step_options.AdviseOptions) -> None:
     """Decide for your model whether benchmark should be on, and say what that saves in your job.
 
     It measures until the answer is decided or the minutes are over. Its trials are stored like those of any
@@ -31,10 +24,10 @@ def advise(options: AdviseOptions) -> None:
         stand_by()
     from cudnn_sweep.orchestrator.launching.advising import advise as measure_and_tell
 
-    _run_here(measure_and_tell, options, is_apart=options.json)
+    _run(measure_and_tell, options, is_apart=options.json)
 
 
-def freeze(options: FreezeOptions) -> None:
+def freeze(options: step_options.FreezeOptions) -> None:
     """Keep the choice of a search as a file: with it benchmark off takes the plans that are fastest.
 
     It searches in several processes, times the best plans again, finds rules that ban what stands in front of
@@ -44,10 +37,10 @@ def freeze(options: FreezeOptions) -> None:
     stand_by()
     from cudnn_sweep.orchestrator.freezing.freeze import freeze as find_and_tell
 
-    _run_here(find_and_tell, options, is_apart=options.json)
+    _run(find_and_tell, options, is_apart=options.json)
 
 
-def engines(options: EnginesOptions) -> None:
+def bans(options: step_options.BansOptions) -> None:
     """Tell the price of a ban: what a step loses without each engine that cuDNN takes for it.
 
     It looks which engines the cells take, bans one after another in turns with none banned, until each cell is
@@ -69,7 +62,7 @@ def engines(options: EnginesOptions) -> None:
     failing.leave(ExitCode.FINE if ran is None else ran.exit_code)
 
 
-def gate(options: GateOptions) -> None:
+def gate(options: step_options.GateOptions) -> None:
     """Does one change make a step of your model slower? Two commits in turns, until it is decided.
 
     BASE and HEAD are commits of your repository, folders, wheels, or Pythons of two environments with cudnn-sweep.
@@ -79,10 +72,10 @@ def gate(options: GateOptions) -> None:
     stand_by()
     from cudnn_sweep.orchestrator.gating.gate import gate as measure_and_tell
 
-    _run_here(measure_and_tell, options, is_apart=True)
+    _run(measure_and_tell, options, is_apart=True)
 
 
-def bisect(options: BisectOptions) -> None:
+def bisect(options: step_options.BisectOptions) -> None:
     """Find which of several environments made a step slower, such as one of four versions of torch.
 
     Each of --pythons is an environment with cudnn-sweep. The newest is compared with the oldest in turns, until that
@@ -93,10 +86,10 @@ def bisect(options: BisectOptions) -> None:
     stand_by()
     from cudnn_sweep.orchestrator.gating.bisect import bisect as measure_and_tell
 
-    _run_here(measure_and_tell, options, is_apart=True)
+    _run(measure_and_tell, options, is_apart=True)
 
 
-def _run_here(measure: Callable[..., int], options: StepOptions, *, is_apart: bool) -> None:
+def _run(measure: Callable[..., int], options: step_options.StepOptions, *, is_apart: bool) -> None:
     """On this machine. `is_apart`: progress goes to standard error, as the answer is for a program."""
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.showing.say import console_here

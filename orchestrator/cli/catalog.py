@@ -1,4 +1,4 @@
-"""`sweep suites` and `sweep workloads`: what there is to choose from, a line each. `sweep schema`: how it is written."""
+"""`sweep list`: the bundled suites, what a cell can name, a line each, and the schemas of the two files."""
 
 from collections.abc import Sequence
 from dataclasses import fields

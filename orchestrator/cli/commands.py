@@ -3,7 +3,7 @@ their lines.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, cleandoc, signature
@@ -19,6 +19,9 @@ from cudnn_sweep.orchestrator.planning.spelling import typer_info
 
 EPILOG = "docs/exit-codes.md has the exit codes of every command."
 RENAMED = {"--threshold": "--min-effect", "--budget-minutes": "--minutes", "--format": "--json"}
+RENAMED |= {old: f"list {old}" for old in ("suites", "workloads", "schema")} | {"engines": "bans"}
+# Options that few need: they come last in a help.
+MORE = ("hours", "state", "memory_limit", "runs", "ranks", "loss", "expect", "float64")
 SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 
 
@@ -89,6 +92,13 @@ class Presented:
         self.help = _filled(self.help)
 
 
+def _write(formatter: Any, panels: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+    for panel, rows in panels.items():
+        if rows:
+            with formatter.section(panel):
+                formatter.write_dl(rows)
+
+
 class Command(Presented, TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -100,6 +110,14 @@ class Command(Presented, TyperCommand):
                 raise
             raise SpecError(f"{old} is now {new}") from None
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "More": []}
+        for each in self.get_params(ctx):
+            if row := each.get_help_record(ctx):
+                kind = f"{each.param_type_name.capitalize()}s"
+                panels["More" if each.name in MORE else kind].append(row)
+        _write(formatter, panels)
+
 
 class Group(Presented, TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -108,6 +126,4 @@ class Group(Presented, TyperGroup):
             command: Any = self.get_command(ctx, name)
             said = (command.help or "").partition("\n")[0]
             panels.setdefault(command.rich_help_panel or "Commands", []).append((name, said))
-        for panel, rows in panels.items():
-            with formatter.section(panel):
-                formatter.write_dl(rows)
+        _write(formatter, panels)

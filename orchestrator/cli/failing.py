@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from cudnn_sweep.orchestrator.cli import early_signals
-from cudnn_sweep.orchestrator.cli.commands import Group, echo
+from cudnn_sweep.orchestrator.cli.commands import RENAMED, Group, echo
 from cudnn_sweep.orchestrator.cli.standing_by import KEPT, is_watched, say_code
-from cudnn_sweep.orchestrator.errors import MISTAKES, exit_code_of
+from cudnn_sweep.orchestrator.errors import MISTAKES, SpecError, exit_code_of
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ class Commands(Group):
     def invoke(self, ctx: Any) -> Any:  # the class of it has no public name
         with mistakes_exit():
             return super().invoke(ctx)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if not ctx.resilient_parsing and (new := RENAMED.get(args[0])):
+            raise SpecError(f"`sweep {args[0]}` is now `sweep {new}`")
+        return super().resolve_command(ctx, args)
 
 
 @contextmanager

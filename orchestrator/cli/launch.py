@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cudnn_sweep.orchestrator.cli import failing
-from cudnn_sweep.orchestrator.cli.commands import Command, Group, echo, spelled
+from cudnn_sweep.orchestrator.cli.commands import echo
 from cudnn_sweep.orchestrator.cli.standing_by import stand_by
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 
@@ -28,36 +28,19 @@ def launch(options: LaunchOptions) -> None:
     if not options.dry_run:
         stand_by()
     from cudnn_sweep.orchestrator.launching.destinations import launch as run_launch
-    from cudnn_sweep.orchestrator.planning.spec import (
-        asked_file,
-        results_of_the_launch_file,
-    )
+    from cudnn_sweep.orchestrator.planning.spec import asked_file, results_of_the_launch_file
     from cudnn_sweep.orchestrator.showing.say import console_here, say
 
     options.check()
     asked = asked_file(options.file, options.suite, options.results)
-    options = replace(
-        options,
-        file=asked.file,
-        suite=asked.suite,
-        results_asked=results_of_the_launch_file(),
-    )
+    typed_in = results_of_the_launch_file()
+    options = replace(options, file=asked.file, suite=asked.suite, results_asked=typed_in)
     console = console_here(stderr=options.json)
     if asked.note:
         say(console, asked.note)
     failing.leave(run_launch(options, console))
 
 
-cluster = typer.Typer(
-    name="cluster",
-    cls=Group,
-    no_args_is_help=True,
-    help="Follow, stop or fetch what was sent to a cluster: attach, stop, pull, down.",
-)
-
-
-@cluster.command(cls=Command)
-@spelled
 def attach(file: File = Path("cluster.yaml")) -> None:
     """Follow the last sweep sent to FILE's cluster. Ctrl-C leaves it running."""
     from rich.console import Console
@@ -92,8 +75,6 @@ def status(
         echo(str(found))
 
 
-@cluster.command(cls=Command)
-@spelled
 def stop(file: File = Path("cluster.yaml")) -> None:
     """Stop the last sweep sent to FILE's cluster. Another launch resumes it."""
     from cudnn_sweep.cluster.reach.jobs import ENDED
@@ -107,8 +88,6 @@ def stop(file: File = Path("cluster.yaml")) -> None:
         echo(f"{job.job_id} was asked to stop; to resume the sweep: {job.command}")
 
 
-@cluster.command(cls=Command)
-@spelled
 def pull(file: File = Path("cluster.yaml")) -> None:
     """Copy the records of the sweeps sent to FILE's cluster into the results folder here."""
     from cudnn_sweep.orchestrator.remote.follow import pull_records
@@ -118,8 +97,6 @@ def pull(file: File = Path("cluster.yaml")) -> None:
         echo(f"{new} new records are in {job.results}.")
 
 
-@cluster.command(cls=Command)
-@spelled
 def down(
     file: File = Path("cluster.yaml"),
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,

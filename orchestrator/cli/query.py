@@ -132,17 +132,12 @@ def _explained(asked: "NamedQuery") -> str:
 
 
 def _print_questions() -> None:
-    from cudnn_sweep.analysis.asking.queries import (
-        load_query,
-        own_queries,
-        part_names,
-        query_names,
-        readable_queries,
-    )
+    from cudnn_sweep.analysis.asking import queries
 
-    files = own_queries()
-    own, faults = readable_queries(files)
-    titled = {name: load_query(name) for name in (*query_names(), *part_names())}
+    files = queries.own_queries()
+    own, faults = queries.readable_queries(files)
+    names = *queries.query_names(), *queries.part_names()
+    titled = {name: queries.load_query(name) for name in names}
     titled |= {f"{name} ({files[name]})": asked for name, asked in own.items()}
     for title, asked in titled.items():
         echo(f"{title}: {asked.question}")
@@ -172,25 +167,19 @@ def _export(store: "Stored", file: Path) -> None:
 
 def _asked(question: str | None) -> "NamedQuery":
     """The question meant by a name, a path ending in .sql, or SQL (which has white space in it)."""
-    from cudnn_sweep.analysis.asking.queries import (
-        load_query,
-        own_queries,
-        parse_query,
-        query_names,
-        read_query,
-    )
+    from cudnn_sweep.analysis.asking import queries
 
-    own = own_queries()
+    own = queries.own_queries()
     if question is None or (question.startswith("--") and len(question.split()) == 1):
         raise QueryError(
             f"the question is missing or not first: found {question or 'none'}, allowed are "
-            f"{', '.join([*query_names(), *own])}, a path ending in .sql, or SQL"
+            f"{', '.join([*queries.query_names(), *own])}, a path ending in .sql, or SQL"
         )
     if len(question.split()) > 1 and not os.path.isfile(question):
-        return parse_query("the SQL given", question)
+        return queries.parse_query("the SQL given", question)
     if question.endswith(".sql"):
-        return read_query(question, Path(question))
-    return load_query(question, own)
+        return queries.read_query(question, Path(question))
+    return queries.load_query(question, own)
 
 
 def _given(options: list[str]) -> dict[str, str]:

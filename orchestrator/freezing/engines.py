@@ -1,4 +1,4 @@
-"""`sweep engines`: each engine that a cell takes is banned, in turns with PyTorch's own rules, to see what that costs."""
+"""`sweep bans`: each engine that a cell takes is banned, in turns with PyTorch's own rules, to see what that costs."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.launching.one_step import (
     plan_cells,
     suite_asked,
 )
-from cudnn_sweep.orchestrator.launching.step_options import EnginesOptions
+from cudnn_sweep.orchestrator.launching.step_options import BansOptions
 from cudnn_sweep.orchestrator.planning.plan import first_calls, make_plan
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results, run_sweep
@@ -29,7 +29,7 @@ UNTIL = UntilDecided(until="decided", at_most=20)
 
 
 def engines(
-    options: EnginesOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
+    options: BansOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Ran | None:
     """Measure; None where no cell takes an engine. Raises NeedsGpuError where there is no GPU."""
     open_results(options.location, console)  # to fail before anything is looked at
@@ -37,7 +37,7 @@ def engines(
     name, suite = suite_asked(options, MEASURE)
     machine = place.look(suite, needs_cuda=True)
     if machine.environment.device != "cuda":
-        raise NeedsGpuError("sweep engines needs a GPU: on a CPU cuDNN chooses no engine")
+        raise NeedsGpuError("sweep bans needs a GPU: on a CPU cuDNN chooses no engine")
     looked = plan_cells(options, name, suite, machine)
     place.call(first_calls(looked.chosen), machine, console)
     bans = _bans(looked, console, opened)

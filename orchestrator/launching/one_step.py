@@ -1,5 +1,5 @@
 """A step of one model or workload, with benchmark off and on, on this machine: what `sweep advise` measures; or the
-cells of a suite, for `sweep engines` and `sweep bisect`.
+cells of a suite, for `sweep bans` and `sweep bisect`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ LOOKING = "Looking at this machine and at {workload}, and importing torch for th
 START_AND_END_S = 10.0  # Ray's start and end
 LEAST_S = 15.0  # two blocks of a small network
 LEAST_TIMEOUT_S = 60.0  # of a process: a search of a large network takes half of it
-# Of `sweep engines` and `sweep bisect`: what says nothing of a model.
+# Of `sweep bans` and `sweep bisect`: what says nothing of a model.
 OF_CELLS = ("workload", "only", "results", "benchmark", "min_effect", "minutes", "json", "pythons")
 
 

@@ -220,7 +220,7 @@ class CellsOptions(TurnOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnginesOptions(CellsOptions):
+class BansOptions(CellsOptions):
     min_effect: MinEffectOption = MIN_EFFECT
     minutes: MinutesOption = 10.0
 

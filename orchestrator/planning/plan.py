@@ -10,18 +10,19 @@ from functools import cache
 from itertools import groupby
 from typing import TypeVar
 
+from cudnn_sweep.analysis.errors import did_you_mean
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.cells.suite import LOOKS, SuiteSpec, most_replicates, too_many_trials
 from cudnn_sweep.workloads.hashes import content_hash
+from cudnn_sweep.workloads.records.row import BUNDLED
 
 T = TypeVar("T")
 
 OWN_SOFTWARE = ""  # the launch's own, where a sweep interleaves two
 LAST_GOOD = "last_good"  # the other one
-BUNDLED = "cudnn_sweep."  # how the names of our own networks begin: they run
 WRITTEN = re.compile(r"(\d+)/(\d+)")
 
 
@@ -71,8 +72,9 @@ class Trial:
         }
 
     def has(self, field: str, value: str) -> bool:
-        """In whichever case: a module's class may have capitals, YAML's True has one."""
-        return self.fields()[field].lower() == value.lower()
+        """Compare in any case: a class may have capitals, YAML's True has one. A network's shown name matches, too."""
+        own = self.fields()[field].lower()
+        return value.lower() in (own, own.removeprefix(BUNDLED))
 
 
 def _values(part: Cell | CudnnConfig) -> list[tuple[str, object]]:
@@ -273,13 +275,13 @@ def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
     for field, value in choices:
         allowed = sorted(plan.trials[0].fields())
         if field not in allowed:
-            raise SpecError(f"--only: unknown field {field!r}; allowed: {', '.join(allowed)}")
+            told = f"--only: unknown field {field!r}{did_you_mean(field, allowed)}"
+            raise SpecError(f"{told}; allowed: {', '.join(allowed)}")
         chosen = tuple(trial for trial in kept if trial.has(field, value))
         if not chosen:
             values = sorted({trial.fields()[field] or "''" for trial in kept})
-            raise SpecError(
-                f"--only {field}={value} leaves no trial; found: {', '.join(values[:12])}"
-            )
+            told = f"--only {field}={value} leaves no trial{did_you_mean(value, values)}"
+            raise SpecError(f"{told}; found: {', '.join(values[:12])}")
         kept = chosen
     if not plan.looks:
         return replace(plan, trials=kept)

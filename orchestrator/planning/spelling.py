@@ -3,9 +3,10 @@
 import os
 import shutil
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import fields
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
@@ -13,6 +14,13 @@ from typer.models import ArgumentInfo, OptionInfo
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+NAMES = {
+    "suite": "cudnn_sweep.orchestrator.planning.spec:suite_names",
+    "precision": "cudnn_sweep.workloads.precision:PRECISIONS.keys",
+    "regime": "cudnn_sweep.workloads.find_regime:regime_types",
+}
+"""What a shell completes of an option: imported when it does."""
 
 
 def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
@@ -26,7 +34,16 @@ def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
         return None
     names = [_as_option(name)] if hint.__origin__ is bool else []
     option: OptionInfo = typer.Option(*names, metavar=(None, *texts)[-2], help=texts[-1])
+    option.autocompletion = _completing(name)
     return option
+
+
+def _completing(option: str) -> Callable[[str], list[str]] | None:
+    def complete(incomplete: str) -> list[str]:
+        allowed = resolve_name(NAMES[option])()
+        return [name for name in allowed if name.startswith(incomplete)]
+
+    return complete if option in NAMES else None
 
 
 def words_of(options: "DataclassInstance", *, without: Collection[str] = ()) -> list[str]:

@@ -31,10 +31,10 @@ SUITES = [
 
 @pytest.fixture(scope="module")
 def schemas() -> dict[str, Draft202012Validator]:
-    """As `sweep schema` prints them."""
+    """As `sweep list schema` prints them."""
     found = {}
     for name in ("launch-file", "suite"):
-        schema = json.loads(invoke(["schema", name]).stdout)
+        schema = json.loads(invoke(["list", "schema", name]).stdout)
         Draft202012Validator.check_schema(schema)
         found[name] = Draft202012Validator(schema)
     return found
@@ -43,7 +43,7 @@ def schemas() -> dict[str, Draft202012Validator]:
 @pytest.mark.parametrize("name", ["launch-file", "suite"])
 def test_an_install_has_the_page_of_keys(name: str) -> None:
     """It comes with the package, which docs/ does not."""
-    assert invoke(["schema", name, "--page"]).stdout == PAGE
+    assert invoke(["list", "schema", name, "--page"]).stdout == PAGE
 
 
 def content(text: str) -> Any:
@@ -98,5 +98,5 @@ def test_reader_takes_the_keys_of_the_schema_and_no_other(tmp_path: Path) -> Non
 
 
 def test_path_of_a_schema_is_that_of_the_file_that_is_printed() -> None:
-    path = Path(invoke(["schema", "suite", "--path"]).stdout.strip())
-    assert path.read_text() == invoke(["schema", "suite"]).stdout
+    path = Path(invoke(["list", "schema", "suite", "--path"]).stdout.strip())
+    assert path.read_text() == invoke(["list", "schema", "suite"]).stdout

@@ -284,7 +284,7 @@ class Goldens:
         """
         parts, schemas = [], {}
         for name in ("launch-file", "suite"):
-            schemas[name] = Draft202012Validator(json.loads(typed("schema", name)[1]))
+            schemas[name] = Draft202012Validator(json.loads(typed("list", "schema", name)[1]))
         with chdir(mkdtemp(dir=self._folder)):
             for what, kind in _read(MISTAKES.read_text()).items():
                 file = Path("shapes.csv" if "beside" in kind else kind.get("file", "suite.yaml"))

@@ -35,6 +35,7 @@ from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.models.steps import Source, make_module
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import parse_sizes
+from cudnn_sweep.workloads.records.row import BUNDLED
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE, make_loss
 from cudnn_sweep.workloads.workload import Setting, TimedStep
 from tests.studies.parts.command import SEED, run
@@ -189,7 +190,7 @@ def trained(rows: list[dict[str, Any]]) -> Iterator[list[object]]:
     with open_database(open_store(str(REFERENCE)), None) as database:
         for (gpu, case, benchmark), found in sorted(jobs.items()):
             workload, _, *labels = CASES[case]
-            of = [workload, *labels, benchmark, gpu]
+            of = [workload.removeprefix(BUNDLED), *labels, benchmark, gpu]
             (predicted,) = database.query(PREDICTED.format(len(found[0]), *of)).to_pylist()
             times = [[each["device_ms"] for each in ranks] for ranks in found]
             yield [

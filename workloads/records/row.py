@@ -21,6 +21,7 @@ from cudnn_sweep.workloads.records.measured import (
 )
 
 SCHEMA_VERSION = 5
+BUNDLED = "cudnn_sweep.workloads."  # a network of ours is shown, and queried, without it
 
 SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
 Part: TypeAlias = Literal["cell", "hardware", "software"]

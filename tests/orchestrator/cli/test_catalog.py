@@ -1,4 +1,4 @@
-"""`sweep suites` and `sweep workloads`: everything that there is, a line each; and what Tab completes."""
+"""`sweep list suites` and `sweep list workloads`: everything that there is, a line each; and what Tab completes."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.orchestrator.typed import invoke
 
 
 def rows(command: str) -> dict[str, str]:
-    done = invoke([command], {"COLUMNS": "200"}, catch_exceptions=False)
+    done = invoke(["list", command], {"COLUMNS": "200"}, catch_exceptions=False)
     assert done.exit_code == 0
     lines = [line for line in done.stdout.splitlines() if line]
     return {line.partition(" ")[0]: line.partition(" ")[2].strip() for line in lines}
@@ -41,7 +41,12 @@ def test_everything_that_a_cell_may_name_is_listed() -> None:
     [
         ("sweep query helps", "helps_or_hurts"),
         ("sweep query failures --format ma", "markdown"),
-        ("sweep schema sui", "suite"),
+        ("sweep list schema sui", "suite"),
+        ("sweep list wor", "workloads"),
+        ("sweep launch --suite qui", "quick"),
+        ("sweep nightly --suite qui", "quick"),
+        ("sweep advise noop --precision amp_b", "amp_bf16"),
+        ("sweep freeze noop --regime cy", "cycle"),
         ("sweep cluster pu", "pull"),
     ],
 )

@@ -60,9 +60,9 @@ CASES = f"""
 5 freeze exits.py:Net {STEP}
 5 freeze noop
 2 freeze noop --output nowhere/noop.json
-2 engines noop --minutes few
-5 engines exits.py:Net {STEP}
-5 engines noop
+2 bans noop --minutes few
+5 bans exits.py:Net {STEP}
+5 bans noop
 2 gate . .
 2 gate . nowhere noop
 2 gate . . noop --comment nowhere/gate.md
@@ -116,12 +116,12 @@ CASES = f"""
 2 compare a b --results damaged
 0 repro N004
 2 repro nope --results one
-0 suites
-2 suites all
-0 workloads
-2 workloads all
-0 schema suite
-2 schema sweet
+0 list suites
+2 list suites all
+0 list workloads
+2 list workloads all
+0 list schema suite
+2 list schema sweet
 2 nightly gone.yaml
 2 nightly --night tomorrow
 3 nightly --no-measure
@@ -266,13 +266,13 @@ def test_an_error_that_came_of_a_signal_ends_with_the_signals_code(
             raise ValueError("the fork server is gone")
 
     monkeypatch.setattr(Command, "make_context", interrupted)
-    assert invoke(["suites"]).exit_code == ExitCode.INTERRUPTED
+    assert invoke(["list", "suites"]).exit_code == ExitCode.INTERRUPTED
 
 
 # --- Standard output, of a process ---
 
 
-@pytest.mark.parametrize("words", ["--version", "--help", "schema suite", "query --list"])
+@pytest.mark.parametrize("words", ["--version", "--help", "list schema suite", "query --list"])
 def test_a_full_disk_as_standard_output_is_one_line(words: str) -> None:
     with open(FULL, "w") as full:
         done = subprocess.run(
@@ -282,7 +282,7 @@ def test_a_full_disk_as_standard_output_is_one_line(words: str) -> None:
     assert done.stderr == "sweep: standard output: No space left on device\n"
 
 
-@pytest.mark.parametrize("words", ["suites", "--help", "query --list"])
+@pytest.mark.parametrize("words", ["list suites", "--help", "query --list"])
 def test_a_reader_that_has_read_enough_is_no_error(words: str) -> None:
     ours, theirs = os.pipe()
     os.close(ours)

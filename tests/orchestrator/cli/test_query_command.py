@@ -2,6 +2,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -9,13 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
+from cudnn_sweep.analysis.answering.cell_names import CELLS, names_apart
 from cudnn_sweep.analysis.answering.marked import marked_columns
 from cudnn_sweep.analysis.asking import database
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing.location import REFERENCE
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.showing.drawing import draw_marked
+from tests.analysis.conftest import make_record
 from tests.orchestrator.typed import invoke
 
 ROOT = Path(__file__).parents[3]
@@ -119,3 +122,32 @@ def test_results_are_those_of_the_launch_file(
     (tmp_path / "cluster.yaml").write_text("metadata: {sweep: {results: elsewhere}}")
     found = invoke(["query", "select count(*) from records", "--format", "csv"])
     assert found.stdout.splitlines()[1] == "1"
+
+
+NETWORK = "cudnn_sweep.workloads.nets.unet:UNet"
+
+
+@pytest.fixture
+def network(store: Store) -> Path:
+    """The results of a network of ours and of another workload, with two versions of torch."""
+    for number, (workload, torch) in enumerate(product((NETWORK, "noop"), ("2.11.0", "2.12.0"))):
+        id_ = str(number)
+        changes = {"workload": workload, "cell_id": workload, "problem": None, "torch": torch}
+        store.write(make_record(trial_id=id_, attempt_id=id_, env_hash=torch, **changes))
+    return Path(store.location)
+
+
+def test_a_workload_is_queried_by_the_name_that_answers_show(network: Path) -> None:
+    shown = json.loads(_query("select distinct workload from records", network, "--json").stdout)
+    (name,) = (row["workload"] for row in shown if row["workload"] != "noop")
+    with open_database(open_store(str(network))) as stored:
+        names = names_apart(stored.query(CELLS).to_pylist())
+    assert any(text.split()[0] == name for text in names.values())
+    sql = f"select count(*) as n from records where workload = '{name}'"
+    assert json.loads(_query(sql, network, "--json").stdout) == [{"n": 2}]
+
+
+def test_compare_takes_the_name_that_answers_show(network: Path) -> None:
+    sides = ["compare", "2.11.0", "2.12.0", "--results", str(network)]
+    compared = invoke([*sides, "--where", "workload=nets.unet:UNet"])
+    assert compared.exit_code == 0, compared.stderr

@@ -22,7 +22,7 @@ ARGUMENTS |= {
     "freeze": ("noop",),
     "gate": (".", ".", "noop"),
     "bisect": ("noop", "--pythons", "one,other"),
-    "engines": ("noop",),
+    "bans": ("noop",),
     "audit": ("one.py",),
     "repro": ("0123",),
 }

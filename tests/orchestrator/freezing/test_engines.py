@@ -1,4 +1,4 @@
-"""`sweep engines` on a made-up GPU: which engines are banned, what each ban costs, and that it resumes."""
+"""`sweep bans` on a made-up GPU: which engines are banned, what each ban costs, and that it resumes."""
 
 import io
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.freezing.engines import bans_of, engines
-from cudnn_sweep.orchestrator.launching.step_options import EnginesOptions
+from cudnn_sweep.orchestrator.launching.step_options import BansOptions
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Ran
 from cudnn_sweep.workloads.cells.errata import Rule
@@ -50,7 +50,7 @@ def _ran(
     usual: dict[str, Any] = {"workload": "batch_norm", "minutes": 5.0}
     quiet = Console(file=io.StringIO(), width=80)
     return engines(
-        EnginesOptions(**usual | changes),
+        BansOptions(**usual | changes),
         quiet,
         FakeMachine(script=script, night=date(2026, 1, 1)),
         opened,

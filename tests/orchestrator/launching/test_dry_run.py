@@ -45,8 +45,8 @@ def test_suite_that_needs_cuda_is_planned_anywhere_and_refused_before_a_model_is
     assert refused.exit_code == 5 and "needs CUDA" in refused.stderr
     frozen = invoke(["freeze", "nets.py:Net", "--input", "1x1x8x8"])
     assert frozen.exit_code == 5 and "sweep freeze needs a GPU" in frozen.stderr
-    banned = invoke(["engines", "nets.py:Net", "--input", "1x1x8x8"])
-    assert banned.exit_code == 5 and "sweep engines needs a GPU" in banned.stderr
+    banned = invoke(["bans", "nets.py:Net", "--input", "1x1x8x8"])
+    assert banned.exit_code == 5 and "sweep bans needs a GPU" in banned.stderr
     assert not (tmp_path / "imported").exists()
 
 

@@ -80,6 +80,7 @@ def test_only_narrows_by_field_and_value(plan_of: MakePlan) -> None:
     model = "cudnn_sweep.workloads.nets.unet:UNet"
     capitals = plan_of(model, input="1x1x32x32")
     assert narrow(capitals, [("workload", model)]).trials == capitals.trials
+    assert narrow(capitals, [("workload", "nets.unet:UNet")]).trials == capitals.trials
 
 
 def test_an_estimate_of_blocks_until_decided_begins_with_the_first_look(plan_of: MakePlan) -> None:
