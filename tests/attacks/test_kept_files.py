@@ -197,7 +197,7 @@ def test_a_freeze_that_is_ended_leaves_a_whole_file_or_none(
         [sys.executable, "-c", textwrap.dedent(FREEZES)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
         text=True,
     ) as freezes:
         assert freezes.stdin is not None and freezes.stdout is not None
