@@ -16,7 +16,7 @@ from tests.goldens.collect import Goldens
 SLOW = ("answers", "nights", "reports", "commands", "mistakes")
 WHOLE = os.environ.get("SWEEP_GOLDENS") == "all"
 KINDS = ("answers", "reports", "nights", "plans", "doctor", "help", "commands", "mistakes")
-HOW = "make goldens shows all; where it is meant, make goldens write=1 and a line in CHANGELOG.md"
+HOW = "make goldens shows all; make goldens write=1 keeps what is meant (see CONTRIBUTING.md)"
 
 
 @pytest.fixture(scope="module")
