@@ -1,4 +1,4 @@
-"""What a trial is asked and what it yields; both cross a process boundary as JSON."""
+"""A trial's request and its results; both cross a process boundary as JSON."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -74,7 +74,7 @@ class MeasureSpec(BaseModel):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrialRequest:
-    """All that a fresh process needs to know to measure."""
+    """The request of one trial to a fresh process."""
 
     cell: Cell
     config: CudnnConfig
@@ -88,7 +88,7 @@ class TrialRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedPlan:
-    """A plan that was built for an operation, and the time that a search saw for it."""
+    """A plan that was built for an operation, with its time in the search."""
 
     engine: str
     ms: float | None
@@ -96,20 +96,20 @@ class TimedPlan:
 
 @dataclass(kw_only=True)
 class LogPass(Logged):
-    """What the untimed process yields."""
+    """Results of the untimed process."""
 
     kernels_hash: str | None = None
     plans: list[list[TimedPlan]] = field(default_factory=list)
     """Of each operation of `logged_choices`, in the order in which PyTorch tries them."""
     calls: list[int] = field(default_factory=list)
-    """How often a step calls each of these operations, all its shapes together; empty where that is unknown."""
+    """How often a step calls each of these operations, over all its shapes; empty if unknown."""
     banned_ran: list[str] = field(default_factory=list)
     """Plans that ran though the config's errata ban them."""
 
 
 @dataclass(kw_only=True)
 class Measurement(Measured):
-    """What was measured so far: filled in as the trial goes, so that a failure keeps what came before it."""
+    """The values measured so far: filled in during the trial, so that a failure keeps the values before it."""
 
     config: CudnnConfig | None = None
     memory: MemoryUse = field(default_factory=MemoryUse)
