@@ -11,7 +11,7 @@ from cudnn_sweep.workloads.workload import Setting
 
 
 def placed(net: nn.Module, setting: Setting) -> nn.Module:
-    """`net` on the device; one with lazy modules goes there when it is called, once that has made their parameters."""
+    """Return `net` on the device; if it has lazy modules, its first call makes their parameters and moves it."""
     if not any(map(is_lazy, net.parameters())):
         return setting.place(net)
 
