@@ -1,4 +1,4 @@
-"""What a fresh process sets before it does anything: cache, flags, TF32, threads and seed."""
+"""Settings that a fresh process makes first: cache, flags, TF32, threads and seed."""
 
 import os
 from dataclasses import dataclass, fields
@@ -21,14 +21,14 @@ from cudnn_sweep.workloads.workload import Setting
 class ComputeCache:
     """CUDA's cache of compiled kernels on disk, under the trial's control.
 
-    Benchmark mode builds engines that are compiled at run time; the driver keeps what it compiles. A fresh
-    process does not empty that cache, so a cold cost means little without its state. Each (GPU, cell,
-    config) has a folder of its own, and never the user's `~/.nv`.
+    Benchmark mode builds engines that are compiled at run time, and the driver keeps them. A fresh process does
+    not empty that cache, so a cold cost means little without its state. Each (GPU, cell, config) has a folder of
+    its own, and never the user's `~/.nv`.
     """
 
     folder: Path
     state: Literal["empty", "warm"]
-    """Warm where an earlier trial has used the folder, also if it had nothing to compile."""
+    """Warm if an earlier trial used the folder, even if it had nothing to compile."""
     entries_before: int
 
     def entries_added(self) -> int:
@@ -47,12 +47,12 @@ def use_compute_cache(folder: Path) -> ComputeCache:
 
 
 def _count(folder: Path) -> int:
-    """Files that hold compiled kernels; the driver's index is none of them."""
+    """Return the number of files with compiled kernels; the driver's index has none."""
     return sum(1 for file in folder.rglob("*") if file.is_file() and file.name != "index")
 
 
 def apply_request(request: TrialRequest, measured: Measurement) -> ComputeCache | None:
-    """Before the process's first CUDA call. What can be read back is, into `measured`."""
+    """Apply the request before the process's first CUDA call; note in `measured` the settings read back."""
     cache = None
     if request.compute_cache is not None:
         cache = use_compute_cache(Path(request.compute_cache))
@@ -70,7 +70,7 @@ def apply_request(request: TrialRequest, measured: Measurement) -> ComputeCache 
 
 
 def setting_of(cell: Cell, device: Device) -> Setting:
-    """Its other fields are the cell's of their names."""
+    """Return the setting of a cell; fields of the same name are the cell's."""
     made = {
         "device": device.torch,
         "precision": find_precision(cell.precision),
