@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
-from cudnn_sweep.workloads.errors import WorkloadError, unknown
+from cudnn_sweep.workloads.errors import WorkloadError
 
 PROBLEMS = files("cudnn_sweep.workloads").joinpath("problems")
 
@@ -89,12 +89,6 @@ def load_problems() -> dict[str, ConvProblem]:
             name = f"{table.name.removesuffix('.csv')}/{row['name']}"
             problems[name] = problem_of(name, row)
     return problems
-
-
-def find_problem(name: str) -> ConvProblem:
-    if name not in load_problems():
-        raise unknown("problem", name, list(load_problems()))
-    return load_problems()[name]
 
 
 def problem_of(name: str, row: Mapping[str, str]) -> ConvProblem:

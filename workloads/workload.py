@@ -197,16 +197,16 @@ class Workload:
     """Parts that can be timed; the first is the default."""
     varies: tuple[str, ...]
     """Sizes that a shape regime may change: `batch`, `space`."""
-    input_shape: Shape | None
+    input_shape: Shape | None = None
     """Batch, channels, space; None: the problem's."""
-    batches: int
+    batches: int = 1
     """How many different inputs of one shape the loop goes round."""
     recomputes: bool
     """Its forward pass goes through `Setting.forward`, so that a state may run it again."""
-    is_model: bool
-    """A model named by its import path: its cells give input shape and ModelChoice."""
-    pay_one_time_costs: Callable[[torch.device], None]
     build: Callable[[Setting], TimedStep]
+    is_model: bool = False
+    """A model named by its import path: its cells give input shape and ModelChoice."""
+    pay_one_time_costs: Callable[[torch.device], None] = pay_unrelated_step
 
     def step(self, setting: Setting) -> TimedStep:
         """Return the step, built and, unless it is a reference, in the setting's state."""
@@ -240,7 +240,6 @@ def workload(
         input_shape=input_shape,
         batches=batches,
         recomputes=recomputes,
-        is_model=False,
         pay_one_time_costs=pay_one_time_costs,
         build=build,
     )

@@ -15,12 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from cudnn_sweep.workloads.cells.errata import (
-    ERRATA_FILE,
-    errata_in_force,
-    read_errata,
-    use_errata,
-)
+from cudnn_sweep.workloads.cells.errata import ERRATA_FILE, errata_in_force, read_errata, use_errata
 from cudnn_sweep.workloads.errors import WorkloadError
 
 HEURISTIC_MODE_B = "TORCH_CUDNN_USE_HEURISTIC_MODE_B"

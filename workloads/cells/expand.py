@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
-from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedChoice, ListedShape
+from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedChoice
 from cudnn_sweep.workloads.cells.suite import (
     ALL_REGIMES,
     CellAxes,
@@ -54,9 +54,11 @@ class WorkloadFacts:
     """Whether a convolution of a model takes channels_last from its weight's strides alone."""
 
 
-def without_missing(
-    suite: SuiteSpec, facts: Mapping[str, WorkloadFacts]
-) -> tuple[SuiteSpec, dict[str, str]]:
+Facts = Mapping[str, WorkloadFacts]
+"""Facts by the name of a workload or of a user's own regime."""
+
+
+def without_missing(suite: SuiteSpec, facts: Facts) -> tuple[SuiteSpec, dict[str, str]]:
     """Return the suite without models of our extras that cannot be imported, and the fault of each such model.
 
     The suite is returned as it is if no cell would be left.
@@ -72,22 +74,14 @@ def without_missing(
 
 
 def expand_cells(
-    suite: SuiteSpec,
-    facts: Mapping[str, WorkloadFacts],
-    *,
-    device: Literal["cuda", "cpu"],
-    gpu: str,
+    suite: SuiteSpec, facts: Facts, *, device: Literal["cuda", "cpu"], gpu: str
 ) -> list[Cell]:
     """Return the suite's distinct cells on one GPU model. Raises WorkloadError for an unknown name or combination."""
     return list({cell.cell_id: cell for _, cell in _cells(suite, facts, device, gpu)}.values())
 
 
 def configs_of_cells(
-    suite: SuiteSpec,
-    facts: Mapping[str, WorkloadFacts],
-    *,
-    device: Literal["cuda", "cpu"],
-    gpu: str,
+    suite: SuiteSpec, facts: Facts, *, device: Literal["cuda", "cpu"], gpu: str
 ) -> dict[str, tuple[CudnnConfig, ...]]:
     """Return the configs of each cell by its id; nothing if all cells have the suite's configs."""
     if all(axes.configs is None for axes in suite.cells):
@@ -99,7 +93,7 @@ def configs_of_cells(
 
 
 def _cells(
-    suite: SuiteSpec, facts: Mapping[str, WorkloadFacts], device: str, gpu: str
+    suite: SuiteSpec, facts: Facts, device: str, gpu: str
 ) -> Iterator[tuple[CellAxes, Cell]]:
     """Yield each cell with its entry of the suite. Raises CellsError with the entry's number."""
     own = {name: spec.problem(name) for name, spec in suite.problems.items()}
@@ -115,9 +109,7 @@ def _cells(
             raise CellsError(number, str(error)) from error
 
 
-def _cell(
-    axes: CellAxes, chosen: dict[str, Any], facts: Mapping[str, WorkloadFacts], gpu: str
-) -> Cell | None:
+def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cell | None:
     """Return the cell; None if its regime comes from `all` and does not suit it."""
     workload, problem = chosen.pop("workload"), chosen.pop("problem")
     traits = _usable(facts[workload])
@@ -139,7 +131,7 @@ def _cell(
         input_shape=shape,
         regime=rule.name,
         regime_parameters=rule.parameters,
-        listed_shapes=rule.listed_shapes,
+        listed_shapes=rule.shapes.shapes if isinstance(rule.shapes, Listed) else (),
         state=state.name,
         state_parameters=state.parameters(),
         precision=find_precision(chosen.pop("precision")).name,
@@ -237,7 +229,6 @@ class _Rule:
     varies: set[str]
     shapes: ShapeRegime | None = None
     """None: a regime of the user's own. Only a trial's process makes its shapes."""
-    listed_shapes: tuple[ListedShape, ...] = ()
 
 
 def _regimes(axes: CellAxes) -> list[tuple[RegimeChoice, bool]]:
@@ -262,7 +253,7 @@ def _suiting_regime(
     regime: tuple[RegimeChoice, bool],
     base: Shape,
     problem: ConvProblem | None,
-    facts: Mapping[str, WorkloadFacts],
+    facts: Facts,
 ) -> _Rule | None:
     """Return the rule; None if it comes from `all` and does not suit the cell."""
     choice, by_all = regime
@@ -284,18 +275,12 @@ def _suiting_regime(
     return rule
 
 
-def _rule(choice: RegimeChoice, base: Shape, facts: Mapping[str, WorkloadFacts]) -> _Rule:
+def _rule(choice: RegimeChoice, base: Shape, facts: Facts) -> _Rule:
     """Return the rule of a choice. Raises WorkloadError for an unknown rule."""
     if isinstance(choice, ListedChoice):
-        spec = choice.listed
-        listed = spec.rule(base)
-        return _Rule(
-            name=spec.name,
-            parameters=listed.parameters(),
-            varies=spec.varies,
-            shapes=listed,
-            listed_shapes=listed.shapes,
-        )
+        spec, listed = choice.listed, choice.listed.rule(base)
+        numbers = listed.parameters()
+        return _Rule(name=spec.name, parameters=numbers, varies=spec.varies, shapes=listed)
     name, numbers = name_and_numbers("regime", choice)
     if ":" in name:
         return _own_rule(name, numbers, _usable(facts[name]))

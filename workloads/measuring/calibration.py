@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from statistics import median
 from time import perf_counter
 
@@ -21,7 +21,9 @@ COPIED_BYTES = {"cuda": 2**28, "cpu": 2**25}  # more than a cache holds
 def calibrate(device: Device, precision: Precision) -> Calibration:
     """Time a matrix product and a copy, for tens of milliseconds. Unknown if too little memory is left."""
     ceilings = Calibration()
-    with suppress(torch.OutOfMemoryError), _memory_of_its_own(device):
+    # In a pool of its own, which is freed, the workload's blocks stay as they are.
+    pool = torch.cuda.use_mem_pool(torch.cuda.MemPool()) if device.is_cuda else nullcontext()
+    with suppress(torch.OutOfMemoryError), pool:
         ceilings.calibration_matmul_tflops = _matmul_tflops(device, precision)
         ceilings.calibration_copy_gbps = _copy_gbps(device)
     return ceilings
@@ -76,14 +78,3 @@ def _matmul_precision(wanted: str) -> Iterator[None]:
         yield
     finally:
         matmul.fp32_precision = before
-
-
-@contextmanager
-def _memory_of_its_own(device: Device) -> Iterator[None]:
-    """Allocate in a pool of its own, which is freed; the workload's blocks stay as they are."""
-    if not device.is_cuda:
-        yield
-        return
-    pool = torch.cuda.MemPool()
-    with torch.cuda.use_mem_pool(pool):
-        yield

@@ -169,17 +169,12 @@ def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
 
 def kind_of(name: str, operation: str | None) -> KernelKind:
     """Return a kernel's kind. `operation`: PyTorch's operation that launched it; None: unknown."""
-    if LAYOUT.search(name) or (_convolves(operation) and COPY in name):
+    convolves = "convolution" in (operation or "")  # also cuDNN's own, as cudnn_convolution_relu
+    if LAYOUT.search(name) or (convolves and COPY in name):
         return "layout_conversion"
     if name in MEMORY:
         return "other"
-    convolves = _convolves(operation) if operation else CONVOLVES.search(name)
-    return "convolution" if convolves else "other"
-
-
-def _convolves(operation: str | None) -> bool:
-    """Return whether an operation convolves, also cuDNN's own, such as `cudnn_convolution_relu`."""
-    return operation is not None and "convolution" in operation
+    return "convolution" if convolves or (not operation and CONVOLVES.search(name)) else "other"
 
 
 def kernels_hash(kernels: list[Kernel]) -> str | None:

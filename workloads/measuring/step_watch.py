@@ -13,10 +13,7 @@ BACKWARD = torch.ops.aten.convolution_backward.default
 SIZES = 9
 # In cuDNN, by whether the convolution is transposed: gradients of the input and of the weight, in the order in
 # which PyTorch asks for them.
-BACKWARD_OPERATIONS = {
-    False: ("ConvBwdData", "ConvBwdFilter"),
-    True: ("ConvFwd", "ConvBwdFilter"),
-}
+BACKWARD_OPERATIONS = {False: ("ConvBwdData", "ConvBwdFilter"), True: ("ConvFwd", "ConvBwdFilter")}
 UNNAMED = "???"  # torch's Python bindings leave out MkldnnTranspose alone
 
 # Under torch.inference_mode these arrive whole, as no autograd above has taken them apart.

@@ -28,7 +28,11 @@ from cudnn_sweep.workloads.measuring.calibration import calibrate
 from cudnn_sweep.workloads.measuring.choice import note_roofline, read_choice, routes_at
 from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.measuring.device import Device, find_device
-from cudnn_sweep.workloads.measuring.process_setup import apply_request, setting_of
+from cudnn_sweep.workloads.measuring.process_setup import (
+    apply_request,
+    count_compiled,
+    setting_of,
+)
 from cudnn_sweep.workloads.measuring.steady import Loop, loss_of, measure_closed, measure_open
 from cudnn_sweep.workloads.measuring.steady_in_turns import measure_in_turns
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
@@ -63,7 +67,7 @@ def run_trial(
     passed on when one-time costs are paid, then once all shapes were met.
     """
     cell = request.cell
-    cache = apply_request(request, measured)
+    apply_request(request, measured)
     workload = find_workload(cell.workload)
     with _phase(measured, "one_time"):
         device = find_device()
@@ -82,9 +86,8 @@ def run_trial(
     finally:  # also of failing code: an edit may be the reason
         with _noted(measured):
             measured.workload_hash = workload_hash(cell)
-    made = MadeShapes()
     with _phase(measured, "cold"):
-        _measure_cold(request, made.watching(step), arriving, device, measured)
+        _measure_cold(request, _checking_shapes(step), arriving, device, measured)
     setting.check_in_force()
     if not step.has_parameters:
         _check_ran(step, cell)
@@ -96,7 +99,7 @@ def run_trial(
             request, workload, step, arriving, device, telemetry, measured, baton
         )
     if measured.telemetry.warnings is not None:
-        measured.telemetry.warnings += [*(["other_shapes"] if made.others else []), *step.warnings]
+        measured.telemetry.warnings += sorted(step.warnings)
     report()
     if baton is not None and took_turns:
         baton.pass_on(Said(pid=os.getpid()))
@@ -122,8 +125,9 @@ def run_trial(
                 measured.telemetry.warnings += _numbers(measured, is_finite=is_finite)
         host_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         measured.memory.peak_host_bytes = host_kib * 1024
-        if cache is not None:
-            measured.compute_cache_entries_added = cache.entries_added()
+        if (before := measured.compute_cache_entries_before) is not None:
+            entries = count_compiled(Path(request.compute_cache or ""))
+            measured.compute_cache_entries_added = entries - before
 
 
 def _check_ran(step: TimedStep, cell: Cell) -> None:
@@ -318,23 +322,17 @@ def _phase(measured: Measurement, name: str, baton: Baton | None = None) -> Iter
         measured.phases_s[name] = perf_counter() - waited_s - began
 
 
-class MadeShapes:
-    """A check that a workload's `prepare` makes the shapes requested."""
+def _checking_shapes(step: TimedStep) -> TimedStep:
+    """Return the step with a warning if no tensor of an input has the batch and the space requested."""
 
-    def __init__(self) -> None:
-        self.others = 0
-        """How often no tensor had the batch and the space of the shape requested."""
+    def prepare(shape: Shape) -> Any:
+        inputs = step.prepare(shape)
+        tensors = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
+        if tensors and not _have(shape, tensors):
+            step.warnings.add("other_shapes")
+        return inputs
 
-    def watching(self, step: TimedStep) -> TimedStep:
-        """Return the step with a check of each input as it is made."""
-
-        def prepare(shape: Shape) -> Any:
-            inputs = step.prepare(shape)
-            tensors = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
-            self.others += bool(tensors) and not _have(shape, tensors)
-            return inputs
-
-        return replace(step, prepare=prepare)
+    return replace(step, prepare=prepare)
 
 
 def _have(shape: Shape, tensors: list[torch.Tensor]) -> bool:

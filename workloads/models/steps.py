@@ -18,15 +18,9 @@ from cudnn_sweep.workloads.models.inputs import Called, make_prepare
 from cudnn_sweep.workloads.models.lazy import placed
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.training.choice import ModelChoice, make_optimiser
-from cudnn_sweep.workloads.training.loss import (
-    LOSSES,
-    OWN,
-    floating_tensors,
-    make_loss,
-    own_loss,
-)
+from cudnn_sweep.workloads.training.loss import LOSSES, OWN, floating_tensors, make_loss, own_loss
 from cudnn_sweep.workloads.warnings import WarningName
-from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, pay_unrelated_step
+from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload
 
 Source = type[nn.Module] | FunctionType | nn.Module
 Tensors = dict[str, torch.Tensor]
@@ -51,11 +45,8 @@ def model_workload(name: str, source: object) -> Workload:
         name=name,
         directions=("training",) if is_step else ("training", "inference"),
         varies=("batch", "space"),
-        input_shape=None,
-        batches=1,
         recomputes=not is_step,  # a step has its backward pass in it
         is_model=True,
-        pay_one_time_costs=pay_unrelated_step,
         build=partial(_own_step, cast(FunctionType, source))
         if is_step
         else partial(_build, name, cast(Source, source)),
