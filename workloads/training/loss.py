@@ -40,12 +40,12 @@ def floating_tensors(output: Any, name: str = "output") -> dict[str, "torch.Tens
 
 
 def mean_square(output: Any) -> "torch.Tensor":
-    """Return the mean of squares of every floating-point output, so outputs are trained towards zero."""
+    """The mean of squares of every floating-point output, so outputs are trained towards zero."""
     return _mean_over(MEAN_SQUARE, output, lambda values: values.square().mean())
 
 
 def cross_entropy(output: Any) -> "torch.Tensor":
-    """Return the cross-entropy of scores (N, classes) or (N, classes, *space); random classes, the same each step."""
+    """Cross-entropy of scores (N, classes) or (N, classes, *space) for random classes, the same each step."""
     import torch
 
     def of_scores(scores: torch.Tensor) -> torch.Tensor:
@@ -69,7 +69,7 @@ def _classes(shape: Shape, device: "torch.device") -> "torch.Tensor":
 
 
 def own(output: Any) -> "torch.Tensor":
-    """Return the loss that the model returns. Raises WorkloadError without one."""
+    """The loss that the model returns."""
     loss = own_loss(output)
     if loss is None:
         raise WorkloadError(
