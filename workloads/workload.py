@@ -94,30 +94,30 @@ class Setting:
         """Return normal random numbers in the cell's layout; never zeros, on which some kernels run faster."""
         import torch
 
-        return self.like_inputs(torch.randn(shape, device=self.device, dtype=self._drawn))
+        kind = self.precision.torch_dtype()
+        return self.like_inputs(torch.randn(shape, device=self.device, dtype=kind))
 
     def random_gradient(self, shape: Shape) -> torch.Tensor:
         """Return random numbers of a convolution's output type: autocast's, if there is one."""
         import torch
 
-        values = torch.randn(shape, device=self.device, dtype=self._drawn)
-        values = values.to(getattr(torch, self.precision.autocast or self.precision.dtype))
+        kind = self.precision.torch_dtype()
+        values = torch.randn(shape, device=self.device, dtype=kind).to(
+            getattr(torch, self.precision.autocast or self.precision.dtype)
+        )
         return lay_out(values.to(torch.float64) if self.reference else values, self.layout)
 
     def like_inputs(self, values: torch.Tensor) -> torch.Tensor:
         """Return `values` on the device, in the cell's precision and layout."""
-        return lay_out(values.to(self.device, self._drawn).to(self.dtype), self.layout)
+        values = values.to(self.device, self.precision.torch_dtype())
+        return lay_out(values.to(self.dtype), self.layout)
 
     def place(self, module: torch.nn.Module) -> torch.nn.Module:
         """Return `module` on the device, in the cell's precision and layout."""
-        module = module.to(self.device, self._drawn).to(self.dtype)
+        module = module.to(self.device, self.precision.torch_dtype()).to(self.dtype)
         for tensor in chain(module.parameters(), module.buffers()):
             tensor.data = lay_out(tensor.data, self.layout)
         return module
-
-    @property
-    def _drawn(self) -> torch.dtype:
-        return self.precision.torch_dtype()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,17 +192,14 @@ def pay_unrelated_step(device: torch.device) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
+    """Code that is timed; `workload` below explains its fields."""
+
     name: str
     directions: tuple[str, ...]
-    """Parts that can be timed; the first is the default."""
     varies: tuple[str, ...]
-    """Sizes that a shape regime may change: `batch`, `space`."""
     input_shape: Shape | None = None
-    """Batch, channels, space; None: the problem's."""
     batches: int = 1
-    """How many different inputs of one shape the loop goes round."""
     recomputes: bool
-    """Its forward pass goes through `Setting.forward`, so that a state may run it again."""
     build: Callable[[Setting], TimedStep]
     is_model: bool = False
     """A model named by its import path: its cells give input shape and ModelChoice."""

@@ -1,7 +1,5 @@
 """A suite's cells on one GPU model: every combination of its axes, checked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice, product
@@ -100,7 +98,10 @@ def _cells(
     for number, axes in enumerate(suite.cells):
         try:
             values = axes.values_on(device)
-            values |= {"problem": _problems(axes, own), "regime": _regimes(axes)}
+            if axes.problem is not None:
+                names = values["problem"]
+                values["problem"] = [part for name in names for part in _named(name, own)]
+            values["regime"] = _regimes(axes)
             for combination in product(*values.values()):
                 chosen = dict(zip(values, combination, strict=True))
                 if (cell := _cell(axes, chosen, facts, gpu)) is not None:
@@ -157,12 +158,6 @@ def _usable(traits: WorkloadFacts) -> WorkloadFacts:
     if traits.fault is not None:
         raise (UserCodeError if traits.fails else WorkloadError)(traits.fault)
     return traits
-
-
-def _problems(axes: CellAxes, own: Mapping[str, ConvProblem]) -> list[ConvProblem | None]:
-    if axes.problem is None:
-        return [None]
-    return [problem for name in as_list(axes.problem) for problem in _named(name, own)]
 
 
 def _named(name: str, own: Mapping[str, ConvProblem]) -> list[ConvProblem]:
@@ -266,8 +261,7 @@ def _suiting_regime(
                 f"regime {rule.name} varies {varied}; workload {workload} may vary {may}"
             )
         if rule.shapes is not None:
-            rule.shapes.period(base)
-            _check_outputs(rule.shapes, problem, base)
+            _check_shapes(rule.shapes, problem, base)
     except WorkloadError:
         if by_all:
             return None
@@ -305,12 +299,10 @@ def _own_rule(name: str, numbers: dict[str, float], traits: WorkloadFacts) -> _R
     return _Rule(name=name, parameters=given, varies=set(traits.varies))
 
 
-def _check_outputs(rule: ShapeRegime, problem: ConvProblem | None, base: Shape) -> None:
-    """Raise WorkloadError if a shape is smaller than the reach of the problem's kernel."""
-    if problem is None:
-        return
+def _check_shapes(rule: ShapeRegime, problem: ConvProblem | None, base: Shape) -> None:
+    """Raise WorkloadError if the rule does not suit, or a shape is smaller than the problem's kernel."""
     for shape in rule.period(base) or islice(rule.stream(base), OPEN_SHAPES_CHECKED):
-        if min(problem.output_shape(shape)) < 1:
+        if problem is not None and min(problem.output_shape(shape)) < 1:
             raise WorkloadError(
                 f"regime {rule.name} makes an input of {sizes_text(shape)}: too small for problem {problem.name}"
             )

@@ -8,17 +8,7 @@ from pydantic import BaseModel, Field
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
-from cudnn_sweep.workloads.records.measured import (
-    Calibration,
-    Choice,
-    Computed,
-    GpuTelemetry,
-    Logged,
-    Measured,
-    MemoryUse,
-    SteadyDevice,
-    SteadyWall,
-)
+from cudnn_sweep.workloads.records import measured
 from cudnn_sweep.workloads.strict import STRICT
 
 Seconds = Annotated[float, Field(ge=0)]
@@ -95,7 +85,7 @@ class TimedPlan:
 
 
 @dataclass(kw_only=True)
-class LogPass(Logged):
+class LogPass(measured.Logged):
     """Results of the untimed process."""
 
     kernels_hash: str | None = None
@@ -108,16 +98,16 @@ class LogPass(Logged):
 
 
 @dataclass(kw_only=True)
-class Measurement(Measured):
+class Measurement(measured.Measured):
     """The values measured so far: filled in during the trial, so that a failure keeps the values before it."""
 
     config: CudnnConfig | None = None
-    memory: MemoryUse = field(default_factory=MemoryUse)
-    calibration: Calibration = field(default_factory=Calibration)
-    wall: SteadyWall = field(default_factory=SteadyWall)
-    device: SteadyDevice = field(default_factory=SteadyDevice)
-    choice: Choice = field(default_factory=Choice)
-    computed: Computed = field(default_factory=Computed)
-    telemetry: GpuTelemetry = field(default_factory=GpuTelemetry)
+    memory: measured.MemoryUse = field(default_factory=measured.MemoryUse)
+    calibration: measured.Calibration = field(default_factory=measured.Calibration)
+    wall: measured.SteadyWall = field(default_factory=measured.SteadyWall)
+    device: measured.SteadyDevice = field(default_factory=measured.SteadyDevice)
+    choice: measured.Choice = field(default_factory=measured.Choice)
+    computed: measured.Computed = field(default_factory=measured.Computed)
+    telemetry: measured.GpuTelemetry = field(default_factory=measured.GpuTelemetry)
     phases_s: dict[str, float] = field(default_factory=dict)
     """Seconds by phase: start, one_time, build, cold, calibration, steady, checks."""

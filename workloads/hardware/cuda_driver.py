@@ -43,7 +43,11 @@ class GraphNode:
 
 def graph_nodes(graph: int) -> list[GraphNode]:
     """Return the graph's nodes in the order of their capture, in about 10 µs a node. Raises DriverError."""
-    return [_read_node(handle) for handle in _handles(graph)]
+    count = ctypes.c_size_t(_count(graph))
+    handles = (ctypes.c_void_p * count.value)()
+    if count.value:
+        _call("cuGraphGetNodes", graph, handles, byref(count))
+    return [_read_node(handle) for handle in handles if handle is not None]
 
 
 def count_captured(stream: int) -> int:
@@ -74,14 +78,6 @@ def _count(graph: int) -> int:
     count = ctypes.c_size_t()
     _call("cuGraphGetNodes", graph, None, byref(count))
     return count.value
-
-
-def _handles(graph: int) -> list[int]:
-    count = ctypes.c_size_t(_count(graph))
-    handles = (ctypes.c_void_p * count.value)()
-    if count.value:
-        _call("cuGraphGetNodes", graph, handles, byref(count))
-    return [handle for handle in handles if handle is not None]
 
 
 def _read_node(handle: int) -> GraphNode:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable
 from functools import partial
 from statistics import median
-from typing import Literal, TypeAlias
 
 import torch
 
@@ -35,8 +34,6 @@ from cudnn_sweep.workloads.measuring.step_watch import ConvolutionWork, StepWatc
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.records.measured import Calibration, Choice, Kernel
 from cudnn_sweep.workloads.workload import TimedStep
-
-KernelKind: TypeAlias = Literal["convolution", "layout_conversion", "other"]
 
 ROUNDS = 5  # of replays without and with some nodes, in turn: a drift of the clock meets both
 ROUND_MS = 5.0
@@ -167,7 +164,7 @@ def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
     return median(durations[True]) - median(durations[False])
 
 
-def kind_of(name: str, operation: str | None) -> KernelKind:
+def kind_of(name: str, operation: str | None) -> str:
     """Return a kernel's kind. `operation`: PyTorch's operation that launched it; None: unknown."""
     convolves = "convolution" in (operation or "")  # also cuDNN's own, as cudnn_convolution_relu
     if LAYOUT.search(name) or (convolves and COPY in name):

@@ -52,7 +52,7 @@ MOST_STEPS = 1000  # in which a regime's shapes are looked for
 
 
 @dataclass(slots=True)
-class _Operation:
+class Operation:
     """The log of one operation."""
 
     name: str
@@ -101,7 +101,7 @@ def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
             step.run(step.prepare(shape))
         torch.cuda.synchronize()
         text = log.read_text() if log.exists() else ""
-        operations = [operation for operation in _operations(text) if operation.plans]
+        operations = read_log(text)
         choices = [operation.choice() for operation in operations]
         searched = [operation.plans for operation in operations if operation.timed_ms]
         workspaces = [plan.workspace_bytes for plans in searched for plan in plans]
@@ -139,24 +139,20 @@ def _banned(choices: Iterable[LoggedChoice], errata: str | None) -> list[str]:
     ]
 
 
-def read_engine_log(text: str) -> list[LoggedChoice]:
-    """Return the choice of each operation's first call at a shape, in order."""
-    return [operation.choice() for operation in _operations(text) if operation.plans]
-
-
-def _operations(text: str) -> list[_Operation]:
-    operations: list[_Operation] = []
+def read_log(text: str) -> list[Operation]:
+    """Return the operations with plans, in the order of their first calls at a shape."""
+    operations: list[Operation] = []
     for line in text.splitlines():
         if found := OPERATION.match(line):
             last = operations[-1] if operations else None
             if last is None or not last.goes_on or last.name != found["operation"]:
-                operations.append(_Operation(found["operation"]))
+                operations.append(Operation(found["operation"]))
         elif operations:
             _read_line(line, operations[-1])
-    return operations
+    return [operation for operation in operations if operation.plans]
 
 
-def _read_line(line: str, operation: _Operation) -> None:
+def _read_line(line: str, operation: Operation) -> None:
     if found := PLAN.search(line):
         operation.plans.append(
             LoggedChoice(

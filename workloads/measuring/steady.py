@@ -28,9 +28,7 @@ from cudnn_sweep.workloads.workload import TimedStep
 
 GROUP_S = 0.02  # a timed group's least length: one synchronise (10 µs) is then 0.05% of it
 LEAST_PERIODS = 4  # of it, where the budget has room: a loop's CPU runs ahead of long steps, too
-TURN_GROUP_S = (
-    0.005  # of processes that take turns: a host's pace changes within tens of milliseconds
-)
+TURN_GROUP_S = 0.005  # of processes in turns: a host's pace changes within tens of milliseconds
 LEAD_IN_S = 0.002  # untimed, at each turn: its first steps pay for the switch between two processes
 LAUNCH_BOUND = 1.1  # wall time over device time: above, the device waits for a tenth of the loop
 

@@ -82,10 +82,12 @@ class StepWatch(TorchDispatchMode):
 
     def note_forward(self, sizes: Any, output: torch.Tensor) -> None:
         """Note a forward convolution. `sizes`: the arguments of `aten.convolution`, in its order."""
+        images, weight, transposed = sizes[0], sizes[1], sizes[6]
         self.routes.append(_route(*sizes))
-        name = "ConvBwdData" if sizes[6] else "ConvFwd"
-        self._note_calls(self.routes[-1], [name], sizes[0], sizes[1], sizes[3:])
-        self.work.append(_forward_work(sizes, output))
+        name = "ConvBwdData" if transposed else "ConvFwd"
+        self._note_calls(self.routes[-1], [name], images, weight, sizes[3:])
+        flops = _flops(images, weight, output, transposed)
+        self.work.append(ConvolutionWork(flops=flops, bytes=_bytes(images, weight, output)))
 
     def _note_calls(self, route: str, names: list[str], *arguments: Any) -> None:
         if route.startswith("Cudnn"):
@@ -103,12 +105,6 @@ def _route(*convolution: Any) -> str:
     """Return the backend's name in torch's `ConvBackend`, such as Cudnn, of the arguments of `aten.convolution`."""
     name = str(torch._C._select_conv_backend(*convolution).name)
     return "MkldnnTranspose" if name == UNNAMED else name
-
-
-def _forward_work(args: Any, output: torch.Tensor) -> ConvolutionWork:
-    images, weight, transposed = args[0], args[1], args[6]
-    flops = _flops(images, weight, output, transposed)
-    return ConvolutionWork(flops=flops, bytes=_bytes(images, weight, output))
 
 
 def _backward_work(args: Any, gradients: Any) -> list[ConvolutionWork]:

@@ -20,7 +20,6 @@ class TraceRequest:
     inputs: JsonValue
     """The model's inputs in the form of a suite; None: one float tensor."""
     arguments: dict[str, JsonValue]
-    """Keyword arguments of the class or function."""
     precision: str
     layout: str
     direction: Direction

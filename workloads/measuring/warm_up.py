@@ -38,7 +38,9 @@ class WarmUp:
         self.round_s = min(self.round_s, pace)
         clock = self._telemetry.clock_mhz()
         self._speeds.append(clock or pace)
-        self.settled = _settled(self._speeds, CLOCK_WINDOWS if clock else PACE_WINDOWS)
+        windows = CLOCK_WINDOWS if clock else PACE_WINDOWS
+        last = self._speeds[-windows:]
+        self.settled = len(last) == windows and max(last) - min(last) <= SETTLED * last[0]
 
 
 def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
@@ -51,8 +53,3 @@ def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry
         warm.window()
     warm.seconds = perf_counter() - began
     return warm
-
-
-def _settled(speeds: list[float], windows: int) -> bool:
-    last = speeds[-windows:]
-    return len(last) == windows and max(last) - min(last) <= SETTLED * last[0]

@@ -40,7 +40,8 @@ def model_workload(name: str, source: object) -> Workload:
             f"{name} is {kind}; allowed: a workload, made by @workload(...) above a function, or a "
             f"model: {ALLOWED}"
         )
-    is_step = isinstance(source, FunctionType) and _takes_tensors(source)
+    parameters = signature(source).parameters if isinstance(source, FunctionType) else {}
+    is_step = any("Tensor" in str(p.annotation) for p in parameters.values())
     return Workload(
         name=name,
         directions=("training",) if is_step else ("training", "inference"),
@@ -51,10 +52,6 @@ def model_workload(name: str, source: object) -> Workload:
         if is_step
         else partial(_build, name, cast(Source, source)),
     )
-
-
-def _takes_tensors(function: FunctionType) -> bool:
-    return any("Tensor" in str(p.annotation) for p in signature(function).parameters.values())
 
 
 def _own_step(function: Callable[..., Any], setting: Setting) -> TimedStep:

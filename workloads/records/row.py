@@ -8,17 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Final, Literal, TypeAlias
 
-from cudnn_sweep.workloads.records.measured import (
-    Calibration,
-    Choice,
-    Computed,
-    GpuTelemetry,
-    Logged,
-    Measured,
-    MemoryUse,
-    SteadyDevice,
-    SteadyWall,
-)
+from cudnn_sweep.workloads.records import measured
 
 SCHEMA_VERSION = 5
 BUNDLED = "cudnn_sweep.workloads."  # a network of ours is shown, and queried, without it
@@ -188,15 +178,15 @@ class Asked:
 
 @dataclass(kw_only=True)
 class RunRecord(
-    Logged,
-    GpuTelemetry,
-    Computed,
-    Choice,
-    SteadyDevice,
-    SteadyWall,
-    Calibration,
-    MemoryUse,
-    Measured,
+    measured.Logged,
+    measured.GpuTelemetry,
+    measured.Computed,
+    measured.Choice,
+    measured.SteadyDevice,
+    measured.SteadyWall,
+    measured.Calibration,
+    measured.MemoryUse,
+    measured.Measured,
     Asked,
 ):
     """One trial: request, outcome, measurement and machine. Its columns begin with those of the last base."""
