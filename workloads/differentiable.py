@@ -19,9 +19,9 @@ def differentiable_step(
     parameters: Mapping[str, torch.Tensor],
     output_shape: Callable[[Shape], Shape],
 ) -> TimedStep:
-    """`function` of a random input; backward yields the gradients of the input and of `parameters`.
+    """Return a step of `function`, whose backward pass yields the gradients of the input and of `parameters`.
 
-    `function` draws no random numbers. `output_shape` gives the output's from the input's, so that no input has to be tried.
+    `function` draws no random numbers. `output_shape` maps an input's shape to the output's, so that none is tried.
     """
 
     def forward(numbers: torch.Tensor) -> torch.Tensor:
@@ -60,11 +60,7 @@ def differentiable_step(
 
 @contextmanager
 def around_autograd(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """Both ways into autograd, wrapped.
-
-    `Tensor.backward` calls `torch.autograd.backward`, and a user's code either that or
-    `torch.autograd.grad`; both are functions of Python.
-    """
+    """Wrap both ways into autograd: `backward`, which `Tensor.backward` calls too, and `grad`."""
     backward, grad = torch.autograd.backward, torch.autograd.grad
     torch.autograd.backward, torch.autograd.grad = wrap(backward), wrap(grad)
     try:

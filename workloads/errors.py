@@ -12,11 +12,11 @@ MOST_NAMES = 30  # that are listed; of more, those like what was found
 
 
 class WorkloadError(Exception):
-    """A user's mistake in naming or describing what to time: says what was found and what is allowed."""
+    """A user's mistake in a name or description; the text has the value found and the values allowed."""
 
 
 class CellsError(WorkloadError):
-    """The same of one of a suite's `cells`, by its number."""
+    """A mistake in one of a suite's `cells`, with its number."""
 
     def __init__(self, number: int, text: str) -> None:
         super().__init__(text)
@@ -24,15 +24,15 @@ class CellsError(WorkloadError):
 
 
 class UserCodeError(WorkloadError):
-    """Says what the user's module or model raised."""
+    """An error that the user's module or model raised."""
 
 
-def unknown(kind: str, found: str, allowed: list[str]) -> WorkloadError:
+def unknown(kind: str, name: str, allowed: list[str]) -> WorkloadError:
     if len(allowed) > MOST_NAMES:
-        like = get_close_matches(found, allowed, n=5, cutoff=0.3) or sorted(allowed)[:5]
+        like = get_close_matches(name, allowed, n=5, cutoff=0.3) or sorted(allowed)[:5]
         listed = f"{len(allowed)} names, like {', '.join(like)}"
     else:
         listed = ", ".join(sorted(allowed))
-    near = get_close_matches(found, allowed, n=1)
+    near = get_close_matches(name, allowed, n=1)
     guess = f" (did you mean {near[0]}?)" if near else ""
-    return WorkloadError(f"unknown {kind} {found!r}{guess}; allowed: {listed}")
+    return WorkloadError(f"unknown {kind} {name!r}{guess}; allowed: {listed}")

@@ -18,13 +18,13 @@ def regime_types() -> dict[str, type[ShapeRegime]]:
         import_module(f"{regimes.__name__}.{module.name}")
     rules = [*ShapeRegime.__subclasses__(), *SpatialRegime.__subclasses__()]
     ours = (rule for rule in rules if rule.__module__.startswith(f"{BUNDLED}."))
-    return {rule.name: rule for rule in ours}  # a user's own is known by its place
+    return {rule.name: rule for rule in ours}  # a user's own rule has its place as its name
 
 
 def make_regime(name: str, parameters: dict[str, float]) -> ShapeRegime:
-    """A user's own, `FILE.py:NAME`, is imported: only in a process that may be thrown away.
+    """Return the rule of that name. A user's own, `FILE.py:NAME`, is imported: call this in a throw-away process.
 
-    Raises WorkloadError for an unknown rule or parameter, or a number that it does not take.
+    Raises WorkloadError for an unknown rule or parameter, or a number that the rule does not take.
     """
     types = {name: own_regime_type(name, import_named(name))} if ":" in name else regime_types()
     if name not in types:
@@ -32,18 +32,18 @@ def make_regime(name: str, parameters: dict[str, float]) -> ShapeRegime:
     return make_from_parameters("regime", types, name, parameters)
 
 
-def own_regime_type(name: str, found: object) -> type[ShapeRegime]:
-    """Raises WorkloadError for what is no rule that shapes can be asked of."""
-    if not (isinstance(found, type) and issubclass(found, ShapeRegime)):
+def own_regime_type(name: str, rule: object) -> type[ShapeRegime]:
+    """Return the imported object as a rule's class. Raises WorkloadError if it cannot make shapes."""
+    if not (isinstance(rule, type) and issubclass(rule, ShapeRegime)):
         raise WorkloadError(
-            f"regime {name} is a {type(found).__name__}; allowed: a class derived from ShapeRegime or "
+            f"regime {name} is a {type(rule).__name__}; allowed: a class derived from ShapeRegime or "
             "SpatialRegime, of cudnn_sweep.workloads.regime"
         )
-    if isabstract(found):
+    if isabstract(rule):
         raise WorkloadError(f"regime {name} has no method `period`")
-    if getattr(found, "varies", None) not in VARIES:
+    if getattr(rule, "varies", None) not in VARIES:
         allowed = ", ".join(map(repr, VARIES))
         raise WorkloadError(
-            f"regime {name}: varies: found {getattr(found, 'varies', None)!r}, allowed: {allowed}"
+            f"regime {name}: varies: found {getattr(rule, 'varies', None)!r}, allowed: {allowed}"
         )
-    return found
+    return rule

@@ -1,4 +1,4 @@
-"""The states that there are, by name: one file a state in `states/`."""
+"""The states by name: one file a state in `states/`."""
 
 from functools import cache
 from importlib import import_module
@@ -17,16 +17,16 @@ def state_types() -> dict[str, type[State]]:
 
 @cache
 def state_type(name: str) -> type[State]:
-    """Raises WorkloadError for an unknown one. No other state is imported: most need torch."""
+    """Return the class of a state; no other state is imported, as most need torch. Raises WorkloadError."""
     if name not in _names():
         raise unknown("state", name, _names())
     place = f"{states.__name__}.{name}"
     import_module(place)
-    return next(each for each in State.__subclasses__() if each.__module__ == place)
+    return next(state for state in State.__subclasses__() if state.__module__ == place)
 
 
 def make_state(name: str, parameters: dict[str, float]) -> State:
-    """Raises WorkloadError for an unknown state or parameter, or a number that it does not take."""
+    """Return a state. Raises WorkloadError for an unknown state or parameter, or a number not allowed."""
     return make_from_parameters("state", {name: state_type(name)}, name, parameters)
 
 

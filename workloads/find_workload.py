@@ -19,39 +19,37 @@ def bundled_workloads() -> dict[str, Workload]:
         import_module(f"{catalog.__name__}.{module.name}")
         for module in iter_modules(catalog.__path__)
     ]
-    found = [thing for module in modules for thing in vars(module).values()]
-    return {thing.name: thing for thing in found if isinstance(thing, Workload)}
+    values = [value for module in modules for value in vars(module).values()]
+    return {value.name: value for value in values if isinstance(value, Workload)}
 
 
 def find_workload(name: str) -> Workload:
-    """A bundled workload, or a user's workload or model, `package.module:name` or `folder/file.py:name`.
+    """Return a bundled workload, or a user's workload or model, `package.module:name` or `folder/file.py:name`.
 
-    A user's code is imported: only in a process that may be thrown away.
+    A user's code is imported: call this in a throw-away process. Raises WorkloadError for an unknown name.
     """
-    if ":" not in name:
-        if name.endswith(".py"):
-            import_repeatably(f"{name}:__name__")
-            there = vars(module_of(name))
-            models = [
-                key
-                for key, each in there.items()
-                if isinstance(each, Workload)
-                or (isinstance(each, type) and issubclass(each, torch.nn.Module))
-                and each.__module__ == there["__name__"]
-            ]
-            first, listed = next(iter(models), "NAME"), ", ".join(models) or "none"
-            raise WorkloadError(f"{name}: name the class: {name}:{first} (found: {listed})")
-        if name not in bundled_workloads():
-            raise unknown("workload", name, [*bundled_workloads(), "FILE.py:NAME", "MODULE:NAME"])
-        return bundled_workloads()[name]
-    found = import_repeatably(name)
-    if isinstance(found, Workload):
-        return found
-    return model_workload(name, found)
+    if ":" in name:
+        imported = import_repeatably(name)
+        return imported if isinstance(imported, Workload) else model_workload(name, imported)
+    if name.endswith(".py"):
+        import_repeatably(f"{name}:__name__")
+        variables = vars(module_of(name))
+        models = [
+            key
+            for key, value in variables.items()
+            if isinstance(value, Workload)
+            or (isinstance(value, type) and issubclass(value, torch.nn.Module))
+            and value.__module__ == variables["__name__"]
+        ]
+        first, listed = next(iter(models), "NAME"), ", ".join(models) or "none"
+        raise WorkloadError(f"{name}: name the class: {name}:{first} (found: {listed})")
+    if name not in bundled_workloads():
+        raise unknown("workload", name, [*bundled_workloads(), "FILE.py:NAME", "MODULE:NAME"])
+    return bundled_workloads()[name]
 
 
 def import_repeatably(name: str) -> object:
-    """Weights that a module draws when it is imported are the same in every process."""
+    """Import a name with a fixed seed, so that weights drawn at import are the same in every process."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         return import_named(name)

@@ -1,11 +1,11 @@
-"""Hashes of content: what is equal has equal ids, on every machine and in every process."""
+"""Hashes of content: equal content has equal ids, on every machine and in every process."""
 
 import json
 from hashlib import blake2b
 
 
 def content_hash(content: object) -> str:
-    """A short hash that is the same for the same content in every process."""
+    """Return a short hash of content that JSON can write."""
     return text_hash(json.dumps(content, sort_keys=True))
 
 

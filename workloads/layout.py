@@ -20,7 +20,7 @@ def check_layout(name: str) -> str:
 
 
 def memory_format(layout: str, dimensions: int) -> "torch.memory_format":
-    """Torch's format for tensors of so many dimensions; only images and volumes have channels_last."""
+    """Return torch's format for tensors of so many dimensions; only images and volumes have channels_last."""
     import torch
 
     if layout == "channels_last":
@@ -45,13 +45,14 @@ def has_one_order(shape: Sequence[int]) -> bool:
 
 
 def layout_of(*tensors: "torch.Tensor") -> str:
-    """As torch hands a convolution to cuDNN: channels_last where one of its tensors lies so."""
+    """Return the layout in which torch calls cuDNN: channels_last if one of a convolution's tensors is."""
     return "channels_last" if any(map(_is_channels_last, tensors)) else "contiguous"
 
 
 def _is_channels_last(tensor: "torch.Tensor") -> bool:
-    """By its strides, as `suggest_memory_format` of torch's C++ code has it: a tie is contiguous. torch's own
-    form in Python imports all of sympy.
+    """Return what `suggest_memory_format` of torch's C++ code does; a tie is contiguous.
+
+    torch's own form in Python imports all of sympy.
     """
     if tensor.dim() not in (4, 5) or tensor.stride(1) == 0:
         return False

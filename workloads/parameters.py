@@ -1,4 +1,4 @@
-"""What is written as a name with numbers: a regime, a state."""
+"""A name with numbers, as a suite writes a regime, a state or an optimiser."""
 
 import math
 import operator
@@ -21,21 +21,21 @@ LIMITS = {
 
 
 def number(default: float, **limits: float) -> Any:
-    """A parameter with this default, and the LIMITS of its values."""
+    """Return the field of a parameter with this default and with LIMITS of its values."""
     return field(default=default, metadata=limits)
 
 
-def check_limits(what: str, made: Any) -> None:
-    """Raises WorkloadError for a parameter of the dataclass that is beyond its limits."""
-    for each in fields(made):
-        value = getattr(made, each.name)
-        if not all(LIMITS[kind][1](value, limit) for kind, limit in each.metadata.items()):
-            allowed = " and ".join(f"{LIMITS[kind][0]} {n}" for kind, n in each.metadata.items())
-            raise WorkloadError(f"{what}: {each.name} must be {allowed}, found {value}")
+def check_limits(owner: str, made: Any) -> None:
+    """Raise WorkloadError for a parameter of the dataclass beyond its limits."""
+    for parameter in fields(made):
+        value, limits = getattr(made, parameter.name), parameter.metadata.items()
+        if not all(LIMITS[kind][1](value, limit) for kind, limit in limits):
+            allowed = " and ".join(f"{LIMITS[kind][0]} {limit}" for kind, limit in limits)
+            raise WorkloadError(f"{owner}: {parameter.name} must be {allowed}, found {value}")
 
 
 def name_and_numbers(kind: str, choice: NamedChoice) -> tuple[str, dict[str, float]]:
-    """Raises WorkloadError where there is more than one name."""
+    """Return the name and its numbers. Raises WorkloadError for more than one name."""
     if isinstance(choice, str):
         return choice, {}
     if len(choice) != 1:
@@ -45,7 +45,7 @@ def name_and_numbers(kind: str, choice: NamedChoice) -> tuple[str, dict[str, flo
 
 
 def parameter_types(made: type) -> dict[str, type]:
-    """Of a dataclass's fields, by name; a file may have them as text."""
+    """Return the types of a dataclass's fields by name, also if its file has them as text."""
     hints = get_type_hints(made)
     return {field.name: hints[field.name] for field in fields(cast(Any, made))}
 
@@ -53,29 +53,28 @@ def parameter_types(made: type) -> dict[str, type]:
 def make_from_parameters(
     kind: str, types: Mapping[str, type[T]], name: str, parameters: dict[str, float]
 ) -> T:
-    """An instance of the dataclass of that name, whose fields are whole or real numbers.
+    """Return an instance of the dataclass of that name. Its fields are whole or real numbers.
 
     Raises WorkloadError for an unknown name or parameter, or a number that it does not take.
     """
     if name not in types:
         raise unknown(kind, name, list(types))
     made = types[name]
-    values = checked_numbers(f"{kind} {name}", parameter_types(made), parameters)
-    return made(**values)
+    return made(**checked_numbers(f"{kind} {name}", parameter_types(made), parameters))
 
 
 def checked_numbers(
-    what: str, wanted: Mapping[str, type], given: Mapping[str, float]
+    owner: str, wanted: Mapping[str, type], given: Mapping[str, float]
 ) -> dict[str, float]:
-    """As whole or real numbers. Raises WorkloadError for a parameter or a number that `what` does not take."""
+    """Return `given` in the wanted types. Raises WorkloadError for a parameter or number not allowed."""
     values: dict[str, float] = {}
     for parameter, value in given.items():
         if parameter not in wanted:
             allowed = ", ".join(wanted) or "it takes none"
-            raise WorkloadError(f"{what}: unknown parameter {parameter!r}; allowed: {allowed}")
+            raise WorkloadError(f"{owner}: unknown parameter {parameter!r}; allowed: {allowed}")
         if not math.isfinite(value):
-            raise WorkloadError(f"{what}: {parameter} must be finite, found {value}")
+            raise WorkloadError(f"{owner}: {parameter} must be finite, found {value}")
         if wanted[parameter] is int and value != int(value):
-            raise WorkloadError(f"{what}: {parameter} must be a whole number, found {value}")
+            raise WorkloadError(f"{owner}: {parameter} must be a whole number, found {value}")
         values[parameter] = wanted[parameter](value)
     return values

@@ -24,32 +24,26 @@ class Precision:
     autocast: Literal["bfloat16", "float16"] | None = None
 
     def apply(self) -> None:
-        """Set TF32 through the newer of torch's two APIs; mixing both in one process raises.
-
-        Raises WorkloadError where it does not read back.
-        """
+        """Set TF32 through the newer of torch's two APIs, as mixing them raises. Raises WorkloadError if it stays."""
         import torch
         from torch.backends import cudnn
 
         os.environ.pop("NVIDIA_TF32_OVERRIDE", None)  # it would overrule both APIs, unseen
         operations: Any
         matmul: Any = torch.backends.cuda.matmul
-        asked = {cudnn.conv: self.conv_fp32, cudnn.rnn: self.conv_fp32, matmul: "ieee"}  # type: ignore[attr-defined]
-        for operations, wanted in asked.items():
+        values = {cudnn.conv: self.conv_fp32, cudnn.rnn: self.conv_fp32, matmul: "ieee"}  # type: ignore[attr-defined]
+        for operations, wanted in values.items():
             operations.fp32_precision = wanted
-            if operations.fp32_precision != wanted:
-                found = operations.fp32_precision
-                raise WorkloadError(f"precision {self.name} did not take: found {found}")
+            if (in_force := operations.fp32_precision) != wanted:
+                raise WorkloadError(f"precision {self.name} did not take: found {in_force}")
 
     def torch_dtype(self) -> "torch.dtype":
         import torch
 
-        kind = getattr(torch, self.dtype)
-        assert isinstance(kind, torch.dtype)
-        return kind
+        return getattr(torch, self.dtype)  # type: ignore[no-any-return]
 
     def region(self, device: "torch.device") -> AbstractContextManager[object]:
-        """The context that a step runs in: autocast where the precision asks for it."""
+        """Return the context of a step: autocast, if the precision has one."""
         import torch
 
         if self.autocast is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
-from cudnn_sweep.workloads.errors import WorkloadError, unknown
+from cudnn_sweep.workloads.errors import WorkloadError
 
 PROBLEMS = files("cudnn_sweep.workloads").joinpath("problems")
 
@@ -15,7 +15,7 @@ YES_OR_NO = {"yes": True, "no": False}
 Shape = tuple[int, ...]
 
 MOST_SIZES = 5  # that have names
-SPATIAL = ("kernel_size", "stride", "padding", "dilation", "output_padding")
+SPATIAL = ("kernel_size", "stride", "padding", "dilation", "output_padding")  # as for _output_size
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,20 +35,19 @@ class ConvProblem:
     output_padding: Shape = ()
     """What a transposed convolution adds to one side of its output; else 0."""
     occurrences: int = 1
-    """How often the network that it is from has it."""
+    """How often its network has it."""
 
     def __post_init__(self) -> None:
         spatial = len(self.input_shape) - 2
-        for what in SPATIAL:  # a single size applies to each
-            sizes = getattr(self, what) or (0,)
-            object.__setattr__(self, what, sizes * spatial if len(sizes) == 1 else sizes)
+        for name in SPATIAL:  # a single size applies to each dimension
+            sizes = getattr(self, name) or (0,)
+            object.__setattr__(self, name, sizes * spatial if len(sizes) == 1 else sizes)
         if any(self.output_padding) and not self.transposed:
             raise WorkloadError(f"problem {self.name}: only a transposed one has output padding")
-        for what in SPATIAL:
-            if len(getattr(self, what)) != spatial:
+        for name in SPATIAL:
+            if len(sizes := getattr(self, name)) != spatial:
                 raise WorkloadError(
-                    f"problem {self.name}: {what} {getattr(self, what)} has not one number "
-                    f"for each of {spatial} spatial sizes"
+                    f"problem {self.name}: {name} {sizes} has not one number for each of {spatial} spatial sizes"
                 )
         if self.input_shape[1] % self.groups or self.out_channels % self.groups:
             raise WorkloadError(
@@ -57,23 +56,15 @@ class ConvProblem:
 
     @property
     def weight_shape(self) -> Shape:
-        """As PyTorch has it: the first size is the output's channels, transposed the input's."""
+        """Shape of PyTorch's weight: the output's channels come first, the input's if transposed."""
         first, second = self.out_channels, self.input_shape[1]
         if self.transposed:
             first, second = second, first
         return (first, second // self.groups, *self.kernel_size)
 
     def output_shape(self, shape: Shape) -> Shape:
-        """Output shape for an input of this shape; the formulas of torch.nn.ConvNd and ConvTransposeNd."""
-        sizes = zip(
-            shape[2:],
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.output_padding,
-            strict=True,
-        )
+        """Return the output's shape for an input of this shape; formulas of torch.nn.ConvNd and ConvTransposeNd."""
+        sizes = zip(shape[2:], *(getattr(self, name) for name in SPATIAL), strict=True)
         return (shape[0], self.out_channels, *(self._output_size(*size) for size in sizes))
 
     def _output_size(
@@ -90,28 +81,18 @@ class ConvProblem:
 
 @cache
 def load_problems() -> dict[str, ConvProblem]:
-    """Every problem of every file, as `file/name`.
-
-    A file's columns are those of ConvProblem; `transposed`, `output_padding` and
-    `occurrences` may be left out.
-    """
-    found = {}
+    """Return every problem of every file by `file/name`; see `problem_of` for a file's columns."""
+    problems = {}
     for table in sorted(PROBLEMS.iterdir(), key=lambda file: file.name):
         lines = [line for line in table.read_text().splitlines() if not line.startswith("#")]
         for row in csv.DictReader(lines):
             name = f"{table.name.removesuffix('.csv')}/{row['name']}"
-            found[name] = problem_of(name, row)
-    return found
-
-
-def find_problem(name: str) -> ConvProblem:
-    if name not in load_problems():
-        raise unknown("problem", name, list(load_problems()))
-    return load_problems()[name]
+            problems[name] = problem_of(name, row)
+    return problems
 
 
 def problem_of(name: str, row: Mapping[str, str]) -> ConvProblem:
-    """From texts by column; a size that is left out is 0."""
+    """Return the problem of texts by column; `transposed`, `output_padding`, `occurrences` may be left out."""
     return ConvProblem(
         name=name,
         input_shape=parse_sizes(row["input"]),
@@ -129,7 +110,7 @@ def problem_of(name: str, row: Mapping[str, str]) -> ConvProblem:
 
 
 def parse_sizes(text: str) -> Shape:
-    """`8x3x224x224`. Raises ValueError for anything else."""
+    """Return the sizes of a text such as `8x3x224x224`. Raises ValueError."""
     sizes = text.split("x")
     if not all(size.isdecimal() for size in sizes):
         raise ValueError(f"expected sizes such as 8x3x224x224, found {text!r}")
@@ -137,29 +118,31 @@ def parse_sizes(text: str) -> Shape:
 
 
 def none_empty(sizes: Shape) -> Shape:
-    """Raises ValueError for a size of 0."""
+    """Return `sizes`. Raises ValueError for a size of 0."""
     if 0 in sizes:
         raise ValueError(f"expected sizes of 1 or more, found {sizes_text(sizes)!r}")
     return sizes
 
 
 def space_names(shape: Shape) -> tuple[str, ...]:
-    """What the sizes in space of an input are called; of 16x128, a batch of sequences, too."""
+    """Return the names of an input's sizes in space; 16x128, a batch of sequences, has a length."""
     return ("depth", "height", "width")[-(len(shape) - 2) :] if len(shape) > 3 else ("length",)
 
 
 def named_sizes(shape: Shape) -> dict[str, int]:
-    """Each of an input's sizes by its name: batch, channels where there are any, and those in space."""
+    """Return an input's sizes by name: batch, channels unless it has two sizes, and those in space.
+
+    Raises WorkloadError for an input of more than MOST_SIZES sizes.
+    """
     if len(shape) > MOST_SIZES:
         raise WorkloadError(
             f"the input {sizes_text(shape)} has {len(shape)} sizes; at most {MOST_SIZES} have names: batch, "
             "channels, depth, height, width"
         )
-    space = space_names(shape)
-    names = ("batch", *(("channels",) if len(shape) > 2 else ()), *space)
-    return dict(zip(names, shape, strict=True))
+    channels = ("channels",) if len(shape) > 2 else ()
+    return dict(zip(("batch", *channels, *space_names(shape)), shape, strict=True))
 
 
 def sizes_text(sizes: Shape) -> str:
-    """As `parse_sizes` reads it."""
+    """Return the text that `parse_sizes` reads."""
     return "x".join(map(str, sizes))

@@ -18,12 +18,12 @@ VARIES: tuple[Varies, ...] = get_args(Varies)
 
 @dataclass(frozen=True, kw_only=True)
 class ShapeRegime(ABC):
-    """A rule; its dataclass fields are its parameters, all of them numbers."""
+    """A rule. Its dataclass fields are its parameters, all numbers."""
 
     name: ClassVar[str] = ""
-    """What a cell's `regime` calls it: its file's name; a rule of the user's own without one has its class's."""
+    """Name in a cell's `regime`: its file's name, or for a rule of the user's own its class's."""
     varies: ClassVar[Varies]
-    """What of the input changes."""
+    """Which sizes of the input change."""
 
     def __init_subclass__(cls) -> None:
         folder, _, file = cls.__module__.rpartition(".")
@@ -34,19 +34,19 @@ class ShapeRegime(ABC):
 
     @abstractmethod
     def period(self, base: Shape) -> tuple[Shape, ...] | None:
-        """The shapes that repeat, or None where new ones never end.
+        """Return the shapes that repeat, or None if new ones never end.
 
-        Raises WorkloadError where the rule does not suit `base` (batch, channels, space).
+        Raises WorkloadError if the rule does not suit `base` (batch, channels, space).
         """
 
     def stream(self, base: Shape) -> Iterator[Shape]:
-        """The shapes in order of arrival, without end."""
+        """Yield the shapes in order of arrival, without end."""
         period = self.period(base)
         assert period is not None, f"{self.name} must say how its shapes arrive"
         return cycle(period)
 
     def parameters(self) -> dict[str, float]:
-        """Its numbers by name, without a `multiple` of 1: that is the cell as it was before there was one."""
+        """Return the parameters by name, without a `multiple` of 1, which cells did not always have."""
         values = asdict(self)
         if values.get("multiple") == 1:
             del values["multiple"]
@@ -55,7 +55,7 @@ class ShapeRegime(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class SpatialRegime(ShapeRegime):
-    """A rule that makes sizes in space."""
+    """A rule of sizes in space."""
 
     varies = "space"
 
@@ -64,9 +64,8 @@ class SpatialRegime(ShapeRegime):
     them five times."""
 
     def stepped(self, base: Shape, step: int, steps: Iterable[int]) -> list[Shape]:
-        """`base` smaller by so many steps, which are multiples too. Raises WorkloadError where one has no room."""
-        wide = ceil(step / self.multiple) * self.multiple
-        counts = list(steps)
+        """Return `base` smaller by each count of steps, rounded up to multiples. Raises WorkloadError without room."""
+        wide, counts = ceil(step / self.multiple) * self.multiple, list(steps)
         if min(map(self.rounded, base[2:]), default=0) - wide * max(counts) < self.multiple:
             raise WorkloadError(
                 f"regime {self.name}: {len(counts)} sizes in steps of {wide} do not fit below {base[2:]}"
@@ -77,10 +76,10 @@ class SpatialRegime(ShapeRegime):
         ]
 
     def rounded(self, size: float) -> int:
-        """The largest multiple that is no larger; at least one."""
+        """Return the largest multiple up to `size`; at least one `multiple`."""
         return max(1, int(size) // self.multiple) * self.multiple
 
 
 def resized(base: Shape, space: Shape) -> Shape:
-    """`base` with its spatial sizes replaced."""
+    """Return `base` with other sizes in space."""
     return (*base[:2], *space)

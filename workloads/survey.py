@@ -1,4 +1,4 @@
-"""What planning asks of a machine and of the workloads named, in a process that may be thrown away."""
+"""The survey of a machine and of the workloads named, made for planning in a throw-away process."""
 
 from dataclasses import MISSING, dataclass, fields
 
@@ -19,11 +19,11 @@ class Survey:
     """UUIDs of the GPUs, or slices, in the order of `gpus`, as NVML writes them."""
     workloads: dict[str, WorkloadFacts]
     no_cuda: str | None = None
-    """Why torch finds no GPU, and what to do; None where it finds one."""
+    """Why torch finds no GPU, and what to do; None if it finds one."""
 
 
 def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
-    """The machine, and what planning must know of each name; of none if `needs_cuda` and there is no GPU."""
+    """Return the survey of this machine and of `names`; of no name if `needs_cuda` and there is no GPU."""
     from cudnn_sweep.workloads.hardware.gpu import seen_gpus
 
     seen = seen_gpus()
@@ -37,7 +37,7 @@ def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
 
 
 def workload_facts(names: list[str]) -> dict[str, WorkloadFacts]:
-    """One that is not there has a `fault`: whoever plans knows which cell names it."""
+    """Return the facts of each name; an unusable one has a `fault`, as planning knows its cell."""
     facts = {}
     for name in names:
         try:
@@ -50,24 +50,25 @@ def workload_facts(names: list[str]) -> dict[str, WorkloadFacts]:
 def _facts(name: str) -> WorkloadFacts:
     from cudnn_sweep.workloads.find_workload import find_workload, import_repeatably
 
-    found = import_repeatably(name) if ":" in name else None
-    if isinstance(found, type) and issubclass(found, ShapeRegime):
-        return regime_facts(name, found)
+    imported = import_repeatably(name) if ":" in name else None
+    if isinstance(imported, type) and issubclass(imported, ShapeRegime):
+        return regime_facts(name, imported)
     workload = find_workload(name)
     if not workload.directions:
         raise WorkloadError(f"workload {name} names no direction")
-    shared = {each.name for each in fields(WorkloadFacts)} & {
-        each.name for each in fields(workload)
-    }
-    by_strides = getattr(found, "by_strides", False) is True
     return WorkloadFacts(
-        by_strides=by_strides, **{name: getattr(workload, name) for name in shared}
+        directions=workload.directions,
+        varies=workload.varies,
+        input_shape=workload.input_shape,
+        recomputes=workload.recomputes,
+        is_model=workload.is_model,
+        by_strides=getattr(imported, "by_strides", False) is True,
     )
 
 
-def regime_facts(name: str, found: type[ShapeRegime]) -> WorkloadFacts:
-    """Raises WorkloadError for one that shapes cannot be asked of."""
-    rule = own_regime_type(name, found)
+def regime_facts(name: str, imported: type[ShapeRegime]) -> WorkloadFacts:
+    """Return the facts of a user's rule. Raises WorkloadError if it cannot make shapes."""
+    rule = own_regime_type(name, imported)
     types = parameter_types(rule)
     for parameter, kind in types.items():
         if kind not in (int, float):
@@ -83,7 +84,7 @@ def regime_facts(name: str, found: type[ShapeRegime]) -> WorkloadFacts:
 
 
 def why_no_cuda() -> str:
-    """In torch's words, most often a driver that is older than what its CUDA needs."""
+    """Return torch's reason, most often a driver too old for its CUDA, and what to do."""
     import torch
 
     version, cuda = torch.__version__, torch.version.cuda

@@ -1,4 +1,4 @@
-"""Imports what a user named, and nothing else; only ever called in a process that may be thrown away. Hashes it."""
+"""Imports and hashes the user's code, in throw-away processes only."""
 
 import os
 import sys
@@ -29,9 +29,9 @@ OTHER_NAMES = {
 
 
 def import_named(reference: str) -> object:
-    """The object that `package.module:name` or `folder/file.py:name` names.
+    """Return the object named `package.module:name` or `folder/file.py:name`.
 
-    Raises WorkloadError, which for a package that is not there says how to get it; UserCodeError if its import fails.
+    Raises WorkloadError for a missing file, name or package, with how to get it; UserCodeError if the import fails.
     """
     place, _, name = reference.rpartition(":")
     if place.endswith(".py") and not Path(place).is_file():
@@ -46,28 +46,28 @@ def import_named(reference: str) -> object:
         if os.getpid() != importer:
             os._exit(0)  # a copy that the module forked: it would measure beside us
     if not hasattr(module, name):
-        public = {known for known in vars(module) if not known.startswith("_")}
-        packages = {known for known in public if isinstance(vars(module)[known], ModuleType)}
-        raise unknown(f"name in {place}", name, list(public - packages))
-    found: object = getattr(module, name)
-    return found
+        public = {key: value for key, value in vars(module).items() if not key.startswith("_")}
+        names = [key for key, value in public.items() if not isinstance(value, ModuleType)]
+        raise unknown(f"name in {place}", name, names)
+    value: object = getattr(module, name)
+    return value
 
 
 def _no_file(file: Path) -> str:
     folder = file.parent
-    there = sorted(each.name for each in folder.glob("*.py")) if folder.is_dir() else []
+    there = sorted(path.name for path in folder.glob("*.py"))
     near = get_close_matches(file.name, there, n=1)
     guess = f" (did you mean {folder / near[0]}?)" if near else ""
     return f"there is no file {file} in {Path.cwd()}{guess}"
 
 
 def _is_missing(place: str, error: Exception) -> bool:
-    """Whether the module itself is not there, or a package that it is in."""
+    """Return whether the module itself is missing, or a package around it."""
     return isinstance(error, ModuleNotFoundError) and f"{place}.".startswith(f"{error.name}.")
 
 
 def _reason(place: str, error: Exception) -> str:
-    """A module that is not there is named by `place`, or imported by what `place` names."""
+    """Return why an import failed. A missing module is `place` itself, or imported by it."""
     cause = f"{type(error).__name__}: {error}"
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return cause
@@ -77,25 +77,22 @@ def _reason(place: str, error: Exception) -> str:
     if not inner and place.endswith(".py") and is_beside:
         return f"{package} is beside it: start in {folder}, or name that folder in PYTHONPATH"
     if not inner:
-        return f"{package} is not installed; {_how_to_get(package)}"
+        extra = f"'cudnn-sweep[{EXTRAS[package]}]'" if package in EXTRAS else None
+        return (
+            f"{package} is not installed; pip install {extra or OTHER_NAMES.get(package, package)}"
+        )
     if _is_missing(place, error):
         return f"{package} is installed and has no module {inner}"
     return cause
 
 
-def _how_to_get(package: str) -> str:
-    extra = EXTRAS.get(package)
-    named = OTHER_NAMES.get(package, package)
-    return f"pip install 'cudnn-sweep[{extra}]'" if extra else f"pip install {named}"
-
-
 def module_of(place: str) -> ModuleType | None:
-    """What `import_named` has imported from there in this process."""
+    """Return the module that `import_named` has imported from `place` in this process."""
     return sys.modules.get(_file_module(Path(place)) if place.endswith(".py") else place)
 
 
 def _file_module(file: Path) -> str:
-    """Numbered where another file of that name came first."""
+    """Return the module's name, numbered if another file of that name came first."""
     name, path = f"sweep_user_{file.stem}", str(file.resolve())
     for number in count(2):
         if name not in sys.modules or sys.modules[name].__file__ == path:
@@ -105,12 +102,12 @@ def _file_module(file: Path) -> str:
 
 
 def _import_file(file: Path) -> ModuleType:
-    """Once a process: what two references name in one file is of the same classes."""
+    """Import a file once a process, so that two references to it share their classes."""
     name = _file_module(file)
-    spec = spec_from_file_location(name, file.resolve())
-    assert spec is not None and spec.loader is not None
     if name in sys.modules:
         return sys.modules[name]
+    spec = spec_from_file_location(name, file.resolve())
+    assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -122,11 +119,10 @@ def _import_file(file: Path) -> ModuleType:
 
 
 def code_hash(references: Iterable[str]) -> str | None:
-    """Hash of the code that these name, once imported; None where it is torch's or ours.
+    """Return the hash of the imported code behind these names; None if all of it is torch's or ours.
 
-    For `folder/file.py:name` that is the file, for `package.module:name` the file that defines the name,
-    each with what was imported from the same folder or package. An installed package has its version in
-    place of the latter.
+    The code is the file that defines a name, with all modules imported from the same folder or package. For an
+    installed package its version stands in for these modules.
     """
     contents = dict(content for name in references if ":" in name for content in _contents(name))
     return content_hash(contents) if contents else None
@@ -135,32 +131,32 @@ def code_hash(references: Iterable[str]) -> str | None:
 def _contents(reference: str) -> Iterator[tuple[str, str]]:
     place, _, name = reference.rpartition(":")
     module = module_of(place)
-    found = getattr(module, name, None)
-    if not place.endswith(".py") and isinstance(found, type | FunctionType):
-        module = sys.modules.get(found.__module__)  # a package's __init__.py may only pass it on
+    value = getattr(module, name, None)
+    if not place.endswith(".py") and isinstance(value, type | FunctionType):
+        module = sys.modules.get(value.__module__)  # a package's __init__.py may only pass it on
     if module is None or _package(module) in NOT_THE_USERS:
         return
     if _is_installed(module):
         package = sys.modules[_package(module)]
         yield package.__name__, str(getattr(package, "__version__", None))
-        beside = [module]
+        sources = [module]
     else:
-        loaded = [each for each in list(sys.modules.values()) if isinstance(each, ModuleType)]
-        beside = [each for each in loaded if _belongs_to(each, module)]
-    for each in beside:
-        file = _file(each)
+        loaded = [part for part in list(sys.modules.values()) if isinstance(part, ModuleType)]
+        sources = [part for part in loaded if _belongs_to(part, module)]
+    for source in sources:
+        file = _file(source)
         if file is not None:
-            yield f"source of {each.__name__}", blake2b(file.read_bytes()).hexdigest()
+            yield f"source of {source.__name__}", blake2b(file.read_bytes()).hexdigest()
 
 
-def _belongs_to(other: ModuleType, module: ModuleType) -> bool:
-    """Whether `other` is of the module's package, or of its folder and not installed there; itself too."""
-    if _package(other) == _package(module):
+def _belongs_to(loaded: ModuleType, module: ModuleType) -> bool:
+    """Return whether `loaded` is of the module's package, or of its folder without being installed there."""
+    if _package(loaded) == _package(module):
         return True
-    file, place = _file(module), _file(other)
-    if file is None or place is None or _package(other) in NOT_THE_USERS:
+    file, place = _file(module), _file(loaded)
+    if file is None or place is None or _package(loaded) in NOT_THE_USERS:
         return False
-    return place.is_relative_to(file.parent) and not _is_installed(other)
+    return place.is_relative_to(file.parent) and not _is_installed(loaded)
 
 
 def _is_installed(module: ModuleType) -> bool:

@@ -1,4 +1,4 @@
-"""What makes times doubtful: a closed list, and what to do about each."""
+"""Reasons to doubt times: a closed list, with what to do about each."""
 
 from typing import Literal
 

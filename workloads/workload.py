@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
-    """What a workload is built for."""
+    """The context that a workload is built for."""
 
     device: torch.device
     """Where the step runs."""
@@ -46,7 +46,7 @@ class Setting:
     direction: str
     """Which of the workload's directions is timed."""
     problem: ConvProblem | None
-    """The cell's convolution, where it names one."""
+    """The cell's convolution, if it names one."""
     model: ModelChoice | None = None
     """Arguments, loss and optimiser of a model that is named by its import path."""
     state: State | None = None
@@ -64,11 +64,11 @@ class Setting:
         return torch.float64 if self.reference else self.precision.torch_dtype()
 
     def region(self) -> AbstractContextManager[object]:
-        """The context that a step runs in: autocast where the precision asks for it."""
+        """Return the context of a step: autocast, if the precision has one."""
         return nullcontext() if self.reference else self.precision.region(self.device)
 
     def forward(self, function: Callable[[Any], T], inputs: Any, *, draws: bool = True) -> T:
-        """Return `function` of `inputs`, called in the region and as the cell asks: the one way to call a model.
+        """Return `function` of `inputs`, called in the region and in the cell's state: the one way to call a model.
 
         `draws`: it may draw random numbers, the same if it runs again; a CUDA graph does not allow that.
         """
@@ -77,47 +77,47 @@ class Setting:
             if self.state is not None and self.state.recomputes and not self.reference:
                 from torch.utils.checkpoint import checkpoint
 
-                found: T = checkpoint(
+                output: T = checkpoint(
                     function, inputs, use_reentrant=False, preserve_rng_state=draws
                 )
-                return found
+                return output
             return function(inputs)
 
     def check_in_force(self) -> None:
-        """Raise WorkloadError if the state needs calls through `forward`, and none came."""
+        """Raise WorkloadError if the state needs calls through `forward` and no call came."""
         if self.state is not None and self.state.recomputes and not self._calls["forward"]:
             raise WorkloadError(
                 f"state {self.state.name} was not in force: the step called its model past `setting.forward`"
             )
 
     def random(self, shape: Shape) -> torch.Tensor:
-        """Normal random numbers (never zeros: some kernels run faster on them) in the layout asked for."""
+        """Return normal random numbers in the cell's layout; never zeros, on which some kernels run faster."""
         import torch
 
-        return self.like_inputs(torch.randn(shape, device=self.device, dtype=self._drawn))
+        kind = self.precision.torch_dtype()
+        return self.like_inputs(torch.randn(shape, device=self.device, dtype=kind))
 
     def random_gradient(self, shape: Shape) -> torch.Tensor:
-        """Random numbers of the type that a convolution returns, which is autocast's where there is one."""
+        """Return random numbers of a convolution's output type: autocast's, if there is one."""
         import torch
 
-        values = torch.randn(shape, device=self.device, dtype=self._drawn)
-        values = values.to(getattr(torch, self.precision.autocast or self.precision.dtype))
+        kind = self.precision.torch_dtype()
+        values = torch.randn(shape, device=self.device, dtype=kind).to(
+            getattr(torch, self.precision.autocast or self.precision.dtype)
+        )
         return lay_out(values.to(torch.float64) if self.reference else values, self.layout)
 
     def like_inputs(self, values: torch.Tensor) -> torch.Tensor:
-        """`values` on the device, in the precision's type and the layout asked for."""
-        return lay_out(values.to(self.device, self._drawn).to(self.dtype), self.layout)
+        """Return `values` on the device, in the cell's precision and layout."""
+        values = values.to(self.device, self.precision.torch_dtype())
+        return lay_out(values.to(self.dtype), self.layout)
 
     def place(self, module: torch.nn.Module) -> torch.nn.Module:
-        """`module` on the device, in the precision's type and the layout asked for."""
-        module = module.to(self.device, self._drawn).to(self.dtype)
+        """Return `module` on the device, in the cell's precision and layout."""
+        module = module.to(self.device, self.precision.torch_dtype()).to(self.dtype)
         for tensor in chain(module.parameters(), module.buffers()):
             tensor.data = lay_out(tensor.data, self.layout)
         return module
-
-    @property
-    def _drawn(self) -> torch.dtype:
-        return self.precision.torch_dtype()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,37 +125,35 @@ class TimedStep:
     """`run(prepare(shape))` is one step. A training step's `run` returns its loss."""
 
     prepare: Callable[[Shape], Any]
-    """Makes a step's input of that shape; not timed."""
+    """Returns a step's input of that shape; not timed."""
     run: Callable[[Any], Any]
-    """The step, of what `prepare` made; timed."""
+    """Runs the step on an input of `prepare`; timed."""
     examine: Callable[[Any], dict[str, torch.Tensor]] | None = None
-    """A step's outputs and gradients by name, not timed: to tell whether configs compute the same.
-
-    Called twice, it has the same to compute."""
+    """Returns a step's outputs and gradients by name, to compare configs; not timed. Two calls compute the same."""
     accuracy: Callable[[], float] | None = None
-    """The share that is right after the steps so far, of what was held back; not timed."""
+    """Returns the share of held-back examples that are right after the steps so far; not timed."""
     own_times_ms: Callable[[], dict[str, float]] | None = None
-    """Milliseconds that the step's own clock read so far, by name."""
+    """Returns milliseconds of the step's own clock so far, by name."""
     warnings: set[WarningName] = field(default_factory=set)
-    """What is to be told of it, noted while it runs."""
+    """Warnings, added while the step runs."""
     has_parameters: bool = True
-    """False: a model without any, whose step fails if it runs no operation either."""
+    """False: a model without parameters. Its step fails if it runs no operation either."""
     capturable: bool = True
     """False: a step's launches come from several threads, and a CUDA graph would miss some."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class State(ABC):
-    """What surrounds a step at equal shapes and changes what cuDNN does.
+    """Surroundings of a step, at equal shapes, that change what cuDNN does.
 
-    Its dataclass fields are its parameters, all of them numbers.
+    Its dataclass fields are its parameters, all numbers.
     """
 
     name: ClassVar[str]
-    """What a cell's `state` calls it: its file's name."""
+    """Name in a cell's `state`: its file's name."""
     recomputes: ClassVar[bool] = False
-    """A step's forward pass keeps no activations and runs again in the backward pass; only for what has
-    one and runs it through `Setting.forward`."""
+    """A step's forward pass keeps no activations and runs again in the backward pass. The workload must call
+    `Setting.forward` and have a backward pass."""
 
     alone: ClassVar[bool] = False
     """A step must have no other process beside it on the device."""
@@ -168,17 +166,17 @@ class State(ABC):
 
     @abstractmethod
     def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
-        """The step as it is in this state; called once `step` is built."""
+        """Return `step` in this state; called once, after the step is built."""
 
     def parameters(self) -> dict[str, float]:
-        """Its numbers by name."""
+        """Return the parameters by name."""
         return {name: float(value) for name, value in asdict(self).items()}
 
 
 def pay_unrelated_step(device: torch.device) -> None:
-    """Two steps of an unrelated training: context, libraries, first backward, first optimiser step.
+    """Run two steps of an unrelated training: context, libraries, first backward, first optimiser step.
 
-    The second still loads kernels (adding into an existing `.grad`).
+    The second step still loads kernels (adding into an existing `.grad`).
     """
     import torch
 
@@ -194,24 +192,21 @@ def pay_unrelated_step(device: torch.device) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
+    """Code that is timed; `workload` below explains its fields."""
+
     name: str
     directions: tuple[str, ...]
-    """What can be timed; the first is the default."""
     varies: tuple[str, ...]
-    """What a shape regime may change: `batch`, `space`."""
-    input_shape: Shape | None
-    """Batch, channels, space; None: the problem's."""
-    batches: int
-    """How many different inputs of one shape are made and gone round."""
+    input_shape: Shape | None = None
+    batches: int = 1
     recomputes: bool
-    """It runs its forward pass through `Setting.forward`: a state may have it run again."""
-    is_model: bool
-    """Named by a model's import path: its input shape and ModelChoice come from whoever asks."""
-    pay_one_time_costs: Callable[[torch.device], None]
     build: Callable[[Setting], TimedStep]
+    is_model: bool = False
+    """A model named by its import path: its cells give input shape and ModelChoice."""
+    pay_one_time_costs: Callable[[torch.device], None] = pay_unrelated_step
 
     def step(self, setting: Setting) -> TimedStep:
-        """Built, and in the setting's state unless it is a reference."""
+        """Return the step, built and, unless it is a reference, in the setting's state."""
         built = self.build(setting)
         if setting.reference or setting.state is None:
             return built
@@ -229,11 +224,11 @@ def workload(
 ) -> Callable[[Callable[[Setting], TimedStep]], Workload]:
     """Make a workload of the function below, under the function's name. Its body is set-up and not timed.
 
-    `directions`: names of what can be timed, the first by default. `varies`: what a shape regime may
-    change, `batch` or `space`. `input_shape`: what regimes start from; None: the problem's. `batches`:
-    how many different inputs of one shape are made and gone round. `recomputes`: its forward pass goes
-    through `Setting.forward`, so that a state may run it again. `pay_one_time_costs`: an unrelated step
-    that is run first, so that the first call of a shape does not pay for libraries.
+    `directions`: names of the parts that can be timed, the first by default. `varies`: sizes that a shape
+    regime may change, `batch` or `space`. `input_shape`: the regimes' base; None: the problem's. `batches`:
+    how many different inputs of one shape the loop goes round. `recomputes`: the forward pass goes through
+    `Setting.forward`, so that a state may run it again. `pay_one_time_costs`: an unrelated step, run first,
+    so that the first call of a shape does not pay for libraries.
     """
     return lambda build: Workload(
         name=build.__name__,
@@ -242,7 +237,6 @@ def workload(
         input_shape=input_shape,
         batches=batches,
         recomputes=recomputes,
-        is_model=False,
         pay_one_time_costs=pay_one_time_costs,
         build=build,
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.workloads.cells.suite import ALL_MODELS, GpuChoice, each
+from cudnn_sweep.workloads.cells.suite import ALL_MODELS, GpuChoice, as_list
 from cudnn_sweep.workloads.survey import Survey
 
 ROUNDING = 1e-9  # 0.29 of 100 is 28.999999999999996
@@ -16,10 +16,10 @@ def models_asked(choice: GpuChoice, there: Iterable[str]) -> list[str]:
     models = list(dict.fromkeys(there))
     if choice.models == ALL_MODELS:
         return models
-    chosen = {model for name in each(choice.models) for model in _called(name, models)}
+    chosen = {model for name in as_list(choice.models) for model in _called(name, models)}
     if not chosen:
         raise SpecError(
-            f"gpus.models: asked for {', '.join(each(choice.models))}, found {', '.join(models)}"
+            f"gpus.models: asked for {', '.join(as_list(choice.models))}, found {', '.join(models)}"
         )
     return [model for model in models if model in chosen]
 
@@ -37,7 +37,7 @@ def model_asked(choice: GpuChoice, there: Iterable[str]) -> str:
 def models_missing(choice: GpuChoice, there: Iterable[str]) -> list[str]:
     """The names asked for that no model has."""
     models = list(there)
-    names = [] if choice.models == ALL_MODELS else each(choice.models)
+    names = [] if choice.models == ALL_MODELS else as_list(choice.models)
     return [name for name in names if not _called(name, models)]
 
 

@@ -61,7 +61,7 @@ from cudnn_sweep.orchestrator.remote.job import (
 from cudnn_sweep.orchestrator.running.run_sweep import planned_on
 from cudnn_sweep.orchestrator.showing.plan_text import print_part
 from cudnn_sweep.orchestrator.showing.say import say
-from cudnn_sweep.workloads.cells.suite import ALL_MODELS, each, workload_names
+from cudnn_sweep.workloads.cells.suite import ALL_MODELS, as_list, workload_names
 
 ANSWER_S = 15.0  # of a head that is up; ssh waits for a dead one for minutes
 ANY_MODEL = "each GPU model"
@@ -100,7 +100,7 @@ class Cluster:
             console,
             f"On {self.where} ({self._size()}), into {request.results}. Each GPU model has a plan of its own.",
         )
-        for name in [ANY_MODEL] if models == ALL_MODELS else each(models):
+        for name in [ANY_MODEL] if models == ALL_MODELS else as_list(models):
             environment = replace(machine.environment, device="cuda", gpu=name)
             planned = planned_on(replace(machine, environment=environment), request)
             print_part(console, planned.chosen, request.options, None, gpu=True)

@@ -20,7 +20,7 @@ from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.device_time import Replays, Step, time_replays
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.precision import find_precision
-from cudnn_sweep.workloads.problem import find_problem, load_problems
+from cudnn_sweep.workloads.problem import load_problems
 from cudnn_sweep.workloads.workload import Setting
 from tests.studies.parts.command import run
 
@@ -84,10 +84,10 @@ def _row(triton: Any, problem: str, direction: str, precision: str, layout: str)
         precision=find_precision(precision),
         layout=layout,
         direction=direction,
-        problem=find_problem(problem),
+        problem=load_problems()[problem],
     )
     step = find_workload("conv").build(setting)
-    run = partial(step.run, step.prepare(find_problem(problem).input_shape))
+    run = partial(step.run, step.prepare(load_problems()[problem].input_shape))
     pairs = [_pair(run, triton.do_bench_cudagraph) for _ in range(ROUNDS)]
     ours_ms, triton_ms = (median(times) for times in zip(*pairs, strict=True))
     return TimerRow(

@@ -82,7 +82,9 @@ def test_a_file_or_name_that_is_not_there_is_told_with_what_is(
     Path("my_nets.py").write_text("import sys\n\nclass Segmenter: ...\n")
     with pytest.raises(WorkloadError, match="there is no file my_net.py in .*mean my_nets.py"):
         import_named("my_net.py:Segmenter")
-    with pytest.raises(WorkloadError, match="in my_nets.py 'Segmentor'; allowed: Segmenter$"):
+    with pytest.raises(
+        WorkloadError, match=r"'Segmentor' \(did you mean Segmenter\?\); allowed: Segmenter$"
+    ):
         import_named("my_nets.py:Segmentor")
     with pytest.raises(WorkloadError, match="in my_nets.py 'sys.path'; allowed: Segmenter$"):
         import_named("my_nets.py:sys.path")

@@ -1,1 +1,1 @@
-"""What watches a user's own script from inside its process. Nothing here imports torch before the script does."""
+"""The audit inside the process of a user's script. Nothing here imports torch before the script does."""

@@ -1,7 +1,7 @@
 """Begins an audit: Python calls this at its start, before it runs the user's script.
 
 Python itself runs the script, so `__main__`, sys.argv, sys.path and the exit code are those of
-`python script.py`. What is needed of torch is replaced once the script has imported it.
+`python script.py`. Functions of torch are replaced once the script has imported it.
 """
 
 import atexit
@@ -32,9 +32,7 @@ END = signal.SIGRTMAX - 2  # "time is up"; a script of the user's has no handler
 
 
 def begin(folder: str, before: Collection[str]) -> None:
-    """`folder`: where Python found the file that calls this; it stays nowhere. `before`: the modules that
-    Python had imported by then.
-    """
+    """Begin the audit. `folder`: of our sitecustomize; removed from sys.path. `before`: modules imported earlier."""
     request = json.loads(os.environ.pop(VARIABLE))
     sys.path.remove(folder)
     if request["python_path"] is None:
@@ -43,8 +41,8 @@ def begin(folder: str, before: Collection[str]) -> None:
         os.environ["PYTHONPATH"] = request["python_path"]
     _Audit(request["findings"], request["steps"]).begin()
     for name in {*sys.modules}.difference(before):
-        of_theirs = os.path.join(request["modules"], name.partition(".")[0])
-        if os.path.exists(f"{of_theirs}.py") or os.path.isdir(of_theirs):
+        path = os.path.join(request["modules"], name.partition(".")[0])
+        if os.path.exists(f"{path}.py") or os.path.isdir(path):
             del sys.modules[name]  # the script means its own
     _import_their_own_sitecustomize()
 
@@ -88,7 +86,7 @@ class _Audit:
         self._writes.watch_flags(torch)
 
     def _watch_ends(self) -> None:
-        """os._exit runs nothing that is registered."""
+        """Write the findings at os._exit, too, which runs no registered function."""
         end = os._exit
 
         def _exit(status: int) -> NoReturn:
@@ -100,7 +98,7 @@ class _Audit:
         os._exit = _exit
 
     def _end_after(self, calls: int) -> None:
-        """Ends the script in the main thread, as sys.exit() does, at the first call of a model past the limit."""
+        """End the script in the main thread, as sys.exit() does, at a model's first call past the limit."""
         if self._steps is not None and calls >= self._steps:
             signal.pthread_kill(threading.main_thread().ident or 0, END)
 
@@ -121,7 +119,7 @@ class _Audit:
 
     def _findings(self) -> Findings:
         torch, convolutions = self._torch, self._convolutions.distinct()
-        calls, arrived = self._convolutions.calls(), [each.arrived_at for each in convolutions]
+        calls, arrived = self._convolutions.calls(), [plan.arrived_at for plan in convolutions]
         cuda_used = torch is not None and torch.cuda.is_initialized()
         last_error = getattr(sys, "last_type", None)  # Python keeps what it printed
         return Findings(
@@ -156,7 +154,7 @@ def _cudnn_version(torch: ModuleType) -> int | None:
 
 
 def when_imported(name: str, do: Callable[[ModuleType], None]) -> None:
-    """Do something as soon as the module has been imported, by whoever imports it."""
+    """Call `do` as soon as somebody has imported the module."""
     sys.meta_path.insert(0, _Finder(name, do))
 
 

@@ -1,7 +1,7 @@
 """Counts calls of torch's convolutions, and the distinct plans that they need.
 
-The functions of torch that run a convolution are replaced by ones that note each call. In the steady state
-this is a look-up of the call's sizes in a dictionary; the cost is in docs/your-model.md, measured by
+Torch's convolution functions are replaced by functions that note each call. In the steady state this is a
+look-up of the call's sizes in a dictionary; the cost is in docs/your-model.md, measured by
 tests/studies/audit_cost.py. torch.compile, torch.jit and torch.fx see the functions as torch's own.
 """
 
@@ -26,7 +26,7 @@ ARGUMENTS = {
     **{f"conv_transpose{dimensions}d": TRANSPOSED for dimensions in (1, 2, 3)},
 }
 TRACED = ("FakeTensor", "FunctionalTensor")
-"""Types of what torch.compile and torch.export run functions with in order to see what they do."""
+"""Types of the tensors with which torch.compile and torch.export trace functions."""
 
 Plan = tuple[Any, ...]
 Tensor = Any  # torch is not imported here
@@ -35,7 +35,7 @@ Call = Callable[..., Tensor]
 
 @dataclass(eq=False, slots=True)
 class Tally:
-    """Calls of one thread that are alike in every respect that is looked at."""
+    """Calls of one thread with the same key."""
 
     plan: Convolution
     benchmark: bool
@@ -57,7 +57,7 @@ class Convolutions:
         return sum(list(self.called.values()))
 
     def distinct(self) -> tuple[Convolution, ...]:
-        """In the order in which they arrived."""
+        """Return the plans in the order of their first calls."""
         with self._lock:
             plans = {id(plan): replace(plan) for plan in self._plans.values()}
             for tally in list(self._tallies.values()):
@@ -79,7 +79,7 @@ class Convolutions:
                 scriptable[id(watched)] = scriptable[id(call)]
 
     def _watching(self, torch: ModuleType, call: Call, arguments: tuple[str, ...]) -> Call:
-        """What replaces `call`. All that it looks at is at hand: this runs at each convolution."""
+        """Return the function that replaces `call`. It must be fast, as it runs at each convolution."""
         tallies, called, name = self._tallies, self.called, call.__name__
         compiling, tracing = torch.compiler.is_dynamo_compiling, torch._C._is_tracing
         overridden = torch._C._has_torch_function_variadic
@@ -96,7 +96,7 @@ class Convolutions:
             else:
                 x, weight, rest = args[0], args[1], args[3:]
             if overridden(x, weight):
-                overriding = [each for each in (x, weight) if type(each) is not torch.Tensor]
+                overriding = [tensor for tensor in (x, weight) if type(tensor) is not torch.Tensor]
                 return torch.overrides.handle_torch_function(
                     convolution, overriding, *args, **kwargs
                 )
@@ -120,7 +120,7 @@ class Convolutions:
                 )
                 tally = tallies.get(key)
             except AttributeError:
-                return call(*args, **kwargs)  # which says what is wrong
+                return call(*args, **kwargs)  # it raises the error to print
             except RuntimeError:
                 if tf32 is not precise_tf32:  # the newer of torch's two interfaces to TF32 was used
                     tf32 = precise_tf32
@@ -130,7 +130,7 @@ class Convolutions:
             except TypeError:  # a list among the arguments
                 key = (
                     *key[:-1],
-                    tuple(tuple(each) if isinstance(each, list) else each for each in rest),
+                    tuple(tuple(value) if isinstance(value, list) else value for value in rest),
                 )
                 try:
                     tally = tallies.get(key)
@@ -180,7 +180,7 @@ class Convolutions:
         self.called[get_ident()] += 1
 
     def _count_untold(self) -> None:
-        """A call whose sizes are not told apart."""
+        """Count a call without its sizes."""
         with self._lock:
             self.called[get_ident()] += 1
             self.not_told_apart += 1
@@ -189,9 +189,7 @@ class Convolutions:
 def _described(
     torch: Any, key: Any, arguments: tuple[str, ...], x: Tensor, weight: Tensor
 ) -> tuple[dict[str, Any], bool]:
-    """What PyTorch's cache of plans tells apart, in one form however it was written; and whether torch casts the
-    input on its way into the convolution.
-    """
+    """Return the key of PyTorch's cache of plans, by name and in one form, and whether torch casts the input."""
     _, name, _, input_shape, weight_shape, *_, deterministic, tf32, _, rest = key
     given = dict(zip(arguments[3:], rest, strict=False))
     dimensions = len(weight_shape) - 2
@@ -205,11 +203,11 @@ def _described(
         "operation": name,
         "input": tuple(input_shape),
         "weight": tuple(weight_shape),
-        "stride": _each(given.get("stride"), 1, dimensions),
-        "padding": _each(given.get("padding"), 0, dimensions),
-        "dilation": _each(given.get("dilation"), 1, dimensions),
+        "stride": _sizes(given.get("stride"), 1, dimensions),
+        "padding": _sizes(given.get("padding"), 0, dimensions),
+        "dilation": _sizes(given.get("dilation"), 1, dimensions),
         "groups": 1 if given.get("groups") is None else given["groups"],
-        "output_padding": _each(given.get("output_padding"), 0, dimensions),
+        "output_padding": _sizes(given.get("output_padding"), 0, dimensions),
         "dtype": str(dtype).removeprefix("torch."),
         "memory_format": layout_of(x, weight),
         "device": str(x.device),
@@ -222,13 +220,13 @@ def _described(
 def _given(
     arguments: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Input, weight and what comes after the bias, each None where it was left out."""
+    """Return input, weight and the arguments after the bias; None for those left out."""
     given = dict(zip(arguments, args, strict=False)) | kwargs
     x, weight, _, *rest = (given.get(name) for name in arguments)
     return x, weight, tuple(rest)
 
 
-def _each(given: Any, otherwise: int, dimensions: int) -> Sizes | str:
+def _sizes(given: Any, otherwise: int, dimensions: int) -> Sizes | str:
     if isinstance(given, str):
         return given
     sizes = (otherwise,) if given is None else (given,) if isinstance(given, int) else tuple(given)
@@ -236,7 +234,7 @@ def _each(given: Any, otherwise: int, dimensions: int) -> Sizes | str:
 
 
 def arrivals_at(numbers: list[int], calls: int) -> tuple[tuple[int, int], ...]:
-    """How many had arrived after 1, 10, 100 ... calls, and after all of them."""
+    """Return how many had arrived after 1, 10, 100 ... calls, and after all calls."""
     marks, mark = [], 1
     while mark < calls:
         marks.append(mark)

@@ -1,4 +1,4 @@
-"""What an audited process hands over: values that go through a file as JSON."""
+"""Findings of an audited process: values that go through a file as JSON."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -37,9 +37,8 @@ class Write:
 
 @dataclass(kw_only=True, slots=True)
 class Convolution:
-    """Calls for which PyTorch's plan cache has the same key, up to `deterministic` the fields of which it is
-    made; the alignment of pointers is left out.
-    """
+    """Calls with the same key in PyTorch's plan cache. The key is the fields up to `deterministic`, and pointers'
+    alignment, which is left out."""
 
     operation: str
     input: Sizes
@@ -75,7 +74,7 @@ class InputShape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Argument:
-    """What a model was called with, in all calls that recorded gradients or in all others."""
+    """An argument of a model, over all calls that recorded gradients or all others."""
 
     training: bool
     name: str | int
@@ -85,7 +84,7 @@ class Argument:
     kind: str
     """A tensor's dtype, else a type; `various` of several."""
     shape: tuple[tuple[int | str, ...], ...] | None
-    """Of a tensor; what each size was in every call: a number, a size of the input."""
+    """A tensor's sizes, each with what it was in every call: a number, a size of the input."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,23 +96,23 @@ class Making:
     arguments: dict[str, Any]
     """Plain values, by the name of the parameter."""
     others: list[str]
-    """The other ones: name and type."""
+    """Name and type of the other arguments."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Model:
-    """An outermost torch.nn.Module that runs convolutions, or has some that are not seen."""
+    """An outermost torch.nn.Module with convolutions, seen or unseen."""
 
     name: str
     module: str
     file: str | None
     wrapped_in: str | None
     made: Making | None
-    """None of a copy."""
+    """None: a copy."""
     elements: int
-    """Of all its parameters."""
+    """Number of elements of all its parameters."""
     parameters: tuple[str, ...]
-    """Of `forward`."""
+    """Parameters of `forward`."""
     arguments: tuple[Argument, ...] = ()
     own_loss: bool = False
     """Whether it returned a loss in its last call that recorded gradients."""
@@ -125,7 +124,7 @@ class Model:
     unseen: Literal["compiled"] | None
     """Why its convolutions, or some of them, are not seen."""
     without_shape: int = 0
-    """Calls with no tensor of numbers that has two or more sizes among the arguments."""
+    """Calls without a tensor of numbers with two or more sizes."""
     shapes: tuple[InputShape, ...] = ()
 
 
@@ -155,11 +154,11 @@ class Findings:
     convolutions: tuple[Convolution, ...]
     models: tuple[Model, ...]
     own_errors: tuple[str, ...]
-    """What went wrong in the audit itself: calls may be missing."""
+    """Errors of the audit itself: calls may be missing."""
 
 
 class OwnErrors(AbstractContextManager["OwnErrors"]):
-    """A context that keeps the errors of its block, which are none of the user's script, and remembers them."""
+    """A context that catches the audit's own errors and keeps their texts."""
 
     def __init__(self) -> None:
         self.texts: set[str] = set()

@@ -1,4 +1,4 @@
-"""Notes what the script's models are called with: the arguments of each outermost module."""
+"""Notes the arguments of the script's models: each outermost module."""
 
 import copyreg
 import inspect
@@ -28,17 +28,17 @@ from cudnn_sweep.workloads.problem import MOST_SIZES, named_sizes
 from cudnn_sweep.workloads.training.loss import own_loss
 
 WRAPPERS = ("module", "_orig_mod")
-"""Where DataParallel, DistributedDataParallel and torch.compile keep the model that they wrap."""
+"""Attributes of DataParallel, DistributedDataParallel and torch.compile that hold the wrapped model."""
 FEWEST_SIZES = 2  # of a batch: a loss or a learning rate has fewer
 
 COPYING = copyreg.__newobj__.__code__  # type: ignore[attr-defined]
 Module = Any  # torch is not imported here
 Given = tuple[tuple[str | int, str | None, str, Sizes | None], ...]
-"""Of each Argument of a call name, key, kind and shape."""
+"""(name, key, kind, shape) of each argument of a call."""
 
 
 class ModelCalls:
-    """Of modules of one class that were made alike, by one line."""
+    """Calls of modules of one class, made alike by one line."""
 
     def __init__(
         self, module: Module, unseen: Literal["compiled"] | None, made: Making | None = None
@@ -50,9 +50,9 @@ class ModelCalls:
             module=self.type.__module__,
             file=_file_of(self.type),  # now: as a script ends, Python forgets its file
             wrapped_in=None if inner is module else type(module).__name__,
-            parameters=tuple(each.name for each in _named(getattr(self.type, "forward", None))[1:]),
+            parameters=tuple(p.name for p in _named(getattr(self.type, "forward", None))[1:]),
             made=made,
-            elements=sum(int(each.numel()) for each in inner.parameters()),
+            elements=sum(int(weight.numel()) for weight in inner.parameters()),
             unseen=unseen,
         )
         self.kind = (self.type, self.model.name, repr(made), self.model.elements)
@@ -78,45 +78,44 @@ class ModelCalls:
         self._shapes.setdefault(shape, [0, 0])[training] += 1
 
     def _note_arguments(self, given: Given, first: Sizes | None, training: bool) -> None:
-        named = named_sizes(first) if first and len(first) <= MOST_SIZES else {}
+        by_name = named_sizes(first) if first and len(first) <= MOST_SIZES else {}
         for name, key, kind, sizes in given:
-            sizes_and_names: list[tuple[int | str, ...]] = [
-                (size, *(each for each in named if named[each] == size)) for size in sizes or ()
+            meanings: list[tuple[int | str, ...]] = [
+                (size, *(text for text in by_name if by_name[text] == size)) for size in sizes or ()
             ]
-            shape = None if sizes is None else tuple(sizes_and_names)
+            shape = None if sizes is None else tuple(meanings)
             new = Argument(training=training, name=name, key=key, kind=kind, shape=shape)
             old = self._arguments.get((training, name, key), new)
             self._arguments[training, name, key] = _both(old, new)
 
     def summary(self) -> Model:
-        shapes = self._shapes.items()
         return replace(
             self.model,
             arguments=tuple(self._arguments.values()),
             shapes=tuple(
                 InputShape(shape=shape, training=training, inference=inference)
-                for shape, (inference, training) in shapes
+                for shape, (inference, training) in self._shapes.items()
             ),
         )
 
 
 @dataclass(slots=True)
 class Outermost:
-    """A module that a thread has called while it was in no other one's call."""
+    """A module called outside of all other modules."""
 
     module: "ref[Module]"
     unseen: Literal["compiled"] | None
     calls: ModelCalls | None = None
-    """Those of its kind; None as long as it has run no convolution, as a loss."""
+    """Calls of its kind; None until it runs a convolution: a loss runs none."""
 
 
 class Models:
-    """The outermost modules that are called, where they run convolutions or have compiled ones."""
+    """The outermost modules that run convolutions or have compiled ones."""
 
     def __init__(
         self, own: OwnErrors, convolutions: Convolutions, ending: Callable[[int], None]
     ) -> None:
-        """`ending`: gets the most calls of a model, before the next one."""
+        """Start without models. `ending` gets the most calls of a model, before the next call."""
         self._own = own
         self._convolutions = convolutions
         self._ending = ending
@@ -126,8 +125,8 @@ class Models:
         self._torch: Any = None
 
     def summaries(self) -> tuple[Model, ...]:
-        """The one that runs most convolutions comes first."""
-        called = [each.summary() for each in list(self._by_kind.values())]
+        """Return the models; the model with the most convolutions comes first."""
+        called = [calls.summary() for calls in list(self._by_kind.values())]
         return tuple(sorted(called, key=lambda model: -model.convolutions))
 
     def watch(self, torch: ModuleType) -> None:
@@ -138,7 +137,7 @@ class Models:
 
         @wraps(torch.nn.Module.__call__)
         def __call__(module: Module, *args: Any, **kwargs: Any) -> Any:
-            """As torch's, which would be a frame more for every layer."""
+            """Do what torch's does, without a further frame for every layer."""
             call = module._compiled_call_impl or module._call_impl
             if compiling() or (thread := get_ident()) in inside:
                 return call(*args, **kwargs)
@@ -174,14 +173,14 @@ class Models:
     def _call(
         self, call: Callable[..., Any], module: Module, args: tuple[Any, ...], kwargs: Any
     ) -> Any:
-        """Of an outermost module."""
+        """Call an outermost module and note the call."""
         nn, unseen_by_modes = self._torch.nn, self._torch._C.DisableTorchFunction
         seen: Outermost | None = None
         given: Given = ()
         with self._own, unseen_by_modes():
             seen, given = self._seen(module), _given(self._torch, args, kwargs)
             if seen.calls is not None:
-                self._ending(max(each.model.calls for each in list(self._by_kind.values())))
+                self._ending(max(kind.model.calls for kind in list(self._by_kind.values())))
         called = self._convolutions.calls
         if not isinstance(module, nn.DataParallel):
             called = partial(self._convolutions.called.__getitem__, get_ident())
@@ -218,7 +217,7 @@ def _making(
     making = Making(at=place(frame), arguments={}, others=[])
     if class_.__module__.startswith("torch."):  # no suite names it
         return making
-    names = [each.name for each in _named(class_) if each.kind is each.POSITIONAL_OR_KEYWORD]
+    names = [p.name for p in _named(class_) if p.kind is p.POSITIONAL_OR_KEYWORD]
     by_name = zip_longest(names[: len(args)], args, fillvalue="*")
     for name, value in (*by_name, *kwargs.items()):
         if name != "*" and (plain := _plain(value)):
@@ -229,26 +228,24 @@ def _making(
 
 
 def _plain(value: Any) -> tuple[Any, ...]:
-    """The value as a suite can say it, alone in a tuple; an empty one of any other."""
+    """Return a value that a suite can contain, alone in a tuple; an empty tuple for another value."""
     if type(value) in (bool, int, str, type(None)):
         return (value,)
     try:
-        said = json.loads(json.dumps(value, allow_nan=False))
+        plain = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError):
         return ()
-    return (said,) if said == (list(value) if isinstance(value, tuple) else value) else ()
+    return (plain,) if plain == (list(value) if isinstance(value, tuple) else value) else ()
 
 
 def _unseen_in(torch: ModuleType, module: Module) -> Literal["compiled"] | None:
-    """Whether it holds convolutions that compiled code runs."""
+    """Return `compiled` if torch.compile(part) or part.compile() compiled a part with convolutions."""
     convolution = torch.nn.modules.conv._ConvNd
-    compiled = (part for each in module.modules() if _is_compiled(each) for part in each.modules())
-    return "compiled" if any(isinstance(part, convolution) for part in compiled) else None
-
-
-def _is_compiled(module: Module) -> bool:
-    """By torch.compile(module), or by module.compile()."""
-    return hasattr(module, "_orig_mod") or module._compiled_call_impl is not None
+    for part in module.modules():
+        is_compiled = hasattr(part, "_orig_mod") or part._compiled_call_impl is not None
+        if is_compiled and any(isinstance(layer, convolution) for layer in part.modules()):
+            return "compiled"
+    return None
 
 
 def _unwrapped(module: Module) -> Module:
@@ -258,7 +255,7 @@ def _unwrapped(module: Module) -> Module:
 
 
 def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Given:
-    """A dict's parts one by one: a list of images has no one shape."""
+    """Return a call's arguments; a dict's parts one by one, a list whole, as its images differ in shape."""
 
     def parts(name: str | int, value: Any, key: str | None = None) -> Iterator[Any]:
         if isinstance(value, torch.Tensor):
@@ -269,22 +266,22 @@ def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
         else:
             yield name, key, type(value).__name__, None
 
-    named: list[tuple[str | int, Any]] = [*enumerate(args), *kwargs.items()]
-    return tuple(part for name, value in named for part in parts(name, value))
+    arguments: list[tuple[str | int, Any]] = [*enumerate(args), *kwargs.items()]
+    return tuple(part for name, value in arguments for part in parts(name, value))
 
 
 def _first_shape(given: Given) -> Sizes | None:
-    """Of the first tensor of floats, else of whole numbers."""
+    """Return the shape of the first tensor of floats, else of whole numbers."""
     shapes = (shape for part in ("float", "int") for *_, kind, shape in given if part in kind)
-    return next((each for each in shapes if each and len(each) >= FEWEST_SIZES), None)
+    return next((shape for shape in shapes if shape and len(shape) >= FEWEST_SIZES), None)
 
 
-def _both(one: Argument, other: Argument) -> Argument:
-    if one.kind != other.kind or len(one.shape or ()) != len(other.shape or ()):
-        return replace(one, kind="various", shape=None)
-    pairs = zip(one.shape or (), other.shape or (), strict=True)
-    shape = tuple(tuple(each for each in mine if each in theirs) for mine, theirs in pairs)
-    return replace(one, shape=one.shape and shape)
+def _both(old: Argument, new: Argument) -> Argument:
+    if old.kind != new.kind or len(old.shape or ()) != len(new.shape or ()):
+        return replace(old, kind="various", shape=None)
+    pairs = zip(old.shape or (), new.shape or (), strict=True)
+    shape = tuple(tuple(size for size in before if size in now) for before, now in pairs)
+    return replace(old, shape=old.shape and shape)
 
 
 def _file_of(type_: type) -> str | None:
@@ -300,5 +297,5 @@ def _named(function: Any) -> list[inspect.Parameter]:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return []
-    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [each for each in parameters if each.kind in named]
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [parameter for parameter in parameters if parameter.kind in kinds]

@@ -31,14 +31,14 @@ FLAGS = {
         "_set_deterministic_algorithms",
     ),
 }
-"""Each with its getter and setter in torch._C; a build without CUDA, or an older torch, lacks some."""
+"""(getter, setter) in torch._C by flag; a build without CUDA, or an older torch, lacks some."""
 PRECISIONS = {
     ("generic", "all"): "fp32_precision of torch.backends",
     ("cuda", "all"): "fp32_precision",
     ("cuda", "conv"): "conv.fp32_precision",
     ("cuda", "rnn"): "rnn.fp32_precision",
 }
-"""What torch's setter of precisions calls them. Those of matrix products are not cuDNN's."""
+"""Precisions by the arguments of torch's setter. Those of matrix products are not cuDNN's."""
 PRECISION = ("_get_fp32_precision_getter", "_set_fp32_precision_setter")
 
 R = TypeVar("R")
@@ -47,13 +47,13 @@ OURS = os.path.dirname(__file__) + os.sep
 GENERATED = ("<frozen ", "<eval_with_key>")
 """Names of files of Python's own frozen modules, and of code that torch generates."""
 PASSING_ON = {f"{name}.py" for name in ("contextlib", "os", "_collections_abc", "functools")}
-"""Files of Python's library that stand between the writer and what is written."""
+"""Files of Python's library between the writer and the flag or variable."""
 LIBRARY = sysconfig.get_path("stdlib")
 
 
 INSTALLED = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 NOT_OWN = (*(folder + os.sep for folder in INSTALLED), OURS, "<")
-"""What files begin with that are not the user's own."""
+"""Beginnings of files that are not the user's own."""
 
 
 def place(frame: FrameType) -> Place:
@@ -64,39 +64,35 @@ def place(frame: FrameType) -> Place:
 
 class Writes:
     def __init__(self, own: OwnErrors, calls: Callable[[], int], elsewhere: str) -> None:
-        """`calls`: how many convolutions have been called. `elsewhere`: what the names of files begin with,
-        which say that a forked process set a flag; its number follows.
-        """
+        """Start without writes. `calls` counts convolutions. `elsewhere`, with its id, is a file of a forked process."""
         self._own = own
         self._elsewhere, self._process = elsewhere, os.getpid()
         self._torch = "\0"  # the folder of that package, once it is imported
         self._setters: tuple[str, ...] = ()
-        """Of its files, those with functions that set flags for whoever calls them."""
+        """Torch's files with functions that set flags for their callers."""
         self._calls = calls
         self._seen: dict[tuple[object, ...], Write] = {}
         self._by_torch: dict[str, tuple[Value, Value]] = {}
-        """Of a flag that torch sets for itself, the value before and the one that it left."""
+        """(value before, value left) of a flag that torch sets for itself."""
         self._lock = RLock()  # a signal that ends the script may come while it is held
         self._flags: dict[str, Callable[[], Value]] = {}
 
     def writes(self) -> tuple[Write, ...]:
-        """Without what torch sets for itself and back."""
+        """Return the writes, without those that torch makes for itself and takes back."""
         with self._lock:
             back = {name for name, (first, last) in self._by_torch.items() if first == last}
-            seen = self._seen.values()
-            return tuple(
-                each for each in seen if each.name not in back or not self._is_torchs(each.at)
-            )
+            writes = self._seen.values()
+            return tuple(w for w in writes if w.name not in back or not self._is_torchs(w.at))
 
     def _is_torchs(self, at: Place) -> bool:
         return at.file.startswith(self._torch)
 
     def flags(self) -> dict[str, Value]:
-        """What they are now; empty before torch is imported."""
+        """Return the flags' values now; nothing before torch is imported."""
         return {name: _value_of(get) for name, get in self._flags.items()}
 
     def watch_variables(self) -> None:
-        """os.environ calls these two."""
+        """Watch the two functions that os.environ calls."""
         os.putenv = self._noting_variable(os.putenv)
         os.unsetenv = self._noting_variable(os.unsetenv)
 
@@ -104,7 +100,7 @@ class Writes:
         self._torch = os.path.dirname(torch.__file__ or "") + os.sep
         self._setters = f"{self._torch}__init__.py", f"{self._torch}backends{os.sep}"
         for name, (getter, setter) in FLAGS.items():
-            get, set_ = (getattr(torch._C, each, None) for each in (getter, setter))
+            get, set_ = (getattr(torch._C, function, None) for function in (getter, setter))
             if get is not None and set_ is not None:
                 self._flags[name] = get
                 self._replace(torch, setter, self._noting(set_, lambda *_, flag=name: flag))
@@ -115,7 +111,7 @@ class Writes:
             self._replace(torch, PRECISION[1], noting)
 
     def _replace(self, torch: ModuleType, name: str, noting: Callable[..., object]) -> None:
-        """In torch._C, and where torch.backends.cudnn keeps it as the setter of an attribute."""
+        """Replace a setter in torch._C, and in the attributes of torch.backends.cudnn that keep it."""
         before = getattr(torch._C, name)
         setattr(torch._C, name, noting)
         for attribute in vars(type(torch.backends.cudnn)).values():
@@ -125,7 +121,7 @@ class Writes:
     def _noting(
         self, set_: Callable[..., R], name_of: Callable[..., str | None]
     ) -> Callable[..., R]:
-        """`name_of`: the flag that a call with these arguments sets; None: none that is watched."""
+        """Return a setter that notes its writes. `name_of`: the flag of a call's arguments; None: not watched."""
 
         @wraps(set_)
         def setter(*args: Any, **kwargs: Any) -> R:
@@ -151,8 +147,9 @@ class Writes:
         return change
 
     def _writer(self) -> tuple[Place, Place | None] | None:
-        """The innermost place outside of torch, or of torch if that sets a flag for itself; and the innermost of
-        the user's own code in another file.
+        """Return the writer's innermost place, and the innermost of the user's own code in another file.
+
+        The writer is outside of torch, unless torch sets a flag for itself.
         """
         frame: FrameType | None = sys._getframe(1)
         of_torch: FrameType | None = None
@@ -206,7 +203,7 @@ def variables_now() -> dict[str, str]:
 
 
 def _value_of(get: Callable[[], Value]) -> Value:
-    """Some getters raise once the other of torch's two interfaces to TF32 was used."""
+    """Return a flag's value; None if the getter raises, as after use of torch's other interface to TF32."""
     try:
         value = get()
     except RuntimeError:

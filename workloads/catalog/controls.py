@@ -1,4 +1,4 @@
-"""Operations that run in cuDNN, or beside it, and never read `benchmark`: what a sweep must find.
+"""Controls: operations in cuDNN, or beside it, that never read `benchmark`, as a sweep must find.
 
 Recurrent layers, normalisation and attention run in cuDNN; pooling and activations are PyTorch's own.
 """

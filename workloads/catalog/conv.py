@@ -10,18 +10,14 @@ from cudnn_sweep.workloads.differentiable import DIRECTIONS, Pair, differentiabl
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
 
-# Which of input's, weight's and bias's gradients autograd's backward operation computes.
+# The gradients of input, weight and bias that autograd's backward operation computes.
 GRADIENTS = {
     "backward_data": ("input_gradient", [True, False, False]),
     "backward_filter": ("weight_gradient", [False, True, False]),
 }
 
 
-@workload(
-    directions=(*DIRECTIONS, *GRADIENTS),
-    varies=("batch", "space"),
-    recomputes=True,
-)
+@workload(directions=(*DIRECTIONS, *GRADIENTS), varies=("batch", "space"), recomputes=True)
 def conv(setting: Setting) -> TimedStep:
     """A problem's convolution: its three operations alone, or forward with both backward ones."""
     problem = setting.problem
@@ -41,8 +37,8 @@ def conv(setting: Setting) -> TimedStep:
 
 
 def _backward(setting: Setting, problem: ConvProblem, weight: torch.Tensor) -> TimedStep:
-    """The operation that autograd calls, with one gradient asked for."""
-    name, asked = GRADIENTS[setting.direction]
+    """Return a step of autograd's operation for one gradient."""
+    name, wanted = GRADIENTS[setting.direction]
 
     def prepare(shape: Shape) -> Pair:
         gradient = setting.random_gradient(problem.output_shape(shape))
@@ -50,10 +46,10 @@ def _backward(setting: Setting, problem: ConvProblem, weight: torch.Tensor) -> T
 
     def gradient_of(inputs: Pair) -> torch.Tensor:
         images, output_gradient = inputs
-        found = torch.ops.aten.convolution_backward(
-            output_gradient, images, weights, None, *sizes, asked
+        gradients = torch.ops.aten.convolution_backward(
+            output_gradient, images, weights, None, *sizes, wanted
         )
-        gradient: torch.Tensor = next(tensor for tensor in found if tensor is not None)
+        gradient: torch.Tensor = next(tensor for tensor in gradients if tensor is not None)
         return gradient
 
     def run(inputs: Pair) -> None:
@@ -74,7 +70,7 @@ def _backward(setting: Setting, problem: ConvProblem, weight: torch.Tensor) -> T
 
 
 def _functional(problem: ConvProblem) -> tuple[Callable[..., torch.Tensor], tuple[Any, ...]]:
-    """The functional form that a module calls, since on a CPU autocast knows no other, and its sizes."""
+    """Return the functional form that a module calls, the only one in a CPU's autocast, and its sizes."""
     first, spatial = (problem.stride, problem.padding), len(problem.kernel_size)
     if problem.transposed:
         last = (problem.output_padding, problem.groups, problem.dilation)

@@ -1,9 +1,8 @@
 """The tutorial MNIST net, trained on real digits.
 
-Net and optimiser as in PyTorch's basic MNIST example of old: conv 1→10 5×5, max-pool, ReLU, conv
-10→20 5×5, max-pool, ReLU, linear 320→10; SGD with learning rate 0.01 and momentum 0.9; cross entropy;
-batch 100. The digits are 8×8 images (see ../digits/README.md) scaled to 28×28; 1,500 are trained on, the
-others tell the accuracy.
+Net and optimiser are those of PyTorch's old basic MNIST example, with cross entropy and batches of 100. The
+digits are 8×8 images (see ../digits/README.md) scaled to 28×28; 1,500 are trained on, the others held back
+for the accuracy.
 """
 
 import gzip
@@ -37,7 +36,7 @@ def mnist_net() -> nn.Sequential:
 
 
 def load_digits() -> Batch:
-    """All 1,797 images as float32 of shape (1797, 1, 28, 28) with values from 0 to 1, and their digits."""
+    """Return all images as float32 of shape (1797, 1, 28, 28) with values from 0 to 1, and their digits."""
     table = numpy.loadtxt(gzip.decompress(DIGITS.read_bytes()).splitlines(), delimiter=",")
     images = torch.tensor(table[:, :-1] / 16, dtype=torch.float32).reshape(-1, 1, 8, 8)
     labels = torch.tensor(table[:, -1], dtype=torch.long)
@@ -45,7 +44,7 @@ def load_digits() -> Batch:
 
 
 def split_digits() -> tuple[Batch, Batch]:
-    """What is trained on and the 297 held back, in an order that is always the same."""
+    """Return the digits of the training and the 297 held back, always in the same order."""
     images, labels = load_digits()
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SEED))
     trained, held = order[:TRAINED], order[TRAINED:]
@@ -89,16 +88,14 @@ def mnist(setting: Setting) -> TimedStep:
 
     def examine(batch: Batch) -> dict[str, torch.Tensor]:
         loss = backward(batch)
-        gradients = {name: weight.grad for name, weight in net.named_parameters()}
-        return {
-            "loss": loss,
-            **{f"{name}.grad": grad for name, grad in gradients.items() if grad is not None},
-        }
+        weights = dict(net.named_parameters())
+        gradients = {f"{name}.grad": weight.grad for name, weight in weights.items()}
+        return {"loss": loss} | {name: grad for name, grad in gradients.items() if grad is not None}
 
     @torch.no_grad()
     def accuracy() -> float:
         inputs, targets = setting.like_inputs(held[0]), held[1].to(setting.device)
-        found = setting.forward(net, inputs).argmax(dim=1)
-        return float((found == targets).float().mean())
+        guesses = setting.forward(net, inputs).argmax(dim=1)
+        return float((guesses == targets).float().mean())
 
     return TimedStep(prepare=prepare, run=run, examine=examine, accuracy=accuracy)

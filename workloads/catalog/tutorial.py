@@ -18,11 +18,9 @@ CALLS = 100
 IMAGES: Shape = (64, 3, 256, 256)
 
 
+# A script loads cuDNN's library in its first timed convolution, so no step pays for that before.
 of_a_tutorial = workload(
-    directions=("forward",),
-    varies=("batch",),
-    input_shape=IMAGES,
-    pay_one_time_costs=touch,  # a script loads cuDNN's library in its first timed convolution
+    directions=("forward",), varies=("batch",), input_shape=IMAGES, pay_one_time_costs=touch
 )
 
 
@@ -69,11 +67,11 @@ def _script(setting: Setting, flags: tuple[bool, bool], *, synchronised: bool = 
         if times_ms:
             setting.forward(conv, images)
             return
-        asked = cudnn.benchmark
+        before = cudnn.benchmark
         try:
             time_both(images)
         finally:
-            cudnn.benchmark = asked
+            cudnn.benchmark = before
 
     return TimedStep(
         prepare=setting.random,

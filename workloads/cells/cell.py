@@ -1,7 +1,7 @@
 """Cell: one workload × regime × state × precision × layout on one GPU model."""
 
 import json
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 
 from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedShape
@@ -26,9 +26,9 @@ class Cell:
     precision: str
     layout: str
     gpu: str
-    """The GPU's model, or the processor's where there is no CUDA."""
+    """The GPU's model; without CUDA the processor's."""
     listed_shapes: tuple[ListedShape, ...] = ()
-    """Of a regime that reads them from a file."""
+    """The shapes of a regime that reads them from a file."""
     placement: str = ""
     """`strides` if a convolution has another layout than in rows from before that column."""
 
@@ -37,30 +37,26 @@ class Cell:
         return text_hash(self.as_json())
 
     def as_json(self) -> str:
-        """All that it is. A field that cells did not always have has a default, which is left out: ids stay."""
-        added = {
-            field.name: field.default for field in fields(self) if field.default is not MISSING
-        }
-        told = {
-            name: value
-            for name, value in asdict(self).items()
-            if name not in added or value != added[name]
-        }
+        """Return all fields as JSON. The defaults of fields that came later are left out, so that ids stay."""
+        values = asdict(self)
+        for field in fields(self):
+            if values[field.name] == field.default:
+                del values[field.name]
         if self.model is not None:
-            del told["model"]["expect"]
+            del values["model"]["expect"]
             if self.model.inputs is None:
-                del told["model"]["inputs"]
-        return json.dumps(told, sort_keys=True)
+                del values["model"]["inputs"]
+        return json.dumps(values, sort_keys=True)
 
     def shapes(self) -> ShapeRegime:
-        """A regime of the user's own is imported: see `make_regime`."""
+        """Return the cell's regime. A regime of the user's own is imported: see `make_regime`."""
         if self.listed_shapes:
             draws, seed = (int(self.regime_parameters[name]) for name in ("draws", "seed"))
             return Listed(shapes=self.listed_shapes, draws=draws, seed=seed)
         return make_regime(self.regime, self.regime_parameters)
 
     def may_end(self) -> bool:
-        """Whether its shapes come to an end, as far as planning knows, which imports no user's code."""
+        """Return whether the shapes may come to an end. Planning calls this, so no user's code is imported."""
         return self.own_regime is not None or self.shapes().period(self.input_shape) is not None
 
     @property

@@ -1,7 +1,7 @@
 """CudnnConfig: one setting of cuDNN's flags, applied to the process that measures and read back."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -15,12 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from cudnn_sweep.workloads.cells.errata import (
-    ERRATA_FILE,
-    errata_in_force,
-    read_errata,
-    use_errata,
-)
+from cudnn_sweep.workloads.cells.errata import ERRATA_FILE, errata_in_force, read_errata, use_errata
 from cudnn_sweep.workloads.errors import WorkloadError
 
 HEURISTIC_MODE_B = "TORCH_CUDNN_USE_HEURISTIC_MODE_B"
@@ -122,13 +117,13 @@ class CudnnConfig:
 
     @property
     def at_import(self) -> dict[str, str]:
-        """Variables that torch reads when it is imported, and what says which code a process runs."""
+        """The variables that torch reads at its import, and the one that names the code of a process."""
         read = {name: self.environment[name] for name in ALLOCATORS if name in self.environment}
         return read if self.code is None else read | {CODE: self.code}
 
     @property
     def variables(self) -> dict[str, str]:
-        """Variables of the process, but for errata."""
+        """The variables that the settings stand for, without that of `errata`."""
         limit = self.plan_cache_limit
         return {
             **({HEURISTIC_MODE_B: "1"} if self.heuristic_mode_b else {}),
@@ -146,7 +141,7 @@ class CudnnConfig:
         from torch.backends import cudnn
 
         for name in (HEURISTIC_MODE_B, PLAN_CACHE_LIMIT, COMPUTE_CACHE_DISABLED):
-            os.environ.pop(name, None)  # what the user's shell exports is none of what a trial says
+            os.environ.pop(name, None)  # the user's shell may export another value
         use_errata(self.errata)
         os.environ.update(self.variables)
         cudnn.enabled = self.enabled
@@ -156,11 +151,12 @@ class CudnnConfig:
         set_multithreading_enabled(not self.backward_in_caller)
 
 
-def read_back(environment: Mapping[str, str], variables: Iterable[str] = ()) -> CudnnConfig:
-    """The config that is in force in this process, once it was applied. `variables`: the further ones."""
+def read_back(variables: Iterable[str]) -> CudnnConfig:
+    """Return the config that is in force in this process; `variables` are those of its `environment`."""
     import torch
     from torch.backends import cudnn
 
+    environment = os.environ
     plan_cache_limit = environment.get(PLAN_CACHE_LIMIT)
     return CudnnConfig(
         enabled=bool(cudnn.enabled),
@@ -178,13 +174,9 @@ def read_back(environment: Mapping[str, str], variables: Iterable[str] = ()) -> 
 
 
 def apply_config(config: CudnnConfig) -> CudnnConfig:
-    """Apply `config` and return what was read back.
-
-    Raises WorkloadError where the process does not show what was asked for: such a trial would
-    measure something else.
-    """
+    """Apply `config` and return the config read back. Raises WorkloadError if the two differ."""
     config.apply()
-    found = read_back(os.environ, config.environment)
-    if found != config:
-        raise WorkloadError(f"cuDNN's flags did not take: asked for {config}, found {found}")
-    return found
+    in_force = read_back(config.environment)
+    if in_force != config:
+        raise WorkloadError(f"cuDNN's flags did not take: asked for {config}, found {in_force}")
+    return in_force

@@ -1,12 +1,12 @@
 """Errata: rules by which cuDNN's frontend bans plans, as a config's text and as the frontend's JSON.
 
-A rule bans all plans of an engine, or those of them that have certain knobs: `ConvFwd:67:k2=16`. `pin ConvFwd:1`
-bans all other engines of that operation. Behind `@` may stand the cuDNN versions that it holds for: `@91900`, or
-from one up to, not including, another: `@91900-91901`. A plan's tag is what the frontend's log calls it, such as
+A rule bans all plans of an engine, or those with certain knobs: `ConvFwd:67:k2=16`. `pin ConvFwd:1` bans all other
+engines of that operation. The cuDNN versions of a rule may follow `@`: one version, `@91900`, or the versions from
+one up to, not including, another: `@91900-91901`. A plan's tag is its name in the frontend's log, such as
 `ConvFwd_eng67_k2=16_k13=0`.
 
-PyTorch reads the file that CUDNN_ERRATA_JSON_FILE names once a process, in place of its own rules, which are
-therefore merged in here. They stand as text in its library (aten/src/ATen/native/cudnn/Conv_v8.cpp). The
+PyTorch reads the file of CUDNN_ERRATA_JSON_FILE once a process, in place of its own rules. Its own rules are
+therefore merged in here; they stand as text in its library (aten/src/ATen/native/cudnn/Conv_v8.cpp). The
 frontend matches as `Rule.bans` does (cudnn_frontend_EngineFallbackList.h and cudnn_frontend_utils.h).
 """
 
@@ -28,7 +28,7 @@ ENGINES = 256  # more than any operation of cuDNN 9 has
 PYTORCHS = "torch "  # begins the id of a rule that PyTorch has by itself
 MOST_BYTES = 2**20
 CHECKSUM = "crc32"
-"""Key of a kept file that cuDNN ignores: the checksum of what the other keys say."""
+"""Key of a kept file: the checksum of the other keys. cuDNN ignores it."""
 ANEW = "make it anew: sweep freeze ..."
 RULE = re.compile(
     rf"(?P<pin>pin )?(?P<operation>{'|'.join(OPERATIONS)}):(?P<engine>\d{{1,3}})(?P<knobs>(:\w+=-?\d+)*)"
@@ -48,49 +48,49 @@ class Rule:
     knobs: tuple[str, ...] = ()
     pin: bool = False
     start: int = 0
-    """First version of cuDNN that it holds for, such as 91900."""
+    """First version of cuDNN that the rule holds for, such as 91900."""
     end: int | None = None
-    """First one that it no longer holds for; None: no such one is known."""
+    """First later version that the rule does not hold for; None: no such version is known."""
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Raises ValueError where that is no rule."""
-        found = RULE.fullmatch(text.strip())
-        if found is None or (found["pin"] and found["knobs"]) or int(found["engine"]) >= ENGINES:
+        """Return the rule that `text` spells. Raises ValueError."""
+        match = RULE.fullmatch(text.strip())
+        if match is None or (match["pin"] and match["knobs"]) or int(match["engine"]) >= ENGINES:
             raise ValueError(f"found {text.strip()[:60]!r}, allowed: {ALLOWED}")
-        start = int(found["start"] or 0)
-        end = found["end"] if found["range"] else found["start"] and str(start + 1)
+        start = int(match["start"] or 0)
+        end = match["end"] if match["range"] else match["start"] and str(start + 1)
         return cls(
-            operation=found["operation"],
-            engine=int(found["engine"]),
-            knobs=tuple(found["knobs"].split(":")[1:]),
-            pin=bool(found["pin"]),
+            operation=match["operation"],
+            engine=int(match["engine"]),
+            knobs=tuple(match["knobs"].split(":")[1:]),
+            pin=bool(match["pin"]),
             start=start,
             end=int(end) if end else None,
         )
 
     @classmethod
     def against(cls, tag: str, version: int) -> Self:
-        """The rule that bans this plan under this cuDNN, and as few others as a rule can."""
-        found = TAG.fullmatch(tag)
-        assert found is not None, tag
+        """Return the narrowest rule against this plan under this cuDNN."""
+        match = TAG.fullmatch(tag)
+        assert match is not None, tag
         return cls(
-            operation=found["operation"],
-            engine=int(found["engine"]),
-            knobs=tuple(found["knobs"].split("_")[1:]),
+            operation=match["operation"],
+            engine=int(match["engine"]),
+            knobs=tuple(match["knobs"].split("_")[1:]),
             start=version,
             end=version + 1,
         )
 
     def bans(self, tag: str, version: int) -> bool:
-        found = TAG.match(tag)
-        if found is None or found["operation"] != self.operation or version < self.start:
+        plan = TAG.match(tag)
+        if plan is None or plan["operation"] != self.operation or version < self.start:
             return False
         if self.end is not None and version >= self.end:
             return False
         if self.pin:
-            return int(found["engine"]) != self.engine
-        return int(found["engine"]) == self.engine and all(knob in tag for knob in self.knobs)
+            return int(plan["engine"]) != self.engine
+        return int(plan["engine"]) == self.engine and all(knob in tag for knob in self.knobs)
 
     def __str__(self) -> str:
         pin = "pin " if self.pin else ""
@@ -101,8 +101,8 @@ class Rule:
         return f"{text}@{self.start}-" if self.start else text
 
     def entries(self) -> list[dict[str, Any]]:
-        """As the frontend's file has it: a pin is many rules there."""
-        engines = [each for each in range(ENGINES) if each != self.engine]
+        """Return the rule's entries of the frontend's file, where a pin is one entry for each other engine."""
+        engines = [engine for engine in range(ENGINES) if engine != self.engine]
         return [
             {
                 "rule_id": str(self),
@@ -117,36 +117,36 @@ class Rule:
 
 
 def rules_of(text: str | None) -> tuple[Rule, ...]:
-    """Of a config's text. Raises ValueError."""
+    """Return the rules of a config's text. Raises ValueError."""
     return tuple(map(Rule.of, text.split(","))) if text else ()
 
 
 def text_of(rules: Iterable[Rule]) -> str:
-    """The one spelling of a set of rules; "" bans nothing, but has PyTorch ask the file."""
-    return ", ".join(sorted({str(each) for each in rules}))
+    """Return the one spelling of a set of rules; "" bans nothing, yet replaces PyTorch's own rules."""
+    return ", ".join(sorted({str(rule) for rule in rules}))
 
 
 def read_errata(given: object, folder: Path | None) -> object:
-    """What a suite says, as a config's text; what is neither text nor a list is returned as it is.
+    """Return the config's text of a suite's `errata`; a value of another type is returned as it is.
 
-    `folder`: of the file that says it; None where the text is a config's already. Raises ValueError.
+    `folder`: the suite's folder; None if the text is a config's already. Raises ValueError.
     """
     if isinstance(given, str) and folder is not None and given.endswith(".json"):
         return text_of(read_file(folder / given))
     if isinstance(given, str):
         return text_of(rules_of(given))
-    if isinstance(given, list | tuple) and all(isinstance(each, str) for each in given):
+    if isinstance(given, list | tuple) and all(isinstance(text, str) for text in given):
         return text_of(map(Rule.of, given))
     return given
 
 
 def read_file(file: Path) -> set[Rule]:
-    """The rules of the frontend's JSON, without PyTorch's own. Raises ValueError."""
+    """Return the rules of the frontend's JSON, without PyTorch's own. Raises ValueError."""
     return read_kept(file)[0]
 
 
 def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
-    """The rules of `read_file`, and what lies beside them. Raises ValueError."""
+    """Return the rules of `read_file`, and the file's JSON. Raises ValueError."""
     try:
         with file.open("rb") as opened:
             whole = json.loads(opened.read(MOST_BYTES + 1).decode("utf-8-sig"))
@@ -155,9 +155,9 @@ def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror}") from None
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        told = f"missing {error}" if isinstance(error, KeyError) else str(error)
+        fault = f"missing {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(
-            f"{file}: is no errata file of cuDNN's frontend (below 1 MiB, with a list `rules`): {told[:300]}"
+            f"{file}: is no errata file of cuDNN's frontend (below 1 MiB, with a list `rules`): {fault[:300]}"
         ) from None
     if checksum not in (None, _crc32(whole)):
         raise ValueError(f"{file}: its checksum does not fit, it is damaged or was edited: {ANEW}")
@@ -165,28 +165,26 @@ def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
 
 
 def _of_json(entries: list[dict[str, Any]]) -> set[Rule]:
-    """Raises ValueError if the fields of a rule, which cuDNN reads, say something else than its id."""
-    found: dict[str, set[Rule]] = {}
+    """Raise ValueError if the fields of a rule, the part that cuDNN reads, contradict its id."""
+    rules: dict[str, set[Rule]] = {}
     for entry in entries:
         name = str(entry.get("rule_id", ""))
         # Without CUDA here, it is not known which rules PyTorch has by itself.
         is_own = name.startswith(PYTORCHS) and (not pytorchs_own() or entry in pytorchs_own())
         if not is_own:
-            found.setdefault(name, set()).add(_of_entry(entry))
-    for name in filter(RULE.fullmatch, found):
+            rules.setdefault(name, set()).add(_of_entry(entry))
+    for name in filter(RULE.fullmatch, rules):
         rule = Rule.of(name)
-        if found[name] != set(map(_of_entry, rule.entries())):
+        if rules[name] != set(map(_of_entry, rule.entries())):
             raise ValueError(f"the fields of rule {name} ban something else: {ANEW}")
-        found[name] = {rule}
-    return set().union(*found.values())
+        rules[name] = {rule}
+    return set().union(*rules.values())
 
 
 def _of_entry(entry: dict[str, Any]) -> Rule:
     start, end = entry.get("cudnn_version_start", 0), entry.get("cudnn_version_end", -1)
-    told = ":".join(
-        (str(entry["operation"]), str(entry["engine"]), *map(str, entry.get("knob", [])))
-    )
-    return Rule.of(told + f"@{start}-" + (str(end) if end >= 0 else ""))
+    plans = ":".join(map(str, (entry["operation"], entry["engine"], *entry.get("knob", []))))
+    return Rule.of(plans + f"@{start}-" + (str(end) if end >= 0 else ""))
 
 
 def _crc32(whole: dict[str, Any]) -> str:
@@ -194,9 +192,9 @@ def _crc32(whole: dict[str, Any]) -> str:
 
 
 def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) -> str:
-    """The frontend's JSON, PyTorch's own rules merged in. `beside`: what else to keep there, with a checksum."""
-    listed = [each for rule in rules for each in rule.entries()]
-    whole = {"version": 1, **beside, "rules": [*pytorchs_own(), *listed]}
+    """Return the frontend's JSON with PyTorch's own rules. `beside`: further keys, kept with a checksum."""
+    entries = [entry for rule in rules for entry in rule.entries()]
+    whole = {"version": 1, **beside, "rules": [*pytorchs_own(), *entries]}
     if beside:
         whole = {CHECKSUM: _crc32(whole), **whole}
     return json.dumps(whole, indent=indent)
@@ -204,21 +202,21 @@ def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) 
 
 @cache
 def pytorchs_own() -> list[dict[str, Any]]:
-    """The rules that this torch has without a file; none where it was built without CUDA."""
+    """Return the rules of this torch itself; none if it was built without CUDA."""
     torch = find_spec("torch")
     library = Path(torch.origin or "").parent / "lib" / "libtorch_cuda.so" if torch else None
     if library is None or not library.exists():
         return []
     with library.open("rb") as opened:
         text = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-        if (found := text.find(b'"rule_id"')) < 0:
+        if (place := text.find(b'"rule_id"')) < 0:
             return []
-        rules = json.loads(text[text.rfind(b"\0", 0, found) + 1 : text.find(b"\0", found)])["rules"]
-    return [{**each, "rule_id": PYTORCHS + str(each["rule_id"])} for each in rules]
+        rules = json.loads(text[text.rfind(b"\0", 0, place) + 1 : text.find(b"\0", place)])["rules"]
+    return [{**entry, "rule_id": PYTORCHS + str(entry["rule_id"])} for entry in rules]
 
 
 def use_errata(text: str | None) -> None:
-    """Have the frontend ask these rules, in a process that has built no plan yet; None: PyTorch's own."""
+    """Put these rules in force in a process that has built no plan yet; None: PyTorch's own rules."""
     os.environ.pop(ERRATA_FILE, None)
     if text is not None:
         file = os.memfd_create("errata.json")  # it ends with the process
@@ -227,6 +225,6 @@ def use_errata(text: str | None) -> None:
 
 
 def errata_in_force() -> str | None:
-    """The text of what `use_errata` set."""
-    named = os.environ.get(ERRATA_FILE)
-    return None if named is None else text_of(read_file(Path(named)))
+    """Return the text of the rules that `use_errata` set."""
+    file = os.environ.get(ERRATA_FILE)
+    return None if file is None else text_of(read_file(Path(file)))

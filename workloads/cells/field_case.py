@@ -17,29 +17,19 @@ from cudnn_sweep.workloads.problem import ConvProblem, Shape, parse_sizes, probl
 FIELD = files("cudnn_sweep.workloads").joinpath("field")
 
 OPERATIONS = {"conv1d", "conv2d", "conv3d"} | {f"conv_transpose{n}d" for n in (1, 2, 3)}
-ALL_SIZES = (
-    "input",
-    "out_channels",
-    "kernel",
-    "stride",
-    "padding",
-    "dilation",
-    "groups",
-    "bias",
-    "output_padding",
-)
+ALL_SIZES = set(ProblemSpec.model_fields) - {"transposed", "occurrences"}
 SETTINGS = {field.name for field in fields(CudnnConfig)}
 AXES = ("direction", "precision", "layout", "regime")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Side:
-    """One of the two that a case compares, or the only one."""
+    """One side of a case's comparison, or its only one."""
 
     workload: str
     """conv, or a model's import path."""
     problem: ConvProblem | None
-    """None: a model's."""
+    """None: a model."""
     input_shape: Shape
     direction: str
     precision: str
@@ -50,7 +40,7 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FieldCase:
-    """One line. docs/field.md says what each column means."""
+    """One line. docs/field.md explains the columns."""
 
     id: str
     address: str
@@ -90,19 +80,18 @@ class FieldCase:
         return self.operation not in OPERATIONS
 
     def sides(self) -> tuple[Side, ...]:
-        """The baseline and the candidate; of a bound the one that it is about."""
+        """Return the baseline and the candidate; the only side of a bound."""
         name = f"field/{self.id}"
         baseline = self._side({}, name)
         if self.kind == "bound":
             return (baseline,)
-        other = f"{name}-candidate" if self.kind == "sizes" else name
-        return baseline, self._side(_pairs(self.candidate), other)
+        candidate = f"{name}-candidate" if self.kind == "sizes" else name
+        return baseline, self._side(_pairs(self.candidate), candidate)
 
     def contrast(self) -> tuple[str, str]:
-        """What the two sides are called: by what differs."""
-        keys = tuple(_pairs(self.candidate))
-        now = " ".join(f"{key}={self._usual(key)}" for key in keys)
-        return now, self.candidate
+        """Return the names of the two sides, made of the keys in which they differ."""
+        baseline = " ".join(f"{key}={self._usual(key)}" for key in _pairs(self.candidate))
+        return baseline, self.candidate
 
     def _usual(self, key: str) -> str:
         if key in SETTINGS:
@@ -127,7 +116,7 @@ class FieldCase:
 
 @cache
 def load_field_cases() -> dict[str, FieldCase]:
-    """Every case of every file by its id."""
+    """Return every case of every file by its id."""
     tables = sorted(FIELD.iterdir(), key=lambda file: file.name)
     lines = (csv.DictReader(table.read_text(encoding="utf-8").splitlines()) for table in tables)
     cases = [FieldCase(**row) for rows in lines for row in rows]
@@ -135,13 +124,14 @@ def load_field_cases() -> dict[str, FieldCase]:
 
 
 def find_field_case(name: str) -> FieldCase:
-    if name not in load_field_cases():
-        raise unknown("case", name, list(load_field_cases()))
-    return load_field_cases()[name]
+    cases = load_field_cases()
+    if name not in cases:
+        raise unknown("case", name, list(cases))
+    return cases[name]
 
 
 def with_field_cases(suite: SuiteSpec) -> SuiteSpec:
-    """The suite with the cells of all cases that can be tested, each with the configs that the cases name."""
+    """Return the suite with the cells and configs of all cases that can be tested."""
     tested = [case for case in load_field_cases().values() if case.is_tested]
     problems: dict[str, ProblemSpec] = {}
     cells: dict[tuple[tuple[str, str], ...], list[CudnnConfig]] = {}
@@ -155,20 +145,20 @@ def with_field_cases(suite: SuiteSpec) -> SuiteSpec:
         configs = cells.setdefault(tuple(axes.items()), [])
         if side.config not in configs:
             configs.append(side.config)
-    found = [
+    entries = [
         CellAxes.model_validate({**dict(axes), "configs": configs})
         for axes, configs in cells.items()
     ]
-    return suite.model_copy(update={"problems": problems, "cells": found})
+    return suite.model_copy(update={"problems": problems, "cells": entries})
 
 
 def _spec_of(problem: ConvProblem) -> ProblemSpec:
     alike = {name: getattr(problem, name, None) for name in ProblemSpec.model_fields}
     words = alike | {"input": problem.input_shape, "kernel": problem.kernel_size}
-    texts = {name: sizes_text(each) for name, each in words.items() if isinstance(each, tuple)}
+    texts = {name: sizes_text(size) for name, size in words.items() if isinstance(size, tuple)}
     return ProblemSpec.model_validate(words | texts)
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """`groups=4 bias=no`."""
+    """Return `groups=4 bias=no` as keys and values."""
     return dict(word.split("=") for word in text.split())

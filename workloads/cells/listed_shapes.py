@@ -1,4 +1,4 @@
-"""Shapes that a user lists in a file, `batch,height,width,count`, and how often each comes."""
+"""Shapes and their counts from a user's file, `batch,height,width,count`."""
 
 import csv
 import random
@@ -31,7 +31,7 @@ class ListedShape:
 
 @dataclass(frozen=True, kw_only=True)
 class Listed(ShapeRegime):
-    """Those shapes, whatever the base; see ListedSpec for `draws`."""
+    """Shapes of a file; see ListedSpec for `draws`."""
 
     name = "listed"
     varies = "batch and space"
@@ -42,10 +42,10 @@ class Listed(ShapeRegime):
 
     def period(self, base: Shape) -> tuple[Shape, ...]:
         draw = random.Random(self.seed)
-        if sum(each.count for each in self.shapes) <= self.draws:
-            epoch = [each.shape for each in self.shapes for _ in range(each.count)]
-            return tuple(draw.sample(epoch, len(epoch)))
-        shapes, counts = zip(*((each.shape, each.count) for each in self.shapes), strict=True)
+        shapes = [listed.shape for listed in self.shapes]
+        counts = [listed.count for listed in self.shapes]
+        if sum(counts) <= self.draws:
+            return tuple(draw.sample(shapes, sum(counts), counts=counts))
         return tuple(draw.choices(shapes, counts, k=self.draws))
 
     def parameters(self) -> dict[str, float]:
@@ -83,7 +83,7 @@ class ListedSpec(BaseModel):
 
     @property
     def name(self) -> str:
-        """Of the regime, in plans and records."""
+        """The regime's name in plans and records."""
         return f"{Listed.name} {self.file}"
 
     @property
@@ -92,7 +92,10 @@ class ListedSpec(BaseModel):
         return {"batch" if name == "batch" else "space" for name in names}
 
     def rule(self, base: Shape) -> Listed:
-        """Of inputs like `base`, which says what the file leaves out. Raises WorkloadError."""
+        """Return the regime for inputs like `base`; sizes that the file leaves out are those of `base`.
+
+        Raises WorkloadError if the two have other sizes in space.
+        """
         space = [name for name in self.rows[0] if name not in ("batch", COUNT)]
         if space and set(space) != set(space_names(base)):
             raise WorkloadError(
@@ -117,7 +120,7 @@ class ListedChoice(BaseModel):
 
 
 def read_rows(folder: Path, file: str) -> tuple[dict[str, int], ...]:
-    """Raises ValueError, which names the line, what was found and what is allowed."""
+    """Return the file's rows. Raises ValueError with the line, the text found and the text allowed."""
     path = folder / file
     try:
         with path.open("rb") as stream:
@@ -136,8 +139,10 @@ def read_rows(folder: Path, file: str) -> tuple[dict[str, int], ...]:
         if line.strip() and not line.startswith("#")
     ]
     if len(numbered) < 2 or len(numbered) > MOST_ROWS + 1:
-        found = f"{max(0, len(numbered) - 1):,} shapes"
-        raise ValueError(f"{path}: found {found}, allowed are a header and 1 to {MOST_ROWS:,}")
+        count = max(0, len(numbered) - 1)
+        raise ValueError(
+            f"{path}: found {count:,} shapes, allowed are a header and 1 to {MOST_ROWS:,}"
+        )
     names = _columns(f"{path}:{numbered[0][0]}", _cells(numbered[0][1]))
     return tuple(_row(f"{path}:{number}", names, _cells(line)) for number, line in numbered[1:])
 

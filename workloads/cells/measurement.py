@@ -1,4 +1,4 @@
-"""What a trial is asked and what it yields; both cross a process boundary as JSON."""
+"""A trial's request and its results; both cross a process boundary as JSON."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -8,17 +8,7 @@ from pydantic import BaseModel, Field
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
-from cudnn_sweep.workloads.records.measured import (
-    Calibration,
-    Choice,
-    Computed,
-    GpuTelemetry,
-    Logged,
-    Measured,
-    MemoryUse,
-    SteadyDevice,
-    SteadyWall,
-)
+from cudnn_sweep.workloads.records import measured
 from cudnn_sweep.workloads.strict import STRICT
 
 Seconds = Annotated[float, Field(ge=0)]
@@ -74,7 +64,7 @@ class MeasureSpec(BaseModel):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrialRequest:
-    """All that a fresh process needs to know to measure."""
+    """The request of one trial to a fresh process."""
 
     cell: Cell
     config: CudnnConfig
@@ -88,36 +78,36 @@ class TrialRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedPlan:
-    """A plan that was built for an operation, and the time that a search saw for it."""
+    """A plan that was built for an operation, with its time in the search."""
 
     engine: str
     ms: float | None
 
 
 @dataclass(kw_only=True)
-class LogPass(Logged):
-    """What the untimed process yields."""
+class LogPass(measured.Logged):
+    """Results of the untimed process."""
 
     kernels_hash: str | None = None
     plans: list[list[TimedPlan]] = field(default_factory=list)
     """Of each operation of `logged_choices`, in the order in which PyTorch tries them."""
     calls: list[int] = field(default_factory=list)
-    """How often a step calls each of these operations, all its shapes together; empty where that is unknown."""
+    """How often a step calls each of these operations, over all its shapes; empty if unknown."""
     banned_ran: list[str] = field(default_factory=list)
     """Plans that ran though the config's errata ban them."""
 
 
 @dataclass(kw_only=True)
-class Measurement(Measured):
-    """What was measured so far: filled in as the trial goes, so that a failure keeps what came before it."""
+class Measurement(measured.Measured):
+    """The values measured so far: filled in during the trial, so that a failure keeps the values before it."""
 
     config: CudnnConfig | None = None
-    memory: MemoryUse = field(default_factory=MemoryUse)
-    calibration: Calibration = field(default_factory=Calibration)
-    wall: SteadyWall = field(default_factory=SteadyWall)
-    device: SteadyDevice = field(default_factory=SteadyDevice)
-    choice: Choice = field(default_factory=Choice)
-    computed: Computed = field(default_factory=Computed)
-    telemetry: GpuTelemetry = field(default_factory=GpuTelemetry)
+    memory: measured.MemoryUse = field(default_factory=measured.MemoryUse)
+    calibration: measured.Calibration = field(default_factory=measured.Calibration)
+    wall: measured.SteadyWall = field(default_factory=measured.SteadyWall)
+    device: measured.SteadyDevice = field(default_factory=measured.SteadyDevice)
+    choice: measured.Choice = field(default_factory=measured.Choice)
+    computed: measured.Computed = field(default_factory=measured.Computed)
+    telemetry: measured.GpuTelemetry = field(default_factory=measured.GpuTelemetry)
     phases_s: dict[str, float] = field(default_factory=dict)
     """Seconds by phase: start, one_time, build, cold, calibration, steady, checks."""

@@ -74,11 +74,11 @@ def _with_batch(sizes: Shape) -> Shape:
 
 
 def _of_one_rank(inputs: list[Shape]) -> list[Shape]:
-    """A list of the tensors of one call would be cells that fail."""
+    """Raise ValueError for a list that looks like the tensors of one call."""
     if len({len(sizes) for sizes in inputs}) > 1:
-        found = ", ".join(map(sizes_text, inputs))
+        texts = ", ".join(map(sizes_text, inputs))
         raise ValueError(
-            f"found {found}: a list stands for cells, one of each, whose inputs have as many sizes; the "
+            f"found {texts}: a list stands for cells, one of each, whose inputs have as many sizes; the "
             "tensors of a model that takes several stand under `model: {inputs: ...}`"
         )
     return inputs
@@ -151,7 +151,7 @@ class ProblemSpec(BaseModel):
         if isinstance(given, dict) and given.get("padding") == "same" and "kernel" in given:
             kernel, dilation = (_read_sizes(given.get(key, 1)) for key in ("kernel", "dilation"))
             added = [reach * (size - 1) for size, reach in zip(kernel, dilation * 3, strict=False)]
-            here = f"which is {sizes_text(tuple(each // 2 for each in added))} here"
+            here = f"which is {sizes_text(tuple(n // 2 for n in added))} here"
             odd = "which is no number here: it adds one more at the end"
             raise ValueError(f"padding: found same, {odd if any(n % 2 for n in added) else here}")
         return given
@@ -226,7 +226,7 @@ class CellAxes(BaseModel):
     contain has the configs of all of them."""
 
     def values_on(self, device: str) -> dict[str, list[Any]]:
-        """The values of each axis on `cuda` or `cpu`, by its key."""
+        """Return the values of each axis on `cuda` or `cpu`, by its key."""
         chosen = {
             name: getattr(value, device)
             if isinstance(value, BatchByDevice | PrecisionByDevice)
@@ -234,7 +234,7 @@ class CellAxes(BaseModel):
             for name, value in self
             if name not in NO_AXES
         }
-        return {name: each(value) for name, value in chosen.items()}
+        return {name: as_list(value) for name, value in chosen.items()}
 
 
 class GpuChoice(BaseModel):
@@ -263,7 +263,7 @@ class UntilDecided(BaseModel):
 
     @property
     def looks(self) -> tuple[int, ...]:
-        """After how many blocks of a cell it is asked whether that is decided."""
+        """Numbers of blocks after which a cell may be decided."""
         return (*(look for look in LOOKS if look < self.at_most), self.at_most)
 
 
@@ -275,8 +275,8 @@ BLOCKS_WITHOUT_GPU = 2  # by default: where settings have no effect, a cell is d
 
 
 def most_replicates(replicates: Replicates | None) -> int:
-    found = replicates or BY_DEFAULT
-    return found.at_most if isinstance(found, UntilDecided) else found
+    most = replicates or BY_DEFAULT
+    return most.at_most if isinstance(most, UntilDecided) else most
 
 
 class WithoutGpu(BaseModel):
@@ -334,33 +334,33 @@ class SuiteSpec(BaseModel):
 
     @property
     def every_config(self) -> list[CudnnConfig]:
-        """Its own configs, then those of its cells."""
+        """The suite's configs, then those of its cells, each once."""
         of_cells = [config for axes in self.cells for config in axes.configs or ()]
         return list(dict.fromkeys([*self.configs, *of_cells]))
 
     @property
     def looks(self) -> tuple[int, ...]:
-        """After how many blocks of a cell it is asked whether that is decided; empty: their number is fixed."""
+        """Numbers of blocks after which a cell may be decided; empty: the number of blocks is fixed."""
         return self.replicates.looks if isinstance(self.replicates, UntilDecided) else ()
 
     def on(self, device: str) -> "SuiteSpec":
-        """As it runs there: `cuda` or `cpu`."""
+        """Return the suite as it runs on `cuda` or `cpu`."""
         if device == "cuda":
             return self
-        other = {key: value for key, value in self.without_gpu if value is not None}
+        changes = {key: value for key, value in self.without_gpu if value is not None}
         if self.replicates is None:
-            other.setdefault("replicates", BLOCKS_WITHOUT_GPU)
-        return self.model_copy(update=other)
+            changes.setdefault("replicates", BLOCKS_WITHOUT_GPU)
+        return self.model_copy(update=changes)
 
     def with_blocks(self, default: Replicates) -> "SuiteSpec":
-        """With so many blocks per cell where it says nothing of them."""
+        """Return the suite with `default` blocks per cell if it sets no `replicates`."""
         return self if self.replicates else self.model_copy(update={"replicates": default})
 
 
 def too_many(
     cells: Sequence[CellAxes], configs: Sequence[CudnnConfig], replicates: Replicates | None
 ) -> str | None:
-    """Why a plan of so many trials is refused. A set of problems is counted as one."""
+    """Return why a plan has too many trials, or None. A set of problems counts as one."""
     combinations = (prod(map(len, axes.values_on("cpu").values())) for axes in cells)
     pairs = sum(
         count * len(axes.configs or configs)
@@ -376,18 +376,20 @@ def too_many_trials(trials: int) -> str | None:
 
 
 def workload_names(suite: SuiteSpec) -> list[str]:
-    """Its workloads and models, and the regimes of the user's own: what planning has to look at."""
-    names = [name for axes in suite.cells for name in (*each(axes.workload), *_own_regimes(axes))]
+    """Return the names that planning looks at: workloads, models, and the user's own regimes."""
+    names = (
+        name for axes in suite.cells for name in (*as_list(axes.workload), *_own_regimes(axes))
+    )
     return list(dict.fromkeys(names))
 
 
 def _own_regimes(axes: CellAxes) -> Iterator[str]:
-    for choice in each(axes.regime):
+    for choice in as_list(axes.regime):
         if not isinstance(choice, ListedChoice):
             names = [choice] if isinstance(choice, str) else list(choice)
             yield from (name for name in names if ":" in name)
 
 
-def each(value: Any) -> list[Any]:
-    """An axis's values: pydantic has checked their types."""
+def as_list(value: Any) -> list[Any]:
+    """Return an axis's values; pydantic has checked their types."""
     return value if isinstance(value, list) else [value]

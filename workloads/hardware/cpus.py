@@ -11,13 +11,13 @@ NO_LIMIT = "max"
 
 
 def usable_cpus(system: Path = SYSTEM, ours: Path = OURS) -> int:
-    """A container may see all of a host's CPUs and have the time of four."""
+    """Return how many CPUs this process can use; a container may see all of a host's and have the time of four."""
     allowed = len(os.sched_getaffinity(0))
-    return max(1, min([allowed, *(math.ceil(each) for each in _limits(system, ours))]))
+    return max(1, min([allowed, *map(math.ceil, _limits(system, ours))]))
 
 
 def _limits(system: Path, ours: Path) -> Iterator[float]:
-    """In CPUs: of each control group that holds this process, in version 2 and in version 1."""
+    """Yield the limit, in CPUs, of each control group around this process, of version 2 and version 1."""
     for line in _read(ours).splitlines():
         number, names, path = line.split(":", 2)
         files: tuple[str, ...]
@@ -27,9 +27,9 @@ def _limits(system: Path, ours: Path) -> Iterator[float]:
             top, files = system / "cpu", ("cpu.cfs_quota_us", "cpu.cfs_period_us")
         else:
             continue
-        group = Path(path.lstrip("/"))
-        for each in (group, *group.parents):
-            words = [word for name in files for word in _read(top / each / name).split()]
+        own = Path(path.lstrip("/"))
+        for group in (own, *own.parents):
+            words = [word for name in files for word in _read(top / group / name).split()]
             if len(words) == 2 and words[0] not in (NO_LIMIT, "-1"):
                 yield int(words[0]) / int(words[1])
 

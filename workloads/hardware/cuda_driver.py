@@ -1,5 +1,6 @@
-"""The few calls of CUDA's driver that torch has not: they read a captured graph, and take memory that
-torch's allocator does not know of. See its documentation, Graph Management and Memory Management.
+"""Calls of CUDA's driver that torch lacks: to read a captured graph, and to take memory behind torch's allocator.
+
+See the driver's documentation, Graph Management and Memory Management.
 """
 
 import ctypes
@@ -31,7 +32,7 @@ class _KernelNodeParameters(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GraphNode:
-    """A kernel launch, or a memory operation, which has no sizes here."""
+    """A kernel launch, or a memory operation, whose sizes are left out."""
 
     handle: int
     name: str
@@ -41,34 +42,35 @@ class GraphNode:
 
 
 def graph_nodes(graph: int) -> list[GraphNode]:
-    """The graph's nodes in the order in which they were captured.
-
-    Takes about 10 µs a node. Raises DriverError.
-    """
-    return [_read_node(handle) for handle in _handles(graph)]
+    """Return the graph's nodes in the order of their capture, in about 10 µs a node. Raises DriverError."""
+    count = ctypes.c_size_t(_count(graph))
+    handles = (ctypes.c_void_p * count.value)()
+    if count.value:
+        _call("cuGraphGetNodes", graph, handles, byref(count))
+    return [_read_node(handle) for handle in handles if handle is not None]
 
 
 def count_captured(stream: int) -> int:
-    """How many nodes a capture that is going on has on this stream so far."""
+    """Return how many nodes the running capture of this stream has so far."""
     status, graph = ctypes.c_int(), ctypes.c_void_p()
     _call("cuStreamGetCaptureInfo_v2", stream, byref(status), None, byref(graph), None, None)
     return _count(graph.value) if graph.value else 0
 
 
 def set_enabled(executable: int, node: GraphNode, enabled: bool) -> None:
-    """Whether a replay of the instantiated graph runs this node."""
+    """Set whether a replay of the instantiated graph runs this node."""
     _call("cuGraphNodeSetEnabled", executable, node.handle, enabled)
 
 
 def allocate(size_bytes: int) -> int:
-    """The address of so much memory of the current device. Raises DriverError."""
+    """Return the address of so much memory of the current device. Raises DriverError."""
     address = ctypes.c_uint64()
     _call("cuMemAlloc_v2", byref(address), size_bytes)
     return address.value
 
 
 def free(address: int) -> None:
-    """Waits for the device."""
+    """Free memory; this waits for the device."""
     _call("cuMemFree_v2", address)
 
 
@@ -78,37 +80,29 @@ def _count(graph: int) -> int:
     return count.value
 
 
-def _handles(graph: int) -> list[int]:
-    count = ctypes.c_size_t(_count(graph))
-    handles = (ctypes.c_void_p * count.value)()
-    if count.value:
-        _call("cuGraphGetNodes", graph, handles, byref(count))
-    return [handle for handle in handles if handle is not None]
-
-
 def _read_node(handle: int) -> GraphNode:
     kind = ctypes.c_int()
     _call("cuGraphNodeGetType", handle, byref(kind))
     if kind.value != KERNEL:
         return GraphNode(handle=handle, name=OTHER_NODES.get(kind.value, f"node {kind.value}"))
-    found, name = _KernelNodeParameters(), ctypes.c_char_p()
-    _call("cuGraphKernelNodeGetParams_v2", handle, byref(found))
-    if found.function:
-        _call("cuFuncGetName", byref(name), found.function)
+    node, name = _KernelNodeParameters(), ctypes.c_char_p()
+    _call("cuGraphKernelNodeGetParams_v2", handle, byref(node))
+    if node.function:
+        _call("cuFuncGetName", byref(name), node.function)
     else:
-        _call("cuKernelGetName", byref(name), found.kernel)
+        _call("cuKernelGetName", byref(name), node.kernel)
     return GraphNode(
         handle=handle,
         name=(name.value or b"").decode(),
-        grid=list(found.grid),
-        block=list(found.block),
-        shared_bytes=int(found.shared_bytes),
+        grid=list(node.grid),
+        block=list(node.block),
+        shared_bytes=int(node.shared_bytes),
     )
 
 
 def _call(function: str, *arguments: object) -> None:
-    """Numbers are handles, addresses and sizes, all of 64 bits."""
-    wide = (ctypes.c_uint64(each) if isinstance(each, int) else each for each in arguments)
+    """Call the driver. Numbers are handles, addresses and sizes, all of 64 bits. Raises DriverError."""
+    wide = (ctypes.c_uint64(value) if isinstance(value, int) else value for value in arguments)
     code = _driver(function)(*wide)
     if code != 0:
         raise DriverError(f"{function} failed with CUresult {code}")

@@ -1,4 +1,4 @@
-"""Environment: what may change a measurement without a code change. Capturing it touches CUDA: in a child."""
+"""Environment: hardware and software that may change a measurement. Capturing it touches CUDA: in a child."""
 
 import os
 import platform
@@ -20,7 +20,7 @@ SOFTWARE = ("torch", "cuda", "cudnn", "driver", "python", "ray", "version")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Environment:
-    """Field by field as in the record, which explains them."""
+    """Columns of the record, which explains them."""
 
     device: Literal["cuda", "cpu"]
     gpu: str
@@ -58,10 +58,10 @@ class Environment:
 
 
 def capture_environment(variables: Mapping[str, str] = os.environ) -> Environment:
-    """What is true of this process, of the first GPU that it sees or of the CPU where it sees none.
+    """Return the environment of this process, with its first GPU or else its CPU.
 
-    SWEEP_VERSION and SWEEP_COMMIT name the code where it is neither installed nor in a git checkout.
-    SWEEP_FAKE_GPU is what a CPU calls itself: to try out a cluster of several GPU models.
+    SWEEP_VERSION and SWEEP_COMMIT name code that is neither installed nor in a git checkout. SWEEP_FAKE_GPU
+    replaces a CPU's model, to try out a cluster of several GPU models.
     """
     import torch
 
@@ -87,10 +87,9 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
 
 
 def host_name() -> str:
-    """The host's name, and where the kernel tells it a mark of its boot: many machines are called vm."""
-    if not BOOT_ID.exists():
-        return socket.gethostname()
-    return f"{socket.gethostname()}-{content_hash(BOOT_ID.read_text())[:6]}"
+    """Return the host's name with a mark of its boot, if known, as many machines have the name vm."""
+    boot = f"-{content_hash(BOOT_ID.read_text())[:6]}" if BOOT_ID.exists() else ""
+    return f"{socket.gethostname()}{boot}"
 
 
 def our_version() -> str:
@@ -101,7 +100,7 @@ def our_version() -> str:
 
 
 def our_commit() -> str | None:
-    """The checkout that this file lies in, `-dirty` where it was changed since."""
+    """Return the commit of this file's checkout, with `-dirty` after changes; None without one."""
     checkout = Path(__file__).parents[2]
     if not (checkout / ".git").exists():
         return None

@@ -1,4 +1,4 @@
-"""What CUDA and NVML say of the GPUs, or slices of them, that this process may use."""
+"""The GPUs, or slices of them, that this process may use, by CUDA and NVML."""
 
 import os
 from collections.abc import Mapping
@@ -15,9 +15,7 @@ MIG = " MIG "  # in names, before a slice's profile
 
 
 def read_gpu() -> dict[str, Any]:
-    """Fields of Environment, of the first one. A machine without NVML still measures: what NVML alone knows is
-    None there.
-    """
+    """Return Environment's fields of the first GPU; without NVML some are None."""
     properties = torch.cuda.get_device_properties(0)
     uuid = gpu_uuid(0)
     nvml = NvmlGpu(uuid)
@@ -34,7 +32,7 @@ def read_gpu() -> dict[str, Any]:
 
 
 def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
-    """Model and UUID of what trials may run on here. CUDA shows a process one slice at most: NVML tells the others."""
+    """Return model and UUID of each GPU or slice for trials; CUDA lists one slice at most, NVML the others."""
     if not torch.cuda.is_available():
         return []
     first = gpu_uuid(0, variables)
@@ -48,17 +46,17 @@ def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[tuple[str, str]
 
 
 def gpu_uuid(index: int, variables: Mapping[str, str] = os.environ) -> str:
-    """As NVML writes it. CUDA leaves out the prefix, and for a slice may give its GPU's."""
+    """Return NVML's UUID. CUDA's has no prefix and may be that of a slice's GPU."""
     properties = torch.cuda.get_device_properties(index)
     uuid = str(properties.uuid).removeprefix("GPU-").removeprefix("MIG-")
     whole = NvmlGpu(f"GPU-{uuid}")
     if whole.answers and not whole.is_sliced:
         return f"GPU-{uuid}"
-    found = uuid_of_slice(uuid, variables.get(VISIBLE), listed_gpus())
-    return found or (f"MIG-{uuid}" if MIG in properties.name else f"GPU-{uuid}")
+    of_slice = uuid_of_slice(uuid, variables.get(VISIBLE), listed_gpus())
+    return of_slice or (f"MIG-{uuid}" if MIG in properties.name else f"GPU-{uuid}")
 
 
 def _profile(name: str, nvml: NvmlGpu) -> str | None:
-    """As in `NVIDIA A100-SXM4-40GB MIG 1g.5gb`, CUDA's name or NVML's."""
+    """Return a slice's profile from CUDA's name or NVML's, as `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
     names = (name, nvml.ask(pynvml.nvmlDeviceGetName) or "")
-    return next((one.partition(MIG)[2] for one in names if MIG in one), None)
+    return next((full.partition(MIG)[2] for full in names if MIG in full), None)

@@ -1,4 +1,4 @@
-"""The GPUs and slices (MIG) of this host as NVML lists them, whatever CUDA_VISIBLE_DEVICES says."""
+"""NVML's list of this host's GPUs and slices (MIG), whatever CUDA_VISIBLE_DEVICES hides."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class ListedGpu:
         return self.uuid.startswith("MIG-")
 
     def is_called(self, entry: str) -> bool:
-        """By an entry of CUDA_VISIBLE_DEVICES, whose UUIDs may be cut short. A GPU stands for its slices."""
+        """Return whether an entry of CUDA_VISIBLE_DEVICES means it: a number, or a UUID's beginning, also its GPU's."""
         if entry.isdigit():
             return self.card_index == int(entry)
         is_uuid = entry.startswith(("GPU-", "MIG-"))
@@ -33,7 +33,7 @@ class ListedGpu:
 
 
 def listed_gpus() -> list[ListedGpu]:
-    """In NVML's order, slices instead of a GPU that is sliced. Empty without NVML."""
+    """Return the GPUs in NVML's order, with slices in place of a sliced GPU. Empty without NVML."""
     try:
         pynvml.nvmlInit()
         count = pynvml.nvmlDeviceGetCount()
@@ -43,24 +43,23 @@ def listed_gpus() -> list[ListedGpu]:
 
 
 def chosen_slices(visible: str | None, listed: Sequence[ListedGpu]) -> list[ListedGpu]:
-    """Those that CUDA_VISIBLE_DEVICES names, in its order, up to the first entry that names none, as
-    CUDA reads it; all where it is not set.
-    """
+    """Return the slices in CUDA_VISIBLE_DEVICES, up to its first unknown entry, as CUDA does; all if it is not set."""
     slices = [gpu for gpu in listed if gpu.is_slice]
     if visible is None:
         return slices
-    found: dict[str, ListedGpu] = {}
+    chosen: dict[str, ListedGpu] = {}
     for entry in visible.split(","):
-        named = {gpu.uuid: gpu for gpu in slices if gpu.is_called(entry.strip())}
-        if not named:
+        of_entry = {gpu.uuid: gpu for gpu in slices if gpu.is_called(entry.strip())}
+        if not of_entry:
             break
-        found |= named
-    return list(found.values())
+        chosen |= of_entry
+    return list(chosen.values())
 
 
 def uuid_of_slice(cuda_uuid: str, visible: str | None, listed: Iterable[ListedGpu]) -> str | None:
-    """`cuda_uuid` may be the slice's own or its GPU's, both without a prefix. Of several slices CUDA
-    takes the first that it may see. None where NVML lists no such slice.
+    """Return the slice's UUID, or None if NVML lists no such slice.
+
+    `cuda_uuid` is the slice's or its GPU's, without a prefix. CUDA takes the first visible slice of a GPU.
     """
     slices = [gpu for gpu in listed if gpu.is_slice]
     own = [gpu for gpu in slices if gpu.uuid == f"MIG-{cuda_uuid}"]
@@ -82,7 +81,7 @@ def _on_card(index: int) -> Iterator[ListedGpu]:
 
 
 def is_sliced(whole: Any) -> bool:
-    """`whole`: NVML's handle of a GPU."""
+    """Return whether a GPU, by NVML's handle, is cut into slices."""
     try:
         present, _pending = pynvml.nvmlDeviceGetMigMode(whole)
     except pynvml.NVMLError:  # most GPUs cannot be

@@ -1,4 +1,4 @@
-"""Monitor: who reads a GPU beside a measurement, NVML or a fake that keeps to a script."""
+"""Monitor: the reader of a GPU beside a measurement, NVML or a scripted fake."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -20,14 +20,14 @@ FAKE_ENERGY_MJ = 100_000  # from one look at a fake's energy to the next
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuReading:
-    """One moment; None is what this GPU, driver or slice does not say."""
+    """One reading; None: unknown for this GPU, driver or slice."""
 
     sm_clock_mhz: int | None = None
     memory_clock_mhz: int | None = None
     temperature_c: int | None = None
     throttle_reasons: tuple[str, ...] | None = None
     other_processes: int | None = None
-    """Processes that compute on it and are not ours."""
+    """Number of other users' processes that compute on it."""
 
 
 class Monitor(Protocol):
@@ -37,10 +37,10 @@ class Monitor(Protocol):
     def read(self) -> GpuReading: ...
 
     def know(self, pids: Iterable[int], /) -> None:
-        """These processes are ours, beside this one."""
+        """Count these processes as ours, beside this one."""
 
     def energy_mj(self) -> int | None:
-        """Used since some moment in the past."""
+        """Return the energy used since some moment in the past."""
 
 
 CALM = GpuReading(
@@ -64,7 +64,7 @@ SCRIPTS: dict[MonitorKind, tuple[GpuReading, ...]] = {
 
 
 class FakeMonitor:
-    """Goes round its script; works on any machine."""
+    """A monitor that goes round its script, on any machine."""
 
     def __init__(self, source: MonitorKind) -> None:
         self.source = source
@@ -77,7 +77,7 @@ class FakeMonitor:
         return next(self._readings)
 
     def know(self, pids: Iterable[int], /) -> None:
-        """Its script says how many others there are."""
+        """Do nothing: the script has the number of other processes."""
 
     def energy_mj(self) -> int | None:
         self._energy_mj += FAKE_ENERGY_MJ

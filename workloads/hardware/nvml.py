@@ -1,4 +1,4 @@
-"""What NVML says of one GPU, and the monitor that asks it; None where there is no answer."""
+"""NVML's answers about one GPU, and the monitor that reads them; None without an answer."""
 
 import os
 from collections.abc import Callable, Collection, Iterable
@@ -33,10 +33,10 @@ REASON_QUESTIONS = (
 
 
 class NvmlGpu:
-    """Library, driver, GPU or slice may lack any answer; then it is None."""
+    """One GPU or slice. An answer is None if library, driver, GPU or slice lacks it."""
 
     def __init__(self, uuid: str) -> None:
-        """`uuid` as NVML writes it, GPU-... or MIG-... The first in a process takes 7 ms."""
+        """Open the GPU. `uuid` is NVML's, GPU-... or MIG-... The first call in a process takes 7 ms."""
         try:
             pynvml.nvmlInit()
             self._handle: Any = pynvml.nvmlDeviceGetHandleByUUID(uuid)
@@ -50,28 +50,28 @@ class NvmlGpu:
 
     @property
     def is_sliced(self) -> bool:
-        """Whether trials run on slices of it."""
+        """Whether it is cut into slices."""
         return self.answers and is_sliced(self._handle)
 
     def ask(self, question: Callable[..., Any], *arguments: object) -> Any:
-        """`question` is one of pynvml's functions of a device."""
+        """Call `question`, one of pynvml's functions of a device."""
         try:
             return question(self._handle, *arguments) if self.answers else None
         except pynvml.NVMLError:
             return None
 
     def ask_whole(self, question: Callable[..., Any], *arguments: object) -> Any:
-        """What a slice has in common with its neighbours, clocks, power and heat, is unknown of it."""
+        """Call `question`, unless it is a slice: clocks, power and heat are its whole GPU's."""
         return None if self.is_slice else self.ask(question, *arguments)
 
 
 class NvmlMonitor:
-    """A reading takes 30 µs, most of it for the list of processes; the energy 3 to 14 ms."""
+    """NVML's monitor. A reading takes 30 µs, most of it for the list of processes; the energy 3 to 14 ms."""
 
     source: MonitorKind = "nvml"
 
     def __init__(self, gpu: NvmlGpu, our_pids: Collection[int] | None = None) -> None:
-        """`our_pids`: those of us who use the GPU; this process alone where not told."""
+        """Watch a GPU. `our_pids`: our processes that use it; None: this process alone."""
         self._gpu = gpu
         self.max_sm_clock_mhz: int | None = gpu.ask_whole(
             pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM
@@ -92,8 +92,8 @@ class NvmlMonitor:
         )
 
     def energy_mj(self) -> int | None:
-        found: int | None = self._gpu.ask_whole(pynvml.nvmlDeviceGetTotalEnergyConsumption)
-        return found
+        energy_mj: int | None = self._gpu.ask_whole(pynvml.nvmlDeviceGetTotalEnergyConsumption)
+        return energy_mj
 
     def _throttle_reasons(self) -> tuple[str, ...] | None:
         for name in REASON_QUESTIONS:
@@ -103,7 +103,7 @@ class NvmlMonitor:
         return None
 
     def _other_processes(self) -> int | None:
-        """A container's processes may be listed by the host's numbers: then as many as we are are ours."""
+        """Return the number of others' processes. If a container's are listed by the host's ids, ours are subtracted."""
         listed = self._gpu.ask(pynvml.nvmlDeviceGetComputeRunningProcesses)
         if listed is None:
             return None
@@ -115,9 +115,9 @@ class NvmlMonitor:
 def open_monitor(
     kind: MonitorKind, uuid: str | None, *, our_pids: Collection[int] | None = None
 ) -> Monitor | None:
-    """NVML, or a fake; None where nothing is asked for or nobody answers: a machine without NVML still measures.
+    """Return NVML's monitor or a fake; None for `off`, and without NVML, as such a machine still measures.
 
-    `our_pids`: processes of ours that use the GPU; this one alone where not told.
+    `our_pids`: our processes that use the GPU; None: this process alone.
     """
     if kind in SCRIPTS:
         return FakeMonitor(kind)

@@ -1,8 +1,8 @@
-"""Calibration: what the device can do at this moment, in the precision of the trial."""
+"""Calibration: the device's speed at this moment, in the precision of the trial."""
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from statistics import median
 from time import perf_counter
 
@@ -19,15 +19,14 @@ COPIED_BYTES = {"cuda": 2**28, "cpu": 2**25}  # more than a cache holds
 
 
 def calibrate(device: Device, precision: Precision) -> Calibration:
-    """A matrix product and a copy, tens of milliseconds; its memory is given back.
-
-    Unknown where the workload has left too little memory for it.
-    """
-    found = Calibration()
-    with suppress(torch.OutOfMemoryError), _memory_of_its_own(device):
-        found.calibration_matmul_tflops = _matmul_tflops(device, precision)
-        found.calibration_copy_gbps = _copy_gbps(device)
-    return found
+    """Time a matrix product and a copy, for tens of milliseconds. Unknown if too little memory is left."""
+    ceilings = Calibration()
+    # In a pool of its own, which is freed, the workload's blocks stay as they are.
+    pool = torch.cuda.use_mem_pool(torch.cuda.MemPool()) if device.is_cuda else nullcontext()
+    with suppress(torch.OutOfMemoryError), pool:
+        ceilings.calibration_matmul_tflops = _matmul_tflops(device, precision)
+        ceilings.calibration_copy_gbps = _copy_gbps(device)
+    return ceilings
 
 
 def _matmul_tflops(device: Device, precision: Precision) -> float:
@@ -71,7 +70,7 @@ def _device_s(run: Callable[[], object], calls: int, device: Device) -> float:
 
 @contextmanager
 def _matmul_precision(wanted: str) -> Iterator[None]:
-    """A convolution's ceiling in TF32 is that of a matrix product in TF32, which PyTorch leaves off."""
+    """Set the precision of matrix products, for which PyTorch leaves TF32 off, to that of convolutions."""
     matmul = torch.backends.cuda.matmul
     before = matmul.fp32_precision
     matmul.fp32_precision = wanted
@@ -79,14 +78,3 @@ def _matmul_precision(wanted: str) -> Iterator[None]:
         yield
     finally:
         matmul.fp32_precision = before
-
-
-@contextmanager
-def _memory_of_its_own(device: Device) -> Iterator[None]:
-    """So that the workload's blocks stay as they are, and ours are freed."""
-    if not device.is_cuda:
-        yield
-        return
-    pool = torch.cuda.MemPool()
-    with torch.cuda.use_mem_pool(pool):
-        yield

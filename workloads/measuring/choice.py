@@ -1,6 +1,6 @@
-"""What was chosen for a step, read from the process that was timed, and the work that it was for.
+"""The kernels chosen for a step, read from the timed process, and the step's work.
 
-Roofline, the least time of that work at the ceilings that calibration found: S. Williams, A. Waterman,
+Roofline, the least time of that work at the calibration's ceilings: S. Williams, A. Waterman,
 D. Patterson, "Roofline", Communications of the ACM 52(4), 2009.
 """
 
@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable
 from functools import partial
 from statistics import median
-from typing import Literal, TypeAlias
 
 import torch
 
@@ -36,8 +35,6 @@ from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.records.measured import Calibration, Choice, Kernel
 from cudnn_sweep.workloads.workload import TimedStep
 
-KernelKind: TypeAlias = Literal["convolution", "layout_conversion", "other"]
-
 ROUNDS = 5  # of replays without and with some nodes, in turn: a drift of the clock meets both
 ROUND_MS = 5.0
 MAX_REPLAYS = 50
@@ -59,7 +56,7 @@ CONVOLVES = re.compile(
 def read_choice(
     step: TimedStep, shape: Shape, device: Device
 ) -> tuple[Choice, list[ConvolutionWork]]:
-    """What one step at this shape launches, and its convolutions' work. Runs it a few times, untimed."""
+    """Return the launches of a step at this shape, and its convolutions' work. Runs the step a few times, untimed."""
     run = partial(step.run, step.prepare(shape))
     note = None
     if device.is_cuda:
@@ -75,26 +72,24 @@ def read_choice(
         run()
     choice = _seen(watch)
     if device.is_cuda:
-        names = [name for name, _ in profiled_kernels([run])]
-        _note_kernels(
-            choice, "profiler", [_launch(GraphNode(handle=0, name=name), None) for name in names]
-        )
+        nodes = [GraphNode(handle=0, name=name) for name, _ in profiled_kernels([run])]
+        _note_kernels(choice, "profiler", [_launch(node, None) for node in nodes])
         choice.kernels_note = note
     return choice, watch.work
 
 
 def routes_at(step: TimedStep, shapes: Iterable[Shape]) -> set[str]:
-    """A shape may decide which backend PyTorch selects. One untimed step each."""
-    found: set[str] = set()
+    """Return the backends that PyTorch selects at these shapes. Runs one untimed step at each."""
+    routes: set[str] = set()
     for shape in shapes:
         with StepWatch() as watch:
             step.run(step.prepare(shape))
-        found.update(watch.selected_routes)
-    return found
+        routes.update(watch.selected_routes)
+    return routes
 
 
 def _from_graph(run: Step) -> tuple[Choice, list[ConvolutionWork]]:
-    """Capture one step, and ask after each operation how much it has launched."""
+    """Capture one step, counting the launches after each operation."""
     watch = StepWatch(lambda: count_captured(torch.cuda.current_stream().cuda_stream))
 
     def watched() -> None:
@@ -136,7 +131,7 @@ def _note_kernels(choice: Choice, source: str, kernels: list[Kernel]) -> None:
 
 
 def _operations(watch: StepWatch, nodes: int) -> list[str | None]:
-    """The operation that launched each node: those between its count and the one before it."""
+    """Return the operation that launched each node: an operation's nodes lie between the counts before and after."""
     names: list[str | None] = []
     for name, count in watch.launches:
         names += [name] * (count - len(names))
@@ -155,7 +150,7 @@ def _launch(node: GraphNode, operation: str | None) -> Kernel:
 
 
 def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
-    """How much shorter a replay is without these nodes; medians of replays in turn with and without."""
+    """Return how much shorter a replay is without these nodes; medians of replays in turn with and without."""
     if not nodes:
         return 0.0
     replays = max(1, min(MAX_REPLAYS, round(ROUND_MS / replay_ms(graph, 1)[0])))
@@ -169,29 +164,24 @@ def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
     return median(durations[True]) - median(durations[False])
 
 
-def kind_of(name: str, operation: str | None) -> KernelKind:
-    """`operation`: PyTorch's that launched it, None where that is unknown."""
-    if LAYOUT.search(name) or (_convolves(operation) and COPY in name):
+def kind_of(name: str, operation: str | None) -> str:
+    """Return a kernel's kind. `operation`: PyTorch's operation that launched it; None: unknown."""
+    convolves = "convolution" in (operation or "")  # also cuDNN's own, as cudnn_convolution_relu
+    if LAYOUT.search(name) or (convolves and COPY in name):
         return "layout_conversion"
     if name in MEMORY:
         return "other"
-    convolves = _convolves(operation) if operation else CONVOLVES.search(name)
-    return "convolution" if convolves else "other"
-
-
-def _convolves(operation: str | None) -> bool:
-    """Also where a user's code calls cuDNN's own, as `cudnn_convolution_relu`."""
-    return operation is not None and "convolution" in operation
+    return "convolution" if convolves or (not operation and CONVOLVES.search(name)) else "other"
 
 
 def kernels_hash(kernels: list[Kernel]) -> str | None:
-    """The same where the convolutions run the same kernels in the same order and grids; None without."""
+    """Return the hash of the convolutions' kernels, their order and grids; None without any."""
     ran = [(kernel.name, kernel.grid) for kernel in kernels if kernel.kind == "convolution"]
     return content_hash(ran) if ran else None
 
 
 def note_roofline(work: list[ConvolutionWork], measured: Measurement) -> None:
-    """The share is of device time, of wall time on a CPU; none where steps differ in shape."""
+    """Note the roofline, and its share of device time (on a CPU wall time) unless steps differ in shape."""
     least_ms = roofline_ms(work, measured.calibration)
     measured.choice.roofline_ms = least_ms
     step_ms = measured.device.steady_device_ms or measured.wall.steady_wall_ms
@@ -200,8 +190,8 @@ def note_roofline(work: list[ConvolutionWork], measured: Measurement) -> None:
 
 
 def roofline_ms(work: list[ConvolutionWork], ceilings: Calibration) -> float | None:
-    """Each convolution at its nearer ceiling, one after the other; None without any."""
+    """Return the sum of the convolutions' least times, each at its nearer ceiling; None without any."""
     tflops, gbps = ceilings.calibration_matmul_tflops, ceilings.calibration_copy_gbps
     if not work or not tflops or not gbps:
         return None
-    return sum(max(each.flops / (tflops * 1e9), each.bytes / (gbps * 1e6)) for each in work)
+    return sum(max(part.flops / (tflops * 1e9), part.bytes / (gbps * 1e6)) for part in work)

@@ -1,4 +1,4 @@
-"""What a step computes: fingerprints of the bits, and the error against float64."""
+"""A step's results: fingerprints of the bits, and the error against float64."""
 
 from dataclasses import replace
 from hashlib import blake2b
@@ -30,22 +30,21 @@ Tensors = dict[str, torch.Tensor]
 def compute(
     workload: Workload, setting: Setting, shape: Shape, seed: int, *, reference: bool, flops: int
 ) -> tuple[Computed, bool]:
-    """Fingerprints of a new step's outputs and gradients, from random numbers that `seed` alone gives; and whether
-    all of them are finite.
+    """Return fingerprints of a new step's outputs and gradients, and whether all of these are finite.
 
-    `flops`: of the step's convolutions, which decide whether a reference is affordable.
+    `seed` alone gives the random numbers. `flops`: of the step's convolutions; too many rule out a reference.
     """
     torch.manual_seed(seed)
     step = workload.step(setting)
     if step.examine is None:
         return Computed(), True
     inputs = step.prepare(shape)
-    found = step.examine(inputs)
-    prints = {name: fingerprint(tensor) for name, tensor in found.items()}
+    results = step.examine(inputs)
+    prints = {name: fingerprint(tensor) for name, tensor in results.items()}
     again = {name: fingerprint(tensor) for name, tensor in step.examine(inputs).items()}
     exact, note = _reference(workload, setting, shape, seed, flops) if reference else ({}, None)
     sizes = _typical_sizes(exact)
-    errors = {name: _errors(found[name], exact[name], sizes[_kind(name)]) for name in exact}
+    errors = {name: _errors(results[name], exact[name], sizes[_kind(name)]) for name in exact}
     tensors = [
         ComputedTensor(
             tensor=name,
@@ -54,7 +53,7 @@ def compute(
             relative_l2_error=errors[name][0] if name in errors else None,
             relative_max_error=errors[name][1] if name in errors else None,
         )
-        for name, tensor in found.items()
+        for name, tensor in results.items()
     ]
     computed = Computed(
         computed=tensors,
@@ -64,13 +63,13 @@ def compute(
         relative_max_error=max((largest for _, largest in errors.values()), default=None),
         reference_note=note,
     )
-    return computed, all(bool(tensor.isfinite().all()) for tensor in found.values())
+    return computed, all(bool(tensor.isfinite().all()) for tensor in results.values())
 
 
 def fingerprint(tensor: torch.Tensor) -> str:
-    """A hash of the tensor's bits and their places, alike in every layout; on a GPU another than on a CPU.
+    """Return a hash of the tensor's bits and their places, alike in every layout; another on a GPU than on a CPU.
 
-    A GPU does not send what it hashes; a sum of integers does not depend on the order of the summands.
+    A GPU hashes in place: a sum of integers does not depend on the order of the summands.
     """
     bits = tensor.detach().contiguous().view(INTEGERS[tensor.element_size()]).flatten()
     if not bits.is_cuda:
@@ -94,7 +93,7 @@ def _hash_on_device(bits: torch.Tensor) -> str:
 def _reference(
     workload: Workload, setting: Setting, shape: Shape, seed: int, flops: int
 ) -> tuple[Tensors, str | None]:
-    """The same step in float64 and without cuDNN, from the very numbers that the trial's step had."""
+    """Return the results of the same step and numbers in float64 without cuDNN, or why there are none."""
     most = REFERENCE_FLOPS[setting.device.type]
     if flops > most:
         return {}, f"{flops:.2g} operations are more than {most:.0g}: too slow in float64"
@@ -116,7 +115,7 @@ def _kind(name: str) -> str:
 
 
 def _typical_sizes(exact: Tensors) -> dict[str, float]:
-    """The largest root mean square of a tensor, by kind (`value`, `gradient`)."""
+    """Return the largest root mean square of a tensor, by kind (`value`, `gradient`)."""
     sizes: dict[str, float] = {}
     for name, tensor in exact.items():
         kind = _kind(name)
@@ -124,12 +123,13 @@ def _typical_sizes(exact: Tensors) -> dict[str, float]:
     return sizes
 
 
-def _errors(found: torch.Tensor, exact: torch.Tensor, typical: float) -> tuple[float, float]:
-    """Relative L2 and relative maximum; of what is zero but for rounding relative to `typical`, infinite
-    where that is zero too.
+def _errors(result: torch.Tensor, exact: torch.Tensor, typical: float) -> tuple[float, float]:
+    """Return the relative L2 and maximum errors.
+
+    They are relative to `typical` if `exact` is zero but for rounding; infinite if `typical` is zero too.
     """
     exact = exact.detach()
-    difference = found.detach().to(torch.float64) - exact
+    difference = result.detach().to(torch.float64) - exact
     if not difference.any():
         return 0.0, 0.0
     size, largest = _root_mean_square(exact), float(exact.abs().max())

@@ -32,15 +32,14 @@ class Device:
             torch.cuda.reset_peak_memory_stats()
 
     def free_bytes(self) -> tuple[int, int] | tuple[None, None]:
-        """Memory of the device that no process holds, and all of it; unknown on a CPU."""
+        """Return the free and the total bytes of the device; unknown on a CPU."""
         return torch.cuda.mem_get_info() if self.is_cuda else (None, None)
 
     def note_memory(self, memory: MemoryUse, column: str) -> None:
-        """Into the columns of such a name, as `steady_{}_bytes`, that there are; they stay None on a CPU."""
-        names = {column.format(name): read for name, read in MEMORY.items()}
-        for name, read in names.items() if self.is_cuda else ():
-            if hasattr(memory, name):
-                setattr(memory, name, read())
+        """Fill the existing columns of such a name, as `steady_{}_bytes`; they stay None on a CPU."""
+        for name, read in MEMORY.items() if self.is_cuda else ():
+            if hasattr(memory, column.format(name)):
+                setattr(memory, column.format(name), read())
 
 
 def find_device() -> Device:

@@ -1,4 +1,4 @@
-"""Device time of a step: what it would take were the CPU never in its way."""
+"""Device time of a step: its time if the device never waited for the CPU."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,14 +26,14 @@ Step = Callable[[], object]
 
 
 class CannotCapture(Exception):
-    """This step does something that a CUDA graph does not hold; says what."""
+    """A CUDA graph cannot hold this step; the text is the reason."""
 
 
 def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
-    """The work that `run` launches, instantiated.
+    """Return the instantiated graph of the work of `run`. Raises CannotCapture; the process can go on.
 
-    `after` does the same work, perhaps fewer times, and is called before: what only a first call does,
-    a search for one, must not be captured. Raises CannotCapture with the reason; the process can go on.
+    `after` does the same work, perhaps fewer times, and runs first: the work of a first call, such as a search,
+    must not be captured.
     """
     graph = Graph(keep_graph=True)
     pool = torch.cuda.graph_pool_handle()
@@ -47,7 +47,7 @@ def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
 
 
 def check_capturable(run: Callable[[], object]) -> None:
-    """Raises CannotCapture where `run` waits for the device: a capture that fails leaves more behind."""
+    """Raise CannotCapture if `run` waits for the device, as a failed capture leaves more behind."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")  # an error would leave the step half done
@@ -60,9 +60,9 @@ def check_capturable(run: Callable[[], object]) -> None:
 
 
 def replay_ms(graph: Graph, replays: int) -> list[float]:
-    """Device time of each of so many replays, back to back.
+    """Return the device time of each of so many replays, back to back.
 
-    The device waits until the first ones are queued: no launch is waited for inside a time.
+    The device first waits until some replays are queued, so that no time contains a launch.
     """
     torch.cuda._sleep(HEAD_START_CYCLES)
     marks = [torch.cuda.Event(enable_timing=True) for _ in range(2 * replays)]
@@ -76,7 +76,7 @@ def replay_ms(graph: Graph, replays: int) -> list[float]:
 
 
 def _warm_on_a_side_stream(run: Callable[[], object]) -> None:
-    """Autograd remembers the stream of a graph that is alive; a capture may not touch the default one."""
+    """Run once on a side stream: autograd remembers streams, and a capture must not touch the default one."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -87,7 +87,7 @@ def _warm_on_a_side_stream(run: Callable[[], object]) -> None:
 
 @contextmanager
 def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
-    """A failed capture leaves the random generator and the allocator as if it still went on."""
+    """Reset random generator and allocator, which a failed capture leaves as if it still went on."""
     device = torch.cuda.current_device()
     generator = torch.cuda.default_generators[device]
     state = generator.clone_state()
@@ -95,7 +95,7 @@ def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
         yield
     except Exception as error:
         generator.graphsafe_set_state(state)
-        with suppress(RuntimeError):  # where the allocator had left the graph's pool
+        with suppress(RuntimeError):  # the allocator may have left the graph's pool
             torch._C._cuda_endAllocateToPool(device, pool)
         if not isinstance(error, RuntimeError):
             raise
@@ -104,25 +104,25 @@ def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
 
 
 class Replays:
-    """A graph of whole rounds of some steps, the L2 cache as the step before left it."""
+    """A graph of whole rounds of some steps. A step finds the L2 cache as the step before left it."""
 
     def __init__(self, steps: list[Step]) -> None:
-        """Raises CannotCapture."""
+        """Capture the graph. Raises CannotCapture."""
         self._graph, rounds = _long_graph(steps)
         self.calls = rounds * len(steps)
         """Steps in one replay."""
 
     def run(self, count: int) -> float:
-        """Seconds on the device for so many replays."""
+        """Return the seconds on the device for so many replays."""
         return sum(replay_ms(self._graph, count)) / 1e3
 
     def step_ms(self, count: int) -> list[float]:
-        """Time of a step in each of so many replays."""
+        """Return the time of a step in each of so many replays."""
         return [duration / self.calls for duration in replay_ms(self._graph, count)]
 
 
 def replays_of_batch(replay_s: float) -> int:
-    """How many replays, of which each takes so long, are timed together."""
+    """Return how many replays of this length are timed together."""
     return max(1, round(BATCH_S / replay_s))
 
 
@@ -141,9 +141,9 @@ def time_replays(replays: Replays, spec: MeasureSpec, telemetry: Telemetry) -> S
 
 
 def time_profiled(steps: list[Step]) -> Sampled | None:
-    """Kernel times summed, of rounds of `steps`, for what a graph does not hold.
+    """Time rounds of `steps` by the sum of their kernel times, if a graph cannot hold them.
 
-    Costs 2 s at a process's first use. None where the profiler sees nothing.
+    Costs 2 s at a process's first use. None if the profiler sees no kernel.
     """
     profiled_kernels(steps)  # the profiler's own start
     samples: list[float] = []
@@ -157,7 +157,7 @@ def time_profiled(steps: list[Step]) -> Sampled | None:
 
 
 def profiled_kernels(steps: list[Step]) -> list[tuple[str, float]]:
-    """Name and milliseconds of each kernel and memory operation, in order."""
+    """Return name and milliseconds of each kernel and memory operation, in order."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*[Pp]rofiler")
         with profile(activities=[ProfilerActivity.CUDA]) as profiled:

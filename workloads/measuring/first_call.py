@@ -1,4 +1,4 @@
-"""A model's first step, before anything is measured: whether it runs, and is the model that is meant."""
+"""A model's first step, before the measurement: does it run, and is it the expected model?"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -16,7 +16,7 @@ from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 
 
 def call_once(request: TrialRequest) -> None:
-    """Make the step of a trial's first call. Raises what the user's code raises, WorkloadError for another model."""
+    """Run a trial's first step. Raises the errors of the user's code, and WorkloadError for an unexpected model."""
     apply_request(request, Measurement())
     device, cell = find_device(), request.cell
     step = find_workload(cell.workload).step(setting_of(cell, device))
@@ -28,18 +28,18 @@ def call_once(request: TrialRequest) -> None:
 
 @contextmanager
 def _expecting(cell: Cell) -> Iterator[None]:
-    """Raises WorkloadError if the first outermost module that is called in here has other counts."""
+    """Raise WorkloadError if the first outermost module called in here has other counts."""
     assert cell.model is not None and cell.model.expect is not None
-    watch, inside, found = StepWatch(), list[nn.Module](), dict[str, int]()
+    watch, inside, counted = StepWatch(), list[nn.Module](), dict[str, int]()
 
     def enter(module: nn.Module, _: object) -> None:
         inside.append(module)
 
     def leave(module: nn.Module, *_: object) -> None:
         inside.pop()
-        if not inside and not found:
-            found["parameters"] = sum(each.numel() for each in module.parameters())
-            found["convolutions"] = len(watch.routes)
+        if not inside and not counted:
+            counted["parameters"] = sum(weight.numel() for weight in module.parameters())
+            counted["convolutions"] = len(watch.routes)
 
     hooks = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave)]
     with watch:
@@ -47,9 +47,9 @@ def _expecting(cell: Cell) -> Iterator[None]:
     for hook in hooks:
         hook.remove()
     expected = cell.model.expect.model_dump(exclude_none=True)
-    if any(found.get(name) != count for name, count in expected.items()):
+    if any(counted.get(name) != count for name, count in expected.items()):
         given = ", ".join(f"{name}={value!r}" for name, value in cell.model.arguments.items())
-        counts = ((found.get(name, 0), name) for name in expected)
+        counts = ((counted.get(name, 0), name) for name in expected)
         has = " and ".join(f"{n:,} {name if n != 1 else name[:-1]}" for n, name in counts)
         wanted = " and ".join(f"{count:,}" for count in expected.values())
         raise WorkloadError(

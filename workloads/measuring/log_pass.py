@@ -1,10 +1,9 @@
-"""The log pass: an untimed process that meets the base shape while cuDNN's frontend logs what it chooses.
+"""The log pass: an untimed process that runs a step at the base shape while cuDNN's frontend logs its choices.
 
-The log says which plans PyTorch built for each convolution, timed, and took. A process of its own, since
-writing it takes time; what it draws may differ from what the timed process drew, so it says which kernels
-it launches.
+The log lists the plans that PyTorch built for each convolution, timed, and took. As writing it takes time, it
+has a process of its own. Its choices may differ from the timed process's, so its kernels are compared.
 
-A plan that the config's errata ban and that ran all the same is a fault: PyTorch did not ask them there.
+A plan that ran although the config's errata ban it is a fault: PyTorch did not heed the errata there.
 
 Lines as torch 2.11 with cuDNN 9.19 writes them:
 
@@ -14,9 +13,9 @@ Lines as torch 2.11 with cuDNN 9.19 writes them:
     [cudnn_frontend] Plan ConvFwd_eng62_k2=0_k13=1 took     0.2688
     [cudnn_frontend] Auto-tuning returns 10 plans.
 
-A tag begins an operation that meets a shape for the first time. A search takes the plan that it timed
-fastest; without one PyTorch builds plans until one runs, so that the last is the one taken. Where errata block
-all plans of cuDNN's heuristic, a second tag begins the list that it falls back to.
+A tag begins an operation's first call at a shape. A search takes its fastest plan. Without a search PyTorch
+builds plans until one runs, and takes this last plan. If errata block all plans of cuDNN's heuristic, a second
+tag begins the fallback list.
 """
 
 import os
@@ -53,8 +52,8 @@ MOST_STEPS = 1000  # in which a regime's shapes are looked for
 
 
 @dataclass(slots=True)
-class _Operation:
-    """What was said of one operation, up to its end or the next one's beginning."""
+class Operation:
+    """The log of one operation."""
 
     name: str
     plans: list[LoggedChoice] = field(default_factory=list)
@@ -63,12 +62,10 @@ class _Operation:
 
     @property
     def goes_on(self) -> bool:
-        """Whether PyTorch, all of whose first list is banned, asks cuDNN for another one."""
+        """Whether all plans so far are banned, so that PyTorch gets another list from cuDNN."""
         return bool(self.plans) and not self.timed_ms and self.plans[-1].engine in self.blocked
 
-    def choice(self) -> LoggedChoice | None:
-        if not self.plans:
-            return None
+    def choice(self) -> LoggedChoice:
         engine = min(self.timed_ms, key=self.timed_ms.__getitem__, default=self.plans[-1].engine)
         taken = next(plan for plan in reversed(self.plans) if plan.engine == engine)
         return replace(
@@ -79,15 +76,15 @@ class _Operation:
         )
 
     def timed_plans(self) -> list[TimedPlan]:
-        """In the order in which PyTorch tries them."""
+        """Return the plans in the order in which PyTorch tries them."""
         engines = dict.fromkeys(plan.engine for plan in self.plans)
-        return [TimedPlan(engine=each, ms=self.timed_ms.get(each)) for each in engines]
+        return [TimedPlan(engine=engine, ms=self.timed_ms.get(engine)) for engine in engines]
 
 
 def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
-    """Needs CUDA. Raises what the workload raises.
+    """Run the log pass, which needs CUDA. Raises the errors of the workload.
 
-    `shapes`: how many of its regime are met, where plans are asked for, not kernels; 0: the base shape.
+    `shapes`: how many of its regime's shapes are run, for their plans alone; 0: the base shape, for its kernels.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "cudnn-frontend.log")
@@ -104,17 +101,20 @@ def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
             step.run(step.prepare(shape))
         torch.cuda.synchronize()
         text = log.read_text() if log.exists() else ""
-        choices, workspaces = read_engine_log(text), searched_workspaces(text)
+        operations = read_log(text)
+        choices = [operation.choice() for operation in operations]
+        searched = [operation.plans for operation in operations if operation.timed_ms]
+        workspaces = [plan.workspace_bytes for plans in searched for plan in plans]
         calls = _calls(step, met, choices) if shapes else []
         kernels = None if shapes else read_choice(step, base, device)[0].kernels_hash
     return LogPass(
         logged_choices=choices,
-        logged_searches=sum(found.plans_timed > 0 for found in choices),
-        logged_workspace_bytes=max((found.workspace_bytes for found in choices), default=None),
+        logged_searches=len(searched),
+        logged_workspace_bytes=max((choice.workspace_bytes for choice in choices), default=None),
         logged_largest_workspace_bytes=max(workspaces, default=None),
         logged_plans_dropped=sum(workspace > free_bytes for workspace in workspaces),
         kernels_hash=kernels,
-        plans=[operation.timed_plans() for operation in _operations(text) if operation.plans],
+        plans=[operation.timed_plans() for operation in operations],
         calls=calls,
         banned_ran=_banned(choices, request.config.errata),
     )
@@ -125,8 +125,8 @@ def _calls(step: TimedStep, shapes: Iterable[Shape], choices: list[LoggedChoice]
         for shape in shapes:
             step.run(step.prepare(shape))
     counts = Counter(watch.cudnn_calls)
-    is_told = [name for name, _ in counts] == [choice.operation for choice in choices]
-    return list(counts.values()) if is_told else []
+    is_same = [name for name, _ in counts] == [choice.operation for choice in choices]
+    return list(counts.values()) if is_same else []
 
 
 def _banned(choices: Iterable[LoggedChoice], errata: str | None) -> list[str]:
@@ -139,34 +139,20 @@ def _banned(choices: Iterable[LoggedChoice], errata: str | None) -> list[str]:
     ]
 
 
-def read_engine_log(text: str) -> list[LoggedChoice]:
-    """A choice for each operation that met a shape for the first time, in order."""
-    return [choice for operation in _operations(text) if (choice := operation.choice())]
-
-
-def searched_workspaces(text: str) -> list[int]:
-    """The workspace of each plan that a search built, timed or not."""
-    return [
-        plan.workspace_bytes
-        for operation in _operations(text)
-        if operation.timed_ms
-        for plan in operation.plans
-    ]
-
-
-def _operations(text: str) -> list[_Operation]:
-    operations: list[_Operation] = []
+def read_log(text: str) -> list[Operation]:
+    """Return the operations with plans, in the order of their first calls at a shape."""
+    operations: list[Operation] = []
     for line in text.splitlines():
         if found := OPERATION.match(line):
             last = operations[-1] if operations else None
             if last is None or not last.goes_on or last.name != found["operation"]:
-                operations.append(_Operation(found["operation"]))
+                operations.append(Operation(found["operation"]))
         elif operations:
             _read_line(line, operations[-1])
-    return operations
+    return [operation for operation in operations if operation.plans]
 
 
-def _read_line(line: str, operation: _Operation) -> None:
+def _read_line(line: str, operation: Operation) -> None:
     if found := PLAN.search(line):
         operation.plans.append(
             LoggedChoice(
@@ -184,6 +170,6 @@ def _read_line(line: str, operation: _Operation) -> None:
 
 
 def _notes(listed: str) -> list[str]:
-    """`CUDNN_NUMERICAL_NOTE_TENSOR_CORE,` as `TENSOR_CORE`."""
+    """Return the notes' names: `TENSOR_CORE` for `CUDNN_NUMERICAL_NOTE_TENSOR_CORE,`."""
     names = [name for name in listed.split(",") if name]
     return [re.sub(r"^CUDNN_\w+?_NOTE_", "", name) for name in names]

@@ -1,4 +1,4 @@
-"""Runs a user's model once and notes its convolutions; only in a process that may be thrown away."""
+"""Runs a user's model once and notes its convolutions; in throw-away processes only."""
 
 from collections import Counter
 from dataclasses import replace
@@ -23,7 +23,7 @@ from cudnn_sweep.workloads.workload import Setting, Workload
 
 
 class ConvolutionWatch(StepWatch):
-    """Counts the forward convolutions that are alike."""
+    """A watch that counts equal forward convolutions."""
 
     def __init__(self, precision: Precision) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class ConvolutionWatch(StepWatch):
 
 
 def trace_model(request: TraceRequest) -> Trace:
-    """Raises WorkloadError where there is no such model, where it fails, or has no convolution."""
+    """Return the model's convolutions. Raises WorkloadError if it is unknown, fails, or runs no convolution."""
     precision = find_precision(request.precision)
     cuda = torch.cuda.is_available()
     torch.set_num_threads(usable_cpus())
@@ -74,19 +74,19 @@ def trace_model(request: TraceRequest) -> Trace:
         request=request,
         torch=torch.__version__,
         device=torch.cuda.get_device_name() if cuda else processor(),
-        convolutions=[replace(each, times=times) for each, times in seen.items()],
+        convolutions=[replace(convolution, times=times) for convolution, times in seen.items()],
     )
 
 
 def _build(request: TraceRequest) -> torch.nn.Module:
-    found = import_named(request.model)
-    if isinstance(found, Workload):
+    source = import_named(request.model)
+    if isinstance(source, Workload):
         raise WorkloadError(
             f"{request.model} is a workload, which a suite's `cells` may name itself; allowed: {ALLOWED}"
         )
-    if not is_source(found):
-        raise WorkloadError(f"{request.model} is a {type(found).__name__}; allowed: {ALLOWED}")
-    return make_module(request.model, cast(Source, found), request.arguments)
+    if not is_source(source):
+        raise WorkloadError(f"{request.model} is a {type(source).__name__}; allowed: {ALLOWED}")
+    return make_module(request.model, cast(Source, source), request.arguments)
 
 
 def _run(
@@ -107,16 +107,13 @@ def _run(
         raise
     except Exception as error:
         at = f"{request.model} at input {sizes_text(request.input)}"
+        cause = f"{type(error).__name__}: {' '.join(str(error).split())}"
         hint = what_to_try(error, request.input)
-        raise UserCodeError(f"{at} fails: {_told(error)}{hint}") from error
+        raise UserCodeError(f"{at} fails: {cause}{hint}") from error
     return watch.seen
 
 
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
-
-
-def _precision_of(dtype: torch.dtype, asked: Precision) -> str | None:
-    """That of a convolution alone; float32 ones may stand beside others, outside of autocast."""
-    float32 = "fp32" if asked.conv_fp32 == "ieee" else "tf32"
+def _precision_of(dtype: torch.dtype, precision: Precision) -> str | None:
+    """Return the precision of one convolution; under autocast some stay in float32."""
+    float32 = "fp32" if precision.conv_fp32 == "ieee" else "tf32"
     return {torch.float32: float32, torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype)

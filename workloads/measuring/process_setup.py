@@ -1,9 +1,8 @@
-"""What a fresh process sets before it does anything: cache, flags, TF32, threads and seed."""
+"""Settings that a fresh process makes first: cache, flags, TF32, threads and seed."""
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import Literal
 
 import torch
 
@@ -17,60 +16,41 @@ from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.workload import Setting
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ComputeCache:
-    """CUDA's cache of compiled kernels on disk, under the trial's control.
+def use_compute_cache(folder: Path, measured: Measurement) -> None:
+    """Point CUDA's cache of compiled kernels at `folder`, before the process's first CUDA call.
 
-    Benchmark mode builds engines that are compiled at run time; the driver keeps what it compiles. A fresh
-    process does not empty that cache, so a cold cost means little without its state. Each (GPU, cell,
-    config) has a folder of its own, and never the user's `~/.nv`.
+    Benchmark mode builds engines that are compiled at run time, and the driver keeps them. A fresh process does
+    not empty that cache, so a cold cost means little without its state. Each (GPU, cell, config) has a folder of
+    its own, and never the user's `~/.nv`. The cache is warm if an earlier trial used the folder at all.
     """
-
-    folder: Path
-    state: Literal["empty", "warm"]
-    """Warm where an earlier trial has used the folder, also if it had nothing to compile."""
-    entries_before: int
-
-    def entries_added(self) -> int:
-        return _count(self.folder) - self.entries_before
-
-
-def use_compute_cache(folder: Path) -> ComputeCache:
-    """Point CUDA at `folder`; in force if called before the process's first CUDA call."""
-    used = folder.exists()
+    measured.compute_cache = "warm" if folder.exists() else "empty"
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["CUDA_CACHE_PATH"] = str(folder)
     os.environ.pop("CUDA_CACHE_DISABLE", None)
-    return ComputeCache(
-        folder=folder, state="warm" if used else "empty", entries_before=_count(folder)
-    )
+    measured.compute_cache_entries_before = count_compiled(folder)
 
 
-def _count(folder: Path) -> int:
-    """Files that hold compiled kernels; the driver's index is none of them."""
+def count_compiled(folder: Path) -> int:
+    """Return the number of files with compiled kernels; the driver's index has none."""
     return sum(1 for file in folder.rglob("*") if file.is_file() and file.name != "index")
 
 
-def apply_request(request: TrialRequest, measured: Measurement) -> ComputeCache | None:
-    """Before the process's first CUDA call. What can be read back is, into `measured`."""
-    cache = None
+def apply_request(request: TrialRequest, measured: Measurement) -> None:
+    """Apply the request before the process's first CUDA call; note in `measured` the settings read back."""
     if request.compute_cache is not None:
-        cache = use_compute_cache(Path(request.compute_cache))
-        measured.compute_cache = cache.state
-        measured.compute_cache_entries_before = cache.entries_before
+        use_compute_cache(Path(request.compute_cache), measured)
     torch.set_num_threads(usable_cpus())
     measured.threads = torch.get_num_threads()
     measured.config = apply_config(request.config)
-    if cache is not None and request.config.compute_cache_disabled:
+    if request.compute_cache is not None and request.config.compute_cache_disabled:
         measured.compute_cache = "disabled"
     find_precision(request.cell.precision).apply()
     measured.conv_fp32_precision = torch.backends.cudnn.conv.fp32_precision  # type: ignore[attr-defined]
     torch.manual_seed(request.seed)
-    return cache
 
 
 def setting_of(cell: Cell, device: Device) -> Setting:
-    """Its other fields are the cell's of their names."""
+    """Return the setting of a cell; fields of the same name are the cell's."""
     made = {
         "device": device.torch,
         "precision": find_precision(cell.precision),

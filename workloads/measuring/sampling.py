@@ -1,4 +1,4 @@
-"""When enough was measured, and what the samples say."""
+"""Samples: when there are enough of them, and their statistics."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -7,19 +7,19 @@ from itertools import combinations
 from statistics import median
 from time import perf_counter
 
-MIN_SAMPLES = 5  # fewer say nothing of their spread
+MIN_SAMPLES = 5  # the spread of fewer is unknown
 # Under a power cap the clock hunts with a period of 0.1 s: less of it errs to one side.
 LEAST_S = 0.3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sampled:
-    """Times per iteration of the same work, each over so many iterations that their mean is meant."""
+    """Times per iteration of the same work, each a mean over many iterations."""
 
     samples_ms: list[float]
     iterations: int
     stop: str
-    """Why no more were taken."""
+    """Why sampling ended."""
 
     @property
     def median_ms(self) -> float:
@@ -53,7 +53,7 @@ def sample(
 def stop_reason(
     samples_ms: list[float], elapsed_s: float, *, budget_s: float, error: float
 ) -> str | None:
-    """`precision` or `budget` where sampling ends here."""
+    """Return `precision` or `budget` if sampling ends here, else None."""
     if elapsed_s >= budget_s:
         return "budget"
     if len(samples_ms) < MIN_SAMPLES or elapsed_s < LEAST_S:
@@ -62,32 +62,31 @@ def stop_reason(
 
 
 def median_error(samples: list[float]) -> float:
-    """Standard error of the median as a share of it, whatever the distribution."""
+    """Return the standard error of the median as a share of it, for any distribution."""
     middle_value = median(samples)
     return _median_deviation(samples) / middle_value if middle_value else 0.0
 
 
 def paired_error(by_process: Sequence[Sequence[float]]) -> float:
-    """Standard error of the median ratio of two processes that took turns, the worst of all pairs.
+    """Return the standard error of the median ratio of two processes that took turns; the worst of all pairs.
 
-    Each gives a time a round; of a single one it is the error of its own median.
+    Each process gives a time a round. For a single process it is the error of its own median.
     """
     if len(by_process) == 1:
         return median_error(list(by_process[0]))
     logs = [[math.log(sample) for sample in samples] for samples in by_process]
     return max(
-        _median_deviation([b - a for a, b in zip(one, other, strict=True)])
-        for one, other in combinations(logs, 2)
+        _median_deviation([b - a for a, b in zip(first, second, strict=True)])
+        for first, second in combinations(logs, 2)
     )
 
 
 def _median_deviation(samples: list[float]) -> float:
-    """Standard error of the median.
+    """Return the standard error of the median.
 
-    So many samples lie below the true median as heads come up in as many tosses of a coin: n/2, with a
-    standard deviation of √n/2. Half the distance between the samples at these ranks is therefore one
-    standard error; outliers, which any timing has, do not move it (David and Nagaraja, Order
-    Statistics, section 7.1).
+    The number of samples below the true median is that of heads in n tosses of a coin: n/2, with a standard
+    deviation of √n/2. Half the distance between the samples at these ranks is therefore one standard error.
+    Outliers do not move it (David and Nagaraja, Order Statistics, section 7.1).
     """
     ordered = sorted(samples)
     middle, deviation = (len(ordered) - 1) / 2, math.sqrt(len(ordered)) / 2

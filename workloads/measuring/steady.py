@@ -1,4 +1,4 @@
-"""Steady state, twice: as a user's loop has it, and on the device alone."""
+"""Steady state, twice: wall time of a user's loop, and time of the device alone."""
 
 import math
 from functools import partial
@@ -28,9 +28,7 @@ from cudnn_sweep.workloads.workload import TimedStep
 
 GROUP_S = 0.02  # a timed group's least length: one synchronise (10 µs) is then 0.05% of it
 LEAST_PERIODS = 4  # of it, where the budget has room: a loop's CPU runs ahead of long steps, too
-TURN_GROUP_S = (
-    0.005  # of processes that take turns: a host's pace changes within tens of milliseconds
-)
+TURN_GROUP_S = 0.005  # of processes in turns: a host's pace changes within tens of milliseconds
 LEAD_IN_S = 0.002  # untimed, at each turn: its first steps pay for the switch between two processes
 LAUNCH_BOUND = 1.1  # wall time over device time: above, the device waits for a tenth of the loop
 
@@ -41,9 +39,7 @@ class Loop:
     def __init__(
         self, step: TimedStep, period: tuple[Shape, ...], batches: int, device: Device
     ) -> None:
-        """There are `batches` inputs of each shape at least; a round is a whole number of periods, so
-        that all rounds do the same work.
-        """
+        """Make at least `batches` inputs of each shape. A round is whole periods, so that all rounds are alike."""
         self.inputs = _inputs(step, period, batches)
         self.shapes = period
         self.period = len(period)
@@ -51,10 +47,10 @@ class Loop:
         self.device = device
         self._next = cycle(self.inputs)
         self.result: Any = None
-        """What the last step returned: a training step's loss."""
+        """Result of the last step: a training step's loss."""
 
     def run(self, periods: int) -> float:
-        """Seconds for so many periods, with a synchronise before and after alone."""
+        """Return the seconds for so many periods; it synchronises before and after them only."""
         run, following = self.step.run, self._next
         self.device.synchronise()
         began = perf_counter()
@@ -64,14 +60,14 @@ class Loop:
         return perf_counter() - began
 
     def busy_cpus(self) -> float:
-        """How many CPUs this process keeps busy while it runs."""
+        """Return how many CPUs this process keeps busy while it runs."""
         began, cpu_began = perf_counter(), process_time()
         while perf_counter() - began < GROUP_S:
             self.run(1)
         return (process_time() - cpu_began) / (perf_counter() - began)
 
     def lead_in(self, round_s: float) -> None:
-        """A few steps that nobody times; none where they take longer than a timed group is to."""
+        """Run a few untimed steps; none if a step is longer than a timed group."""
         step_s = round_s / self.period
         if step_s < GROUP_S:
             for _ in range(math.ceil(LEAD_IN_S / step_s)):
@@ -79,7 +75,7 @@ class Loop:
 
 
 def periods_of_group(round_s: float, spec: MeasureSpec, group_s: float = GROUP_S) -> int:
-    """How many periods, of which each takes so long, are timed together."""
+    """Return how many periods of this length are timed together."""
     affordable = spec.steady_budget_s / MIN_SAMPLES / round_s
     wanted = max(group_s / round_s, LEAST_PERIODS)
     return max(1, math.ceil(min(wanted, affordable)))
@@ -128,7 +124,7 @@ def _inputs(step: TimedStep, period: tuple[Shape, ...], batches: int) -> list[An
 def measure_closed(
     loop: Loop, spec: MeasureSpec, telemetry: Telemetry, measured: Measurement
 ) -> None:
-    """Warm up and time the loop, then the device; what was measured before a step fails is kept."""
+    """Warm up and time the loop, then the device. A failing step keeps the values measured before it."""
     device = loop.device
     measured.loop_kind = "closed"
     warm = warm_up(loop.run, spec, telemetry)
@@ -171,14 +167,14 @@ def measure_open(
 
 
 def loss_of(result: object) -> float | None:
-    """What a training step returned; other steps return nothing."""
+    """Return the loss of a training step; None for other steps."""
     if isinstance(result, torch.Tensor) and result.dim() == 0:
         return float(result.detach())
     return None
 
 
-def capture_loop(loop: Loop, found: SteadyDevice) -> Replays | None:
-    """A graph of the loop's steps; where they do not capture, device time is the profiler's, taken here."""
+def capture_loop(loop: Loop, part: SteadyDevice) -> Replays | None:
+    """Return a graph of the loop's steps. If they cannot be captured, note the profiler's device time instead."""
     steps: list[Step] = [partial(loop.step.run, inputs) for inputs in loop.inputs]
     try:
         if not loop.step.capturable:
@@ -186,24 +182,24 @@ def capture_loop(loop: Loop, found: SteadyDevice) -> Replays | None:
         check_capturable(steps[0])
         return Replays(steps)
     except CannotCapture as reason:
-        found.steady_device_note = str(reason)
+        part.steady_device_note = str(reason)
     profiled = time_profiled(steps)
     if profiled is None:
-        found.steady_device_note = f"{found.steady_device_note}; the profiler saw no kernels"
+        part.steady_device_note = f"{part.steady_device_note}; the profiler saw no kernels"
     else:
-        note_device(profiled, "profiler", found)
+        note_device(profiled, "profiler", part)
     return None
 
 
-def note_device(timed: Sampled, source: str, found: SteadyDevice) -> None:
-    found.steady_device_source = source
-    found.steady_device_samples_ms = timed.samples_ms
-    found.steady_device_ms = timed.median_ms
-    found.steady_device_p10_ms = timed.quantile_ms(0.1)
-    found.steady_device_p90_ms = timed.quantile_ms(0.9)
-    found.steady_device_error = timed.error
-    found.steady_device_iterations = timed.iterations
-    found.steady_device_stop = timed.stop
+def note_device(timed: Sampled, source: str, part: SteadyDevice) -> None:
+    part.steady_device_source = source
+    part.steady_device_samples_ms = timed.samples_ms
+    part.steady_device_ms = timed.median_ms
+    part.steady_device_p10_ms = timed.quantile_ms(0.1)
+    part.steady_device_p90_ms = timed.quantile_ms(0.9)
+    part.steady_device_error = timed.error
+    part.steady_device_iterations = timed.iterations
+    part.steady_device_stop = timed.stop
 
 
 def note_launch_bound(measured: Measurement) -> None:
@@ -213,7 +209,7 @@ def note_launch_bound(measured: Measurement) -> None:
 
 
 def note_warm_up(warm: WarmUp, spec: MeasureSpec, wall: SteadyWall) -> None:
-    """Whether it has settled is unknown where it was given no time."""
+    """Note the warm-up; without time for it, it is unknown whether it settled."""
     wall.warmup_s = warm.seconds
     wall.warmup_settled = warm.settled if spec.warmup_s > 0 else None
 

@@ -1,6 +1,6 @@
-"""Steady state of processes that take turns: each times a group of steps, then the next one does.
+"""Steady state of processes that take turns: each times a group of steps, then the next process does.
 
-What two processes that run one after another differ by, a state of the host that lasts, both have here.
+A lasting state of the host would separate two consecutive processes. Here it meets both.
 """
 
 import os
@@ -35,7 +35,7 @@ def measure_in_turns(
     baton: Baton,
     turn: Turn,
 ) -> None:
-    """From the first turn until the measurement is to be reported."""
+    """Measure from the first turn until the turn to report."""
     everywhere = os.sched_getaffinity(0)
     measured.loop_kind = "closed"
     part = SteadyInTurns(loop, spec, telemetry, measured)
@@ -88,9 +88,9 @@ class SteadyInTurns:
 
     def close(self, stopped: str | None) -> None:
         if self._replays is not None and self._device:
-            found = self._measured.device
-            note_device(_sampled(self._device, self._device_steps, stopped), "graph", found)
-            found.steady_device_rounds = self._device_rounds
+            part = self._measured.device
+            note_device(_sampled(self._device, self._device_steps, stopped), "graph", part)
+            part.steady_device_rounds = self._device_rounds
             self._replays = None  # its memory is free for another
         note_launch_bound(self._measured)
 
@@ -128,7 +128,7 @@ class SteadyInTurns:
         loop.result = None  # an autograd graph that it holds would spoil a capture
 
     def _capture(self) -> bool:
-        """Without a graph the device's time is the profiler's, taken in this turn."""
+        """Capture a graph and return whether there is one; without, the profiler times the device in this turn."""
         if self._loop.device.is_cuda and self._spec.device_budget_s:
             self._replays = capture_loop(self._loop, self._measured.device)
         return self._replays is not None
@@ -151,6 +151,6 @@ def _sampled(samples_ms: list[float], iterations: int, stopped: str | None) -> S
 
 
 def _confine(cpus: Iterable[int]) -> None:
-    """Each thread that this process has; those that it starts inherit it."""
+    """Confine each thread of this process; new threads inherit it."""
     for thread in os.listdir("/proc/self/task"):
         os.sched_setaffinity(int(thread), cpus)

@@ -1,4 +1,4 @@
-"""What a step does below the workload's code, by watching one untimed run of it."""
+"""The operations of a step, from watching one untimed run of it."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -13,10 +13,7 @@ BACKWARD = torch.ops.aten.convolution_backward.default
 SIZES = 9
 # In cuDNN, by whether the convolution is transposed: gradients of the input and of the weight, in the order in
 # which PyTorch asks for them.
-BACKWARD_OPERATIONS = {
-    False: ("ConvBwdData", "ConvBwdFilter"),
-    True: ("ConvFwd", "ConvBwdFilter"),
-}
+BACKWARD_OPERATIONS = {False: ("ConvBwdData", "ConvBwdFilter"), True: ("ConvFwd", "ConvBwdFilter")}
 UNNAMED = "???"  # torch's Python bindings leave out MkldnnTranspose alone
 
 # Under torch.inference_mode these arrive whole, as no autograd above has taken them apart.
@@ -40,9 +37,9 @@ class ConvolutionWork:
 
 
 class StepWatch(TorchDispatchMode):
-    """Notes each operation that runs inside it: convolutions with their route and work, those in cuDNN.
+    """Notes each operation that runs inside it: convolutions with their route and work, operations of cuDNN.
 
-    `count_launches` is asked after each operation, so that a capture tells which one launched what.
+    `count_launches` is called after each operation, so that a capture's launches have their operation.
     """
 
     def __init__(self, count_launches: Callable[[], int] | None = None) -> None:
@@ -51,15 +48,15 @@ class StepWatch(TorchDispatchMode):
         self.backward_routes: list[str] = []
         self.work: list[ConvolutionWork] = []
         self.cudnn_calls: list[tuple[str, Hashable]] = []
-        """Of convolutions in cuDNN: its operation, and what tells it from others of the same name, in order."""
+        """Convolutions in cuDNN, in order: the operation, and a key that separates others of the same name."""
         self.cudnn_operations: set[str] = set()
         self.launches: list[tuple[str, int]] = []
-        """Operations in order, and how much had been launched when each was done."""
+        """Operations in order, each with the number of launches up to its end."""
         self._count = count_launches
 
     @property
     def selected_routes(self) -> list[str]:
-        """Routes of the forward convolutions; of the backward ones in a step that has no other."""
+        """Routes of the forward convolutions; of the backward ones in a step without forward ones."""
         return self.routes or self.backward_routes
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -84,46 +81,39 @@ class StepWatch(TorchDispatchMode):
         return result
 
     def note_forward(self, sizes: Any, output: torch.Tensor) -> None:
-        """`sizes`: what `aten.convolution` takes, in its order."""
+        """Note a forward convolution. `sizes`: the arguments of `aten.convolution`, in its order."""
+        images, weight, transposed = sizes[0], sizes[1], sizes[6]
         self.routes.append(_route(*sizes))
-        name = "ConvBwdData" if sizes[6] else "ConvFwd"
-        self._note_calls(self.routes[-1], [name], sizes[0], sizes[1], sizes[3:])
-        self.work.append(_forward_work(sizes, output))
+        name = "ConvBwdData" if transposed else "ConvFwd"
+        self._note_calls(self.routes[-1], [name], images, weight, sizes[3:])
+        flops = _flops(images, weight, output, transposed)
+        self.work.append(ConvolutionWork(flops=flops, bytes=_bytes(images, weight, output)))
 
-    def _note_calls(self, route: str, names: list[str], *what: Any) -> None:
+    def _note_calls(self, route: str, names: list[str], *arguments: Any) -> None:
         if route.startswith("Cudnn"):
-            self.cudnn_calls += [(name, _key(what)) for name in names]
+            self.cudnn_calls += [(name, _key(arguments)) for name in names]
 
 
-def _key(what: Any) -> Hashable:
-    """Equal where cuDNN's cache of plans in PyTorch finds the same."""
-    if isinstance(what, torch.Tensor):
-        return what.shape, what.stride(), what.dtype
-    return tuple(map(_key, what)) if isinstance(what, list | tuple) else what
+def _key(argument: Any) -> Hashable:
+    """Return a key that is equal for calls with one entry in PyTorch's cache of cuDNN's plans."""
+    if isinstance(argument, torch.Tensor):
+        return argument.shape, argument.stride(), argument.dtype
+    return tuple(map(_key, argument)) if isinstance(argument, list | tuple) else argument
 
 
 def _route(*convolution: Any) -> str:
-    """The name of its backend in torch's `ConvBackend`, from what `aten.convolution` takes, in its order:
-    for example Cudnn, CudaDepthwise2d, Mkldnn.
-    """
+    """Return the backend's name in torch's `ConvBackend`, such as Cudnn, of the arguments of `aten.convolution`."""
     name = str(torch._C._select_conv_backend(*convolution).name)
     return "MkldnnTranspose" if name == UNNAMED else name
 
 
-def _forward_work(args: Any, output: torch.Tensor) -> ConvolutionWork:
-    images, weight, transposed = args[0], args[1], args[6]
-    flops = _flops(images, weight, output, transposed)
-    return ConvolutionWork(flops=flops, bytes=_bytes(images, weight, output))
-
-
 def _backward_work(args: Any, gradients: Any) -> list[ConvolutionWork]:
-    """Backward-data and backward-filter, those that were asked for: each has the forward's operations."""
+    """Return the work of backward-data and backward-filter, if computed; each has the forward's operations."""
     output, images, weight, transposed = args[0], args[1], args[2], args[7]
     flops = _flops(images, weight, output, transposed)
-    others = (weight, images)
     return [
-        ConvolutionWork(flops=flops, bytes=_bytes(output, other, gradient))
-        for gradient, other in zip(gradients[:2], others, strict=True)
+        ConvolutionWork(flops=flops, bytes=_bytes(output, operand, gradient))
+        for gradient, operand in zip(gradients[:2], (weight, images), strict=True)
         if gradient is not None
     ]
 
@@ -131,7 +121,7 @@ def _backward_work(args: Any, gradients: Any) -> list[ConvolutionWork]:
 def _flops(
     images: torch.Tensor, weight: torch.Tensor, output: torch.Tensor, transposed: bool
 ) -> int:
-    """2 × multiply-adds. A weight's first size is the output's channels, transposed the input's."""
+    """Return 2 × multiply-adds. A weight's first size is the output's channels, the input's if transposed."""
     places = images if transposed else output
     return 2 * places.numel() * weight[0].numel()
 

@@ -1,4 +1,4 @@
-"""Telemetry: what was read of a GPU while a trial was timed, between its timed groups and in no thread."""
+"""Telemetry: readings of a GPU between a trial's timed groups, without a thread."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from cudnn_sweep.workloads.warnings import WarningName
 T = TypeVar("T")
 
 INTERVAL_S = 0.02  # a reading takes 30 µs: 0.15% of this, and none of it is inside a timed group
-MIN_ENERGY_S = 0.5  # the energy counter steps every 0.1 s: less time is told too coarsely
+MIN_ENERGY_S = 0.5  # the energy counter steps every 0.1 s: too coarse for less time
 UNSETTLED = 0.05  # of the median clock: more than the 3% of time that a verdict is about
 # Somebody's choice, the same for every trial.
 CHOSEN_CLOCKS = {"applications_clocks_setting", "display_clock_setting"}
@@ -24,10 +24,10 @@ SLOWED = 0.97
 
 
 class Telemetry:
-    """`begin` and `end` enclose the loop whose energy counts; notes after it count as well. Without
-    `end` no energy is told: processes that take turns share the GPU's one counter.
+    """The readings of one trial. Without a monitor it does nothing.
 
-    Without a monitor all of it does nothing.
+    `begin` and `end` enclose the loop of which the energy counts; later notes count as well. Without `end`
+    there is no energy: processes that take turns share the GPU's one counter.
     """
 
     def __init__(self, monitor: Monitor | None, *, now: Callable[[], float] = perf_counter) -> None:
@@ -41,12 +41,12 @@ class Telemetry:
         self._loop_mj: int | None = None
 
     def besides(self, pids: Iterable[int]) -> None:
-        """Processes that are ours, too."""
+        """Count these processes as ours."""
         if self._monitor is not None:
             self._monitor.know(pids)
 
     def begin(self, *, energy: bool = True) -> None:
-        """Forget what came before, the warm-up; takes up to 14 ms with energy."""
+        """Forget the readings of the warm-up; takes up to 14 ms with energy."""
         self._readings.clear()
         self._read_at = -math.inf
         self._loop_mj = None
@@ -55,13 +55,13 @@ class Telemetry:
         self._began = self._now()
 
     def note(self) -> None:
-        """Read, unless the last reading is fresh. Only where nothing is being timed."""
+        """Read, unless the last reading is fresh; never called while something is timed."""
         if self._monitor is not None and self._now() - self._read_at >= INTERVAL_S:
             self._readings.append(self._monitor.read())
             self._read_at = self._now()
 
     def clock_mhz(self) -> int | None:
-        """The SM clock, in a warm-up: not among what is noted."""
+        """Return the SM clock for a warm-up, without noting it."""
         return self._monitor.read().sm_clock_mhz if self._monitor is not None else None
 
     def end(self) -> None:
@@ -73,7 +73,7 @@ class Telemetry:
             self._loop_mj = ended_mj - self._energy_began_mj
 
     def summary(self, iterations: int | None) -> GpuTelemetry:
-        """`iterations`: how many were between `begin` and `end`."""
+        """Return the summary. `iterations`: those between `begin` and `end`."""
         if self._monitor is None:
             return GpuTelemetry(warnings=[])
         clocks = _given(reading.sm_clock_mhz for reading in self._readings)

@@ -1,4 +1,4 @@
-"""A trace: what is asked of a user's model, and the convolutions that it ran."""
+"""A trace: the request for a user's model, and the convolutions that the model ran."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,9 +18,8 @@ class TraceRequest:
     """`package.module:name` or `folder/file.py:name`: a torch.nn.Module, its class or what returns one."""
     input: Shape
     inputs: JsonValue
-    """What it is called with, as a suite says it; None: one float tensor."""
+    """The model's inputs in the form of a suite; None: one float tensor."""
     arguments: dict[str, JsonValue]
-    """Keyword arguments of the class or function."""
     precision: str
     layout: str
     direction: Direction
@@ -28,11 +27,11 @@ class TraceRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TracedConvolution:
-    """One convolution as torch's operation got it."""
+    """One convolution, by the arguments of torch's operation."""
 
     input_shape: Shape
     weight_shape: Shape
-    """The first size is the output's channels, transposed the input's."""
+    """The first size is the output's channels, the input's if transposed."""
     bias: bool
     stride: Shape
     padding: Shape
@@ -70,19 +69,19 @@ class Trace:
 
     @property
     def count(self) -> int:
-        return sum(each.times for each in self.convolutions)
+        return sum(convolution.times for convolution in self.convolutions)
 
     @property
     def flops(self) -> int:
-        return sum(each.times * each.flops for each in self.convolutions)
+        return sum(convolution.times * convolution.flops for convolution in self.convolutions)
 
     def share(self, convolution: TracedConvolution) -> float:
-        """Its share of the forward FLOPs of all convolutions, in all the times that it comes."""
+        """Return a convolution's share of all forward FLOPs, over all its calls."""
         return convolution.times * convolution.flops / max(1, self.flops)
 
     def named(self) -> dict[str, TracedConvolution]:
-        """`conv1_7x7_64`: number, kernel, output channels."""
+        """Return the convolutions by number, kernel and output channels, as `conv1_7x7_64`."""
         return {
-            f"conv{number}_{sizes_text(each.kernel_size)}_{each.out_channels}": each
-            for number, each in enumerate(self.convolutions, start=1)
+            f"conv{number}_{sizes_text(layer.kernel_size)}_{layer.out_channels}": layer
+            for number, layer in enumerate(self.convolutions, start=1)
         }

@@ -28,7 +28,11 @@ from cudnn_sweep.workloads.measuring.calibration import calibrate
 from cudnn_sweep.workloads.measuring.choice import note_roofline, read_choice, routes_at
 from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.measuring.device import Device, find_device
-from cudnn_sweep.workloads.measuring.process_setup import ComputeCache, apply_request, setting_of
+from cudnn_sweep.workloads.measuring.process_setup import (
+    apply_request,
+    count_compiled,
+    setting_of,
+)
 from cudnn_sweep.workloads.measuring.steady import Loop, loss_of, measure_closed, measure_open
 from cudnn_sweep.workloads.measuring.steady_in_turns import measure_in_turns
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
@@ -45,7 +49,7 @@ T = TypeVar("T")
 
 
 def workload_hash(cell: Cell) -> str | None:
-    """Hash of the code that the cell's workload, loss, inputs and regime name."""
+    """Return the hash of the user's code behind the cell's workload, loss, inputs and regime."""
     model = cell.model
     inputs = model.inputs if model and isinstance(model.inputs, str) else ""
     return code_hash([cell.workload, model.loss if model else "", cell.own_regime or "", inputs])
@@ -57,18 +61,17 @@ def run_trial(
     report: Callable[[], None] = lambda: None,
     baton: Baton | None = None,
 ) -> None:
-    """Measure what `request` asks for into `measured`, which keeps what it got where a step raises.
+    """Run the trial of `request`, filling `measured`. If a step raises, the values before it are kept.
 
-    `report` is called when all is measured and the untimed checks begin, which a workload may not
-    survive. `baton`: it is passed on for the first time when one-time costs are paid, then once all
-    shapes were met.
+    `report` is called between the measurement and the untimed checks, which may end the process. `baton` is
+    passed on when one-time costs are paid, then once all shapes were met.
     """
     cell = request.cell
-    cache = apply_request(request, measured)
+    apply_request(request, measured)
     workload = find_workload(cell.workload)
     with _phase(measured, "one_time"):
         device = find_device()
-        # A ban may leave this step without an engine, and not the trial's own.
+        # A ban may leave this unrelated step without an engine.
         with suppress(*[RuntimeError] * bool(request.config.errata)):
             workload.pay_one_time_costs(device.torch)
         uuid = gpu_uuid(0) if device.is_cuda else None
@@ -80,12 +83,11 @@ def run_trial(
         with _phase(measured, "build"):
             arriving = cell.shapes().stream(cell.input_shape)
             step = workload.step(setting)
-    finally:  # of code that fails too: that it was edited may be why
+    finally:  # also of failing code: an edit may be the reason
         with _noted(measured):
             measured.workload_hash = workload_hash(cell)
-    made = MadeShapes()
     with _phase(measured, "cold"):
-        _measure_cold(request, made.watching(step), arriving, device, measured)
+        _measure_cold(request, _checking_shapes(step), arriving, device, measured)
     setting.check_in_force()
     if not step.has_parameters:
         _check_ran(step, cell)
@@ -97,7 +99,7 @@ def run_trial(
             request, workload, step, arriving, device, telemetry, measured, baton
         )
     if measured.telemetry.warnings is not None:
-        measured.telemetry.warnings += [*(["other_shapes"] if made.others else []), *step.warnings]
+        measured.telemetry.warnings += sorted(step.warnings)
     report()
     if baton is not None and took_turns:
         baton.pass_on(Said(pid=os.getpid()))
@@ -105,8 +107,8 @@ def run_trial(
         with _noted(measured):
             measured.choice, work = read_choice(step, cell.input_shape, device)
             note_roofline(work, measured)
-            others = {tuple(call.shape) for call in measured.cold or ()} - {cell.input_shape}
-            routes = routes_at(step, others) | set(measured.choice.routes or ())
+            shapes = _shapes_met(measured) - {cell.input_shape}
+            routes = routes_at(step, shapes) | set(measured.choice.routes or ())
             measured.choice.routes = sorted(routes)
             measured.accuracy = step.accuracy() if step.accuracy else None
         del step  # its memory is free for another
@@ -121,7 +123,11 @@ def run_trial(
             )
             if measured.telemetry.warnings is not None:
                 measured.telemetry.warnings += _numbers(measured, is_finite=is_finite)
-        _note_end(cache, measured)
+        host_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        measured.memory.peak_host_bytes = host_kib * 1024
+        if (before := measured.compute_cache_entries_before) is not None:
+            entries = count_compiled(Path(request.compute_cache or ""))
+            measured.compute_cache_entries_added = entries - before
 
 
 def _check_ran(step: TimedStep, cell: Cell) -> None:
@@ -142,7 +148,7 @@ def _measure_cold(
     device: Device,
     measured: Measurement,
 ) -> None:
-    """Meet each distinct shape; where shapes never end, the first few of `arriving`."""
+    """Call each distinct shape; if shapes never end, the first few of `arriving`."""
     cell, spec, memory = request.cell, request.measure, measured.memory
     period = cell.shapes().period(cell.input_shape)
     if period is None:
@@ -170,7 +176,7 @@ def _measure_cold(
 def time_cold(
     step: TimedStep, shapes: Iterable[Shape], device: Device
 ) -> Iterator[tuple[ColdShape, Any]]:
-    """Call each shape twice; yields the times and what the first call returned."""
+    """Call each shape twice; yield the times and the result of the first call."""
     for shape in shapes:
         inputs = step.prepare(shape)
         first, result = split_call(step, inputs, device)
@@ -181,9 +187,9 @@ def time_cold(
 
 
 def split_call(step: TimedStep, inputs: Any, device: Device) -> tuple[dict[str, Any], Any]:
-    """Times of one synchronised call, as the columns of a ColdShape end, and what it returned.
+    """Return the times of one synchronised call, named like a ColdShape's columns, and the call's result.
 
-    Where autograd is called more than once, the passes are added up. What is left of `ms` came after them.
+    Several calls of autograd are added up. The rest of `ms` came after them.
     """
     device.synchronise()
     began = perf_counter()
@@ -201,7 +207,7 @@ def split_call(step: TimedStep, inputs: Any, device: Device) -> tuple[dict[str, 
 
 @contextmanager
 def _watching_autograd(device: Device) -> Iterator[list[tuple[float, float]]]:
-    """Start and end of every backward pass, synchronised."""
+    """Yield a list that gets start and end of every backward pass, synchronised."""
     passes: list[tuple[float, float]] = []
     running = False  # checkpointing calls autograd inside a backward pass
 
@@ -236,7 +242,7 @@ def _measure_steady(
     measured: Measurement,
     baton: Baton | None,
 ) -> bool:
-    """The closed loop where all shapes were met, else the open one. Returns whether it took turns."""
+    """Time the closed loop if all shapes were met, else the open one. Return whether it took turns."""
     cell, spec = request.cell, request.measure
     period = cell.shapes().period(cell.input_shape)
     is_closed = period is not None and measured.distinct_shapes == measured.regime_shapes
@@ -255,7 +261,8 @@ def _measure_steady(
                 telemetry.besides(turn.beside)
             unseen = list(islice(arriving, spec.open_steps))
             measure_open(step, unseen, spec, device, telemetry, measured)
-            measured.open_new_shapes = _new_shapes(unseen, measured)
+            timed = set(unseen[: measured.wall.steady_iterations])
+            measured.open_new_shapes = len(timed - _shapes_met(measured))
     finally:
         measured.telemetry = telemetry.summary(measured.wall.steady_iterations)
     return False
@@ -273,42 +280,31 @@ def _ready(cell: Cell, loop: Loop) -> Said:
 
 
 def _why_alone(cell: Cell) -> str | None:
-    """Why the step is not to be stopped between two groups, nor to have others beside it."""
+    """Return why the step cannot be stopped between two groups, or have others beside it; None: it can."""
     if state_type(cell.state).alone:
         return f"state {cell.state}"
     if threading.active_count() > 1:
         return "threads of its own"
-    return "processes of its own" if _children() else None
+    threads = Path("/proc/self/task").iterdir()
+    has_children = any((thread / "children").read_text() for thread in threads)
+    return "processes of its own" if has_children else None
 
 
-def _new_shapes(unseen: list[Shape], measured: Measurement) -> int:
-    met = {tuple(call.shape) for call in measured.cold or ()}
-    return len(set(unseen[: measured.wall.steady_iterations]) - met)
-
-
-def _note_end(cache: ComputeCache | None, measured: Measurement) -> None:
-    host_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    measured.memory.peak_host_bytes = host_kib * 1024
-    if cache is not None:
-        measured.compute_cache_entries_added = cache.entries_added()
+def _shapes_met(measured: Measurement) -> set[Shape]:
+    return {tuple(call.shape) for call in measured.cold or ()}
 
 
 def _numbers(measured: Measurement, *, is_finite: bool) -> list[WarningName]:
-    """Return what is wrong with the numbers that were computed."""
+    """Return the warning about the results, if there is one."""
     first, last = measured.loss_first, measured.loss_last
     if not is_finite or (first is not None and not isfinite(first)):
         return ["not_finite"]
     return ["diverged"] if last is not None and not isfinite(last) else []
 
 
-def _children() -> bool:
-    """Whether any thread of this process has started a process that lives."""
-    return any((thread / "children").read_text() for thread in Path("/proc/self/task").iterdir())
-
-
 @contextmanager
 def _noted(measured: Measurement) -> Iterator[None]:
-    """A check that fails takes nothing back."""
+    """Note a failed check in `checks_error`; the measurement stays."""
     try:
         yield
     except Exception as error:  # noqa: BLE001  # whatever a user's code raises
@@ -317,7 +313,7 @@ def _noted(measured: Measurement) -> Iterator[None]:
 
 @contextmanager
 def _phase(measured: Measurement, name: str, baton: Baton | None = None) -> Iterator[None]:
-    """What it waits for others is none of its time."""
+    """Note the seconds of a phase, without waiting for the baton."""
     began = perf_counter() - (baton.waited_s if baton else 0.0)
     try:
         yield
@@ -326,27 +322,21 @@ def _phase(measured: Measurement, name: str, baton: Baton | None = None) -> Iter
         measured.phases_s[name] = perf_counter() - waited_s - began
 
 
-class MadeShapes:
-    """Whether a workload's `prepare` makes the shapes that it is asked for."""
+def _checking_shapes(step: TimedStep) -> TimedStep:
+    """Return the step with a warning if no tensor of an input has the batch and the space requested."""
 
-    def __init__(self) -> None:
-        self.others = 0
-        """How often tensors came, and none has the batch and the space of the shape asked for."""
+    def prepare(shape: Shape) -> Any:
+        inputs = step.prepare(shape)
+        tensors = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
+        if tensors and not _have(shape, tensors):
+            step.warnings.add("other_shapes")
+        return inputs
 
-    def watching(self, step: TimedStep) -> TimedStep:
-        """The step, whose inputs are looked at as they are made."""
-
-        def prepare(shape: Shape) -> Any:
-            inputs = step.prepare(shape)
-            tensors = [each for each in tree_leaves(inputs) if isinstance(each, torch.Tensor)]
-            self.others += bool(tensors) and not _have(shape, tensors)
-            return inputs
-
-        return replace(step, prepare=prepare)
+    return replace(step, prepare=prepare)
 
 
 def _have(shape: Shape, tensors: list[torch.Tensor]) -> bool:
-    """Return whether a tensor has this batch and space, in whichever order, or each image of a list has the space."""
+    """Return whether a tensor has this batch and space, in any order, or each image of a list has the space."""
     batch, wanted = shape[0], Counter(shape[2:])
     of_space = [tensor for tensor in tensors if wanted <= Counter(tensor.shape)]
     return len(of_space) == batch or any(

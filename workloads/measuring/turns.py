@@ -1,6 +1,6 @@
-"""Turns: what a process that measures is told when the baton comes to it, and what it says when it passes it on.
+"""Turns: the orders that come to a measuring process with the baton, and its reports when it passes it on.
 
-The processes of a block live side by side on one device, and one at a time works. Whoever leads them
+The processes of a block live side by side on one device, and one at a time works. The leader of the block
 decides whose turn it is, and when enough was measured.
 """
 
@@ -22,21 +22,21 @@ Stage = Literal[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Turn:
-    """What to do with the baton."""
+    """The order that comes with the baton."""
 
     stage: Stage
     round: int = 0
     stopped: str | None = None
     """Why the timing before ended: precision or budget."""
     beside: tuple[int, ...] = ()
-    """Process ids of the others of the block: they are no strangers on the device."""
+    """Ids of the block's other processes, which are no strangers on the device."""
     cpus: tuple[int, ...] = ()
-    """Where the block takes its turns; empty: everywhere it may."""
+    """CPUs of the block's turns; empty: all CPUs allowed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Said:
-    """What became of a turn."""
+    """The report of a turn."""
 
     pid: int
     alone: str | None = None
@@ -46,7 +46,7 @@ class Said:
     total_bytes: int | None = None
     """All memory of the device, free or not."""
     one_time_s: float = 0.0
-    """What its one-time costs took it."""
+    """Seconds of its one-time costs."""
     busy_cpus: float = 0.0
     """How many CPUs its loop keeps busy."""
     settled: bool = True
@@ -59,8 +59,8 @@ class Said:
 
 class Baton(Protocol):
     def pass_on(self, said: Said, /) -> Turn:
-        """Returns when the baton comes back."""
+        """Report, wait until the baton comes back, and return the next order."""
 
     @property
     def waited_s(self) -> float:
-        """How long it was with others."""
+        """Seconds that the baton was with others."""

@@ -1,7 +1,7 @@
 """Warm-up: running what will be timed until the device's clock has settled.
 
-A GPU that reaches its power limit goes on at full clock for 0.25 to 0.4 s, then falls too low, and is
-back at the clock that it keeps 0.2 s later (H200): a clock that is steady at first says nothing.
+A clock that is steady at first proves nothing. At its power limit an H200 goes on at full clock for 0.25 to
+0.4 s, then falls too low, and 0.2 s later is at its lasting clock.
 """
 
 from collections.abc import Callable
@@ -12,24 +12,22 @@ from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 
 WINDOW_S = 0.05  # pace and clock are compared between windows of this length
 SETTLED = 0.02  # windows whose clocks differ by less have settled: one step of boost is 15 MHz
-CLOCK_WINDOWS, PACE_WINDOWS = (
-    4,
-    2,
-)  # so many in a row; a pace is noisier, and no power limit is behind it
+CLOCK_WINDOWS = 4  # in a row
+PACE_WINDOWS = 2  # a pace is noisier, and no power limit is behind it
 
 
 class WarmUp:
     """A warm-up, a window at a time."""
 
     def __init__(self, run: Callable[[int], float], telemetry: Telemetry) -> None:
-        """`run` runs so many rounds of what is to be timed and returns the seconds that they took."""
+        """Run one round. `run` runs so many rounds of the work and returns their seconds."""
         self._run = run
         self._telemetry = telemetry
         self.round_s = run(1)
         """The fastest round."""
         self.seconds = self.round_s
         self.settled = False
-        """Whether clock, or pace where no clock is known, was the same in the last windows."""
+        """Whether the clock, or the pace if no clock is known, was the same in the last windows."""
         self._speeds: list[float] = []
 
     def window(self) -> None:
@@ -40,11 +38,13 @@ class WarmUp:
         self.round_s = min(self.round_s, pace)
         clock = self._telemetry.clock_mhz()
         self._speeds.append(clock or pace)
-        self.settled = _settled(self._speeds, CLOCK_WINDOWS if clock else PACE_WINDOWS)
+        windows = CLOCK_WINDOWS if clock else PACE_WINDOWS
+        last = self._speeds[-windows:]
+        self.settled = len(last) == windows and max(last) - min(last) <= SETTLED * last[0]
 
 
 def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
-    """Run for the warm-up's time, and on until it has settled; once where it is given no time."""
+    """Run for the warm-up's time and on until it has settled; once if the warm-up has no time."""
     began = perf_counter()
     warm = WarmUp(run, telemetry)
     while (elapsed := perf_counter() - began) < max(spec.warmup_s, spec.warmup_limit_s):
@@ -53,8 +53,3 @@ def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry
         warm.window()
     warm.seconds = perf_counter() - began
     return warm
-
-
-def _settled(speeds: list[float], windows: int) -> bool:
-    last = speeds[-windows:]
-    return len(last) == windows and max(last) - min(last) <= SETTLED * last[0]

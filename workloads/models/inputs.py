@@ -1,4 +1,4 @@
-"""What a model is called with, where that is not one float tensor: token ids, masks, labels, several tensors."""
+"""Inputs of models that do not take one float tensor: token ids, masks, labels, several tensors."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -48,8 +48,8 @@ class TensorSpec(BaseModel):
     def _fits(self) -> Self:
         whole = self.dtype in WHOLE
         if whole and (self.below is None) == (self.value is None):
-            found = "neither" if self.below is None else "both"
-            raise ValueError(f"{self.dtype} takes either `below` or `value`, found {found}")
+            given = "neither" if self.below is None else "both"
+            raise ValueError(f"{self.dtype} takes either `below` or `value`, found {given}")
         if not whole and self.below is not None:
             raise ValueError(
                 f"`below` is of whole numbers ({', '.join(WHOLE)}), found dtype {self.dtype or 'left out'}"
@@ -61,15 +61,15 @@ class TensorSpec(BaseModel):
         return self
 
     def sizes(self, shape: Shape) -> Shape:
-        """Of a step whose shape is this. Raises WorkloadError for a name that it has not."""
-        named = named_sizes(shape)
+        """Return the tensor's sizes for an input of this shape. Raises WorkloadError for an unknown name."""
+        sizes = named_sizes(shape)
         for size in self.shape:
-            if isinstance(size, str) and size not in named:
+            if isinstance(size, str) and size not in sizes:
                 raise WorkloadError(
                     f"model.inputs: found the size {size!r}; the input {sizes_text(shape)} has "
-                    f"{', '.join(named)}"
+                    f"{', '.join(sizes)}"
                 )
-        return tuple(named[size] if isinstance(size, str) else size for size in self.shape)
+        return tuple(sizes[size] if isinstance(size, str) else size for size in self.shape)
 
     def make(self, shape: Shape, setting: "Setting") -> Any:
         import torch
@@ -88,13 +88,10 @@ class TensorSpec(BaseModel):
 
 
 def _kind(given: object) -> str:
-    """A mapping of mappings names tensors; any other is one, or meant to be."""
+    """Return `named` for a mapping of mappings, else `tensor`."""
     inner = list(given.values()) if isinstance(given, Mapping) else []
-    return (
-        "named"
-        if inner and all(isinstance(each, Mapping | BaseModel) for each in inner)
-        else "tensor"
-    )
+    is_named = inner and all(isinstance(tensor, Mapping | BaseModel) for tensor in inner)
+    return "named" if is_named else "tensor"
 
 
 def _reference(name: str) -> str:
@@ -114,29 +111,26 @@ INPUTS: TypeAdapter[Inputs] = TypeAdapter(Inputs)
 
 
 def as_json(inputs: Inputs | None) -> JsonValue:
-    """As a suite says it, without what is left out there."""
-    found: JsonValue = (
-        None if inputs is None else INPUTS.dump_python(inputs, mode="json", exclude_none=True)
-    )
-    return found
+    """Return the inputs in the form of a suite, without defaults."""
+    if inputs is None:
+        return None
+    return INPUTS.dump_python(inputs, mode="json", exclude_none=True)  # type: ignore[no-any-return]
 
 
 def check_inputs(
     inputs: Inputs | None, model: str, shape: Shape, regime: str, varies: set[str]
 ) -> None:
-    """Raises WorkloadError for sizes that an input of this shape has not, or that would stay as they are."""
+    """Raise WorkloadError for a size that the input does not have, or if a varied size is not named."""
     if inputs is None or isinstance(inputs, str):
         return
     tensors = list(_tensors(inputs))
-    for each in tensors:
-        each.sizes(shape)
-    named = {PARTS.get(size) for each in tensors for size in each.shape if isinstance(size, str)}
+    for tensor in tensors:
+        tensor.sizes(shape)
+    names = {size for tensor in tensors for size in tensor.shape if isinstance(size, str)}
     for part in sorted({"batch", *varies}):
-        if part not in named:
+        wanted = [name for name in named_sizes(shape) if PARTS.get(name) == part]
+        if names.isdisjoint(wanted):
             by = f", and regime {regime} varies it" if part in varies else ""
-            wanted = [
-                name for name, of in PARTS.items() if of == part and name in named_sizes(shape)
-            ]
             raise WorkloadError(
                 f"model {model}: model.inputs: found no shape with {' or '.join(wanted)}{by}; write the name "
                 f"for the size, as in `shape: [batch, {space_names(shape)[0]}]`"
@@ -144,8 +138,8 @@ def check_inputs(
 
 
 def _tensors(inputs: list[Argument] | Named) -> Iterator[TensorSpec]:
-    for each in inputs.values() if isinstance(inputs, dict) else inputs:
-        yield from [each] if isinstance(each, TensorSpec) else each.values()
+    for argument in inputs.values() if isinstance(inputs, dict) else inputs:
+        yield from [argument] if isinstance(argument, TensorSpec) else argument.values()
 
 
 Called = tuple[tuple[Any, ...], dict[str, Any]]
@@ -153,27 +147,27 @@ Called = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def make_prepare(inputs: JsonValue, setting: "Setting") -> Callable[[Shape], Called]:
-    """Makes what a model is called with at a shape."""
+    """Return the function that makes a model's arguments at a shape."""
     if isinstance(inputs, str):
         return _made_by(inputs, setting)
     spec = INPUTS.validate_python(inputs)
 
-    def make(each: Argument, shape: Shape) -> Any:
-        if isinstance(each, TensorSpec):
-            return each.make(shape, setting)
-        return {name: tensor.make(shape, setting) for name, tensor in each.items()}
+    def make(argument: Argument, shape: Shape) -> Any:
+        if isinstance(argument, TensorSpec):
+            return argument.make(shape, setting)
+        return {name: tensor.make(shape, setting) for name, tensor in argument.items()}
 
     def prepare(shape: Shape) -> Called:
         assert not isinstance(spec, str)
         if isinstance(spec, dict):
-            return (), {name: make(each, shape) for name, each in spec.items()}
-        return tuple(make(each, shape) for each in spec), {}
+            return (), {name: make(argument, shape) for name, argument in spec.items()}
+        return tuple(make(argument, shape) for argument in spec), {}
 
     return prepare
 
 
 def _made_by(name: str, setting: "Setting") -> Callable[[Shape], Called]:
-    """A user's function: a dict is keyword arguments, a tuple or list arguments, anything else the one there is."""
+    """Return a user's function: a dict is keyword arguments, a tuple or list arguments, other values one argument."""
     import torch
     from torch.utils._pytree import tree_map_only
 
@@ -195,11 +189,11 @@ def _made_by(name: str, setting: "Setting") -> Callable[[Shape], Called]:
 
 
 def what_to_try(error: BaseException, shape: Shape) -> str:
-    """What stands behind the error's message: what a user may try, or nothing. `shape` is that of the input."""
+    """Return the hint to print after an error's message, or nothing. `shape` is the input's."""
     from cudnn_sweep.workloads.models.remedies import remedy_of
 
     try:
-        found = remedy_of(error, shape)
+        remedy = remedy_of(error, shape)
     except Exception:  # noqa: BLE001  # of frames unlike any known one
         return ""
-    return found and TRY + found
+    return remedy and TRY + remedy

@@ -11,20 +11,19 @@ from cudnn_sweep.workloads.workload import Setting
 
 
 def placed(net: nn.Module, setting: Setting) -> nn.Module:
-    """`net` on the device; one with lazy modules goes there when it is called, once that has made their parameters."""
+    """Return `net` on the device; if it has lazy modules, its first call makes their parameters and moves it."""
     if not any(map(is_lazy, net.parameters())):
         return setting.place(net)
 
+    def on_cpu(values: torch.Tensor) -> torch.Tensor:
+        return values.cpu().float() if values.is_floating_point() else values.cpu()
+
     def make_parameters(net: nn.Module, *given: Any) -> None:
         hook.remove()
-        arguments, by_name = tree_map_only(torch.Tensor, _on_cpu, given)
+        arguments, by_name = tree_map_only(torch.Tensor, on_cpu, given)
         with torch.no_grad(), torch.autocast(setting.device.type, enabled=False):
             net(*arguments, **by_name)
         setting.place(net)
 
     hook = net.register_forward_pre_hook(make_parameters, with_kwargs=True)
     return net
-
-
-def _on_cpu(values: torch.Tensor) -> torch.Tensor:
-    return values.cpu().float() if values.is_floating_point() else values.cpu()

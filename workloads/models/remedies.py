@@ -1,4 +1,4 @@
-"""What a user may try where a model fails: from where in its code the error was raised, never from its words."""
+"""Hints for a user whose model fails: made from the place where the error was raised, never from its words."""
 
 import ast
 import inspect
@@ -23,7 +23,7 @@ OWN_STEP = "a function that calls its `training_step`, annotated as `step(batch:
 
 
 def remedy_of(error: BaseException, shape: Shape) -> str:
-    """What to try, in a few words; empty if nothing is known. `shape` is that of the input."""
+    """Return what to try, in a few words; empty if nothing is known. `shape` is the input's."""
     root = _root(error)
     frames = [frame for frame, _ in traceback.walk_tb(root.__traceback__)]
     last, by_name = frames[-1], {frame.f_code.co_name: frame for frame in reversed(frames)}
@@ -41,8 +41,8 @@ def remedy_of(error: BaseException, shape: Shape) -> str:
         needed = _needed(local["self"].forward)
         return f"--inputs '{_described(needed, shape)}'" if needed else ""
     if name == "embedding" and local["input"].is_floating_point():
-        nets = (each.f_locals.get("self") for each in frames)
-        net = next(each for each in nets if isinstance(each, nn.Module))
+        owners = (frame.f_locals.get("self") for frame in frames)
+        net = next(owner for owner in owners if isinstance(owner, nn.Module))
         ids = f"shape: [batch, length], dtype: int64, below: {local['weight'].shape[0]}"
         return f"--inputs '{{{_needed(net.forward)[0]}: {{{ids}}}}}'"
     values = by_name["backward"].f_locals.get("self") if "backward" in by_name else None
@@ -59,7 +59,7 @@ def remedy_of(error: BaseException, shape: Shape) -> str:
 
 
 def does_not_fit(error: BaseException, shape: Shape) -> str:
-    """What does not take its tensor's sizes, in words; empty if the error is another one."""
+    """Return which layer does not take its tensor's sizes; empty for another error."""
     root = _root(error)
     for frame, _ in reversed(list(traceback.walk_tb(root.__traceback__))):
         layer, given = (frame.f_locals.get(name) for name in ("self", "input"))
@@ -72,8 +72,8 @@ def does_not_fit(error: BaseException, shape: Shape) -> str:
                 or (features is not None and given.shape[-1] != features)
                 or (channels is not None and given.shape[1] == shape[1] != channels)
             )
-            found = f"{type(layer).__name__} was given {sizes_text(tuple(given.shape))}"
-            return found if is_misfit else ""
+            misfit = f"{type(layer).__name__} was given {sizes_text(tuple(given.shape))}"
+            return misfit if is_misfit else ""
     raised = _raised_by(root)
     called = getattr(getattr(raised, "func", None), "attr", None)
     is_join = isinstance(raised, ast.BinOp) or called in JOINS
@@ -81,7 +81,7 @@ def does_not_fit(error: BaseException, shape: Shape) -> str:
 
 
 def _raised_by(root: BaseException) -> ast.expr | None:
-    """The expression that raised the error, if it stands on one line."""
+    """Return the expression that raised the error, if it stands on one line."""
     at = traceback.extract_tb(root.__traceback__)[-1]
     line = linecache.getline(at.filename, at.lineno or 0).encode()
     try:
@@ -91,10 +91,10 @@ def _raised_by(root: BaseException) -> ast.expr | None:
 
 
 def _arguments(source: Any, arguments: dict[str, Any]) -> str:
-    """Of the class or function that makes a model."""
-    known = inspect.signature(source).parameters
-    for unknown in arguments.keys() - known.keys():
-        like = get_close_matches(unknown, known, n=1)
+    """Return what to try about the arguments of the class or function that makes a model."""
+    parameters = inspect.signature(source).parameters
+    for unknown in arguments.keys() - parameters.keys():
+        like = get_close_matches(unknown, parameters, n=1)
         return f"--argument {like[0]}=... (found {unknown})" if like else ""
     missing = [name for name in _needed(source) if name not in arguments]
     text = " ".join(f"--argument {name}=..." for name in missing)
@@ -104,20 +104,18 @@ def _arguments(source: Any, arguments: dict[str, Any]) -> str:
 
 
 def _needed(function: Any) -> list[str]:
-    """Its parameters without a default."""
-    return [
-        name
-        for name, each in inspect.signature(function).parameters.items()
-        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-    ]
+    """Return the names of a function's parameters without a default."""
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in several]
 
 
 def _described(names: list[str], shape: Shape) -> str:
-    """Tensors of the input's sizes, as `--inputs` takes them."""
+    """Return tensors of the input's sizes in the form of `--inputs`."""
     sizes = ", ".join(named_sizes(shape))
     return "{" + ", ".join(f"{name}: {{shape: [{sizes}]}}" for name in names) + "}"
 
 
 def _root(error: BaseException) -> BaseException:
-    """The error that it was raised from."""
+    """Return the error at the end of the chain of causes."""
     return error if error.__cause__ is None else _root(error.__cause__)

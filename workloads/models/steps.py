@@ -18,15 +18,9 @@ from cudnn_sweep.workloads.models.inputs import Called, make_prepare
 from cudnn_sweep.workloads.models.lazy import placed
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.training.choice import ModelChoice, make_optimiser
-from cudnn_sweep.workloads.training.loss import (
-    LOSSES,
-    OWN,
-    floating_tensors,
-    make_loss,
-    own_loss,
-)
+from cudnn_sweep.workloads.training.loss import LOSSES, OWN, floating_tensors, make_loss, own_loss
 from cudnn_sweep.workloads.warnings import WarningName
-from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, pay_unrelated_step
+from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload
 
 Source = type[nn.Module] | FunctionType | nn.Module
 Tensors = dict[str, torch.Tensor]
@@ -38,44 +32,37 @@ ALLOWED = (
 SEED = 0  # of what a forward pass draws when it is examined
 
 
-def model_workload(name: str, found: object) -> Workload:
-    """Raises WorkloadError for what no module can be made of."""
-    if not is_source(found):
-        what = "a class" if isinstance(found, type) else f"a {type(found).__name__}"
+def model_workload(name: str, source: object) -> Workload:
+    """Return the workload of a model or step. Raises WorkloadError if no module can be made of `source`."""
+    if not is_source(source):
+        kind = "a class" if isinstance(source, type) else f"a {type(source).__name__}"
         raise WorkloadError(
-            f"{name} is {what}; allowed: a workload, made by @workload(...) above a function, or a "
+            f"{name} is {kind}; allowed: a workload, made by @workload(...) above a function, or a "
             f"model: {ALLOWED}"
         )
-    is_step = isinstance(found, FunctionType) and _takes_tensors(found)
+    parameters = signature(source).parameters if isinstance(source, FunctionType) else {}
+    is_step = any("Tensor" in str(p.annotation) for p in parameters.values())
     return Workload(
         name=name,
         directions=("training",) if is_step else ("training", "inference"),
         varies=("batch", "space"),
-        input_shape=None,
-        batches=1,
         recomputes=not is_step,  # a step has its backward pass in it
         is_model=True,
-        pay_one_time_costs=pay_unrelated_step,
-        build=partial(_own_step, cast(FunctionType, found))
+        build=partial(_own_step, cast(FunctionType, source))
         if is_step
-        else partial(_build, name, cast(Source, found)),
+        else partial(_build, name, cast(Source, source)),
     )
 
 
-def _takes_tensors(function: FunctionType) -> bool:
-    return any("Tensor" in str(each.annotation) for each in signature(function).parameters.values())
-
-
 def _own_step(function: Callable[..., Any], setting: Setting) -> TimedStep:
-    """A user's own function, called as it is: what it computes is not compared."""
+    """Return a user's own function as a step; its results are not compared."""
     assert setting.model is not None
     prepare, call = _inputs(function, setting.model, setting)
-
     return TimedStep(prepare=prepare, run=lambda inputs: setting.forward(call, inputs))
 
 
 def _build(name: str, source: Source, setting: Setting) -> TimedStep:
-    """Weights are drawn as the model does it, on the CPU in float32, and then placed."""
+    """Build the model's step. The model draws its weights on the CPU in float32; then they are placed."""
     assert setting.model is not None
     net = placed(make_module(name, source, setting.model.arguments), setting)
     if setting.direction == "inference":
@@ -86,9 +73,7 @@ def _build(name: str, source: Source, setting: Setting) -> TimedStep:
 
 
 def _training(net: nn.Module, choice: ModelChoice, setting: Setting) -> TimedStep:
-    """A step is zero_grad, forward, loss, backward, optimiser. That the model's own loss is not used is told of
-    the first one.
-    """
+    """Return a step of zero_grad, forward, loss, backward, optimiser. Its first run may warn of an unused own loss."""
     net.train()
     weights = {name: weight for name, weight in net.named_parameters() if weight.requires_grad}
     optimiser = make_optimiser(choice.optimiser, choice.optimiser_parameters).make(
@@ -121,15 +106,15 @@ def _training(net: nn.Module, choice: ModelChoice, setting: Setting) -> TimedSte
         return loss.detach()
 
     def examine(inputs: Any) -> Tensors:
-        """Gradients at the first scale at which they are finite, as the scaler's search would end."""
+        """Return gradients at the first scale at which they are finite, as the scaler's search would end."""
         scale = scaler.get_scale()
         while True:
             with _as_if_first(net, setting.device):
                 loss = forward(inputs)
-                found = torch.autograd.grad(loss * scale, list(weights.values()), allow_unused=True)
+                scaled = torch.autograd.grad(loss * scale, [*weights.values()], allow_unused=True)
             gradients = {
                 f"{name}.grad": gradient / scale
-                for name, gradient in zip(weights, found, strict=True)
+                for name, gradient in zip(weights, scaled, strict=True)
                 if gradient is not None
             }
             if scale <= 1 or all(bool(values.isfinite().all()) for values in gradients.values()):
@@ -159,7 +144,7 @@ def _inference(net: nn.Module, choice: ModelChoice, setting: Setting) -> TimedSt
 def _inputs(
     net: Callable[..., Any], choice: ModelChoice, setting: Setting
 ) -> tuple[Callable[[Shape], Any], Callable[[Any], Any]]:
-    """What makes a step's inputs, and what calls the model with them."""
+    """Return the function that makes a step's inputs, and the one that calls the model with them."""
     if choice.inputs is None:
         return setting.random, net
 
@@ -172,9 +157,9 @@ def _inputs(
 
 @contextmanager
 def _as_if_first(net: nn.Module, device: torch.device) -> Iterator[None]:
-    """What a pass draws is the same each time, and the buffers that it changes are put back.
+    """Run a pass with a fixed seed and without dropout, and put the buffers that it changes back.
 
-    Dropout is off: a GPU draws other masks in another precision, and a reference would differ.
+    With dropout a GPU would draw other masks for the reference in float64.
     """
     before = {name: buffer.clone() for name, buffer in net.named_buffers()}
     dropouts = [part for part in net.modules() if isinstance(part, _DropoutNd) and part.training]
@@ -190,18 +175,18 @@ def _as_if_first(net: nn.Module, device: torch.device) -> Iterator[None]:
             net.get_buffer(name).copy_(value)
 
 
-def is_source(found: object) -> bool:
-    if isinstance(found, type):
-        return issubclass(found, nn.Module)
-    return isinstance(found, FunctionType | nn.Module)
+def is_source(source: object) -> bool:
+    if isinstance(source, type):
+        return issubclass(source, nn.Module)
+    return isinstance(source, FunctionType | nn.Module)
 
 
 def make_module(name: str, source: Source, arguments: dict[str, JsonValue]) -> nn.Module:
-    """From what an import path names, a new one at each call. Raises WorkloadError with what is wrong."""
+    """Return a new module of `source`. Raises WorkloadError with the fault."""
     if isinstance(source, nn.Module):
         if arguments:
-            found = ", ".join(arguments)
-            raise WorkloadError(f"model {name} is a module already: no arguments, found {found}")
+            names = ", ".join(arguments)
+            raise WorkloadError(f"model {name} is a module already: no arguments, found {names}")
         return deepcopy(source)
     try:
         signature(source).bind(**arguments)

@@ -33,11 +33,11 @@ class Darknet53(nn.Module):
 
     def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, ...]:
         images = self.stem(images)
-        found = []
+        features = []
         for stage in self.stages:
             images = stage(images)
-            found.append(images)
-        return tuple(found[-FEATURES:])
+            features.append(images)
+        return tuple(features[-FEATURES:])
 
 
 def _conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Sequential:

@@ -1,6 +1,6 @@
 """A video VAE's decoder: blocks and widths of CogVideoX, Yang et al. 2024, arXiv 2408.06072, appendix.
 
-Left out: what normalises by the latents, so that each norm is a plain group norm.
+Each norm is a plain group norm: normalising by the latents is left out.
 """
 
 from itertools import pairwise

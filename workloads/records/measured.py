@@ -1,15 +1,15 @@
-"""What a trial's process measures: each part's fields are columns of a record, under one name, with their meaning.
+"""The values that a trial's process measures. Each part's fields are columns of a record, with their meaning.
 
-A unit is part of the name. A part is filled in as the trial goes; what was not measured is null.
+A unit is part of the name. A part is filled in during the trial; a value that was not measured is null.
 """
 
-# ruff: noqa: RUF009  # `said` makes a new field at each call
+# ruff: noqa: RUF009  # `column` makes a new field at each call
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 
-def said(meaning: str) -> Any:
+def column(meaning: str) -> Any:
     """Return the field of a column that is null until it is measured."""
     return field(default=None, metadata={"meaning": meaning})
 
@@ -18,8 +18,7 @@ def said(meaning: str) -> Any:
 class ColdShape:
     """The cold cost of one input shape, in order of arrival; all wall time, synchronised.
 
-    Forward is what comes before the backward pass, or all where there is none; after both a
-    training's optimiser is what is left.
+    Forward is the time before the backward pass, or all without one. The rest is a training's optimiser.
     """
 
     shape: Annotated[list[int], "the input's sizes"]
@@ -56,7 +55,7 @@ class ComputedTensor:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoggedChoice:
-    """What cuDNN's log says of one convolution operation at its first call."""
+    """cuDNN's log of one convolution operation at its first call."""
 
     operation: Annotated[str, "ConvFwd, ConvBwdData or ConvBwdFilter"]
     engine: Annotated[str, "tag of the plan that was taken"]
@@ -70,52 +69,52 @@ class LoggedChoice:
 
 @dataclass(kw_only=True)
 class Measured:
-    """What belongs to no other part."""
+    """Values of no other part."""
 
-    loop_kind: str | None = said("closed: all shapes met, then timed; open: more came")
-    workload_hash: str | None = said("hash of a user's sources of workload and loss, else null")
-    conv_fp32_precision: str | None = said("torch.backends.cudnn.conv.fp32_precision, as read")
-    threads: int | None = said("CPU threads torch used")
-    compute_cache: str | None = said("CUDA's disk cache: empty, warm, disabled; null: no CUDA")
-    compute_cache_entries_before: int | None = said("files in that cache when the trial began")
-    compute_cache_entries_added: int | None = said("files that the trial added to it")
-    cold: list[ColdShape] | None = said("cold cost of each distinct shape, in order of arrival")
-    distinct_shapes: int | None = said("distinct shapes met in the cold part")
-    regime_shapes: int | None = said("distinct shapes that the regime has; null: without end")
-    open_new_shapes: int | None = said("steps of an open loop that met a new shape")
-    loss_first: float | None = said("loss of the first training step")
-    loss_last: float | None = said("loss of the last training step")
-    accuracy: float | None = said("share of right answers on held-back examples after training")
-    own_times_ms: dict[str, float] | None = said("by the workload's own clock, at first call")
-    checks_error: str | None = said("what went wrong in untimed checks, after measuring")
+    loop_kind: str | None = column("closed: all shapes met, then timed; open: more came")
+    workload_hash: str | None = column("hash of a user's sources of workload and loss, else null")
+    conv_fp32_precision: str | None = column("torch.backends.cudnn.conv.fp32_precision, as read")
+    threads: int | None = column("CPU threads torch used")
+    compute_cache: str | None = column("CUDA's disk cache: empty, warm, disabled; null: no CUDA")
+    compute_cache_entries_before: int | None = column("files in that cache when the trial began")
+    compute_cache_entries_added: int | None = column("files that the trial added to it")
+    cold: list[ColdShape] | None = column("cold cost of each distinct shape, in order of arrival")
+    distinct_shapes: int | None = column("distinct shapes met in the cold part")
+    regime_shapes: int | None = column("distinct shapes that the regime has; null: without end")
+    open_new_shapes: int | None = column("steps of an open loop that met a new shape")
+    loss_first: float | None = column("loss of the first training step")
+    loss_last: float | None = column("loss of the last training step")
+    accuracy: float | None = column("share of right answers on held-back examples after training")
+    own_times_ms: dict[str, float] | None = column("by the workload's own clock, at first call")
+    checks_error: str | None = column("what went wrong in untimed checks, after measuring")
 
 
 @dataclass(kw_only=True)
 class MemoryUse:
     """Memory of the caching allocator, and the host's."""
 
-    cold_free_bytes: int | None = said("device memory no process held before the cold part")
-    cold_allocated_bytes_before: int | None = said("device memory allocated before it")
-    cold_reserved_bytes_before: int | None = said("reserved by PyTorch's allocator before it")
-    cold_peak_allocated_bytes: int | None = said("peak of allocated memory in it")
-    cold_peak_reserved_bytes: int | None = said("peak of reserved memory in it")
-    cold_allocated_bytes_after: int | None = said("allocated when it ended")
-    cold_reserved_bytes_after: int | None = said("reserved after it: a search frees the unused")
-    steady_allocated_bytes: int | None = said("allocated after the timed loop")
-    steady_reserved_bytes: int | None = said("reserved after the timed loop")
-    steady_peak_allocated_bytes: int | None = said("peak of allocated memory in the timed loop")
-    steady_peak_reserved_bytes: int | None = said("peak of reserved memory in the timed loop")
-    peak_host_bytes: int | None = said("peak resident memory of the trial's process")
+    cold_free_bytes: int | None = column("device memory no process held before the cold part")
+    cold_allocated_bytes_before: int | None = column("device memory allocated before it")
+    cold_reserved_bytes_before: int | None = column("reserved by PyTorch's allocator before it")
+    cold_peak_allocated_bytes: int | None = column("peak of allocated memory in it")
+    cold_peak_reserved_bytes: int | None = column("peak of reserved memory in it")
+    cold_allocated_bytes_after: int | None = column("allocated when it ended")
+    cold_reserved_bytes_after: int | None = column("reserved after it: a search frees the unused")
+    steady_allocated_bytes: int | None = column("allocated after the timed loop")
+    steady_reserved_bytes: int | None = column("reserved after the timed loop")
+    steady_peak_allocated_bytes: int | None = column("peak of allocated memory in the timed loop")
+    steady_peak_reserved_bytes: int | None = column("peak of reserved memory in the timed loop")
+    peak_host_bytes: int | None = column("peak resident memory of the trial's process")
 
 
 @dataclass(kw_only=True)
 class Calibration:
-    """What the device can do at that moment."""
+    """The device's speed at that moment."""
 
-    calibration_matmul_tflops: float | None = said(
+    calibration_matmul_tflops: float | None = column(
         "a fixed matrix product in the trial's precision, 10^12 operations a second"
     )
-    calibration_copy_gbps: float | None = said(
+    calibration_copy_gbps: float | None = column(
         "a fixed copy in device memory, 10^9 bytes read and written a second"
     )
 
@@ -124,88 +123,88 @@ class Calibration:
 class SteadyWall:
     """The steady state, as a user's loop has it."""
 
-    warmup_s: float | None = said("how long the loop ran before it was timed")
-    warmup_settled: bool | None = said("whether its pace and clock had settled by then")
-    steady_wall_samples_ms: list[float] | None = said(
+    warmup_s: float | None = column("how long the loop ran before it was timed")
+    warmup_settled: bool | None = column("whether its pace and clock had settled by then")
+    steady_wall_samples_ms: list[float] | None = column(
         "wall time per iteration: of each timed group (closed loop) or of each step, searches included (open loop)"
     )
-    steady_wall_rounds: list[int] | None = said("each sample's round, which its block shares")
-    steady_wall_ms: float | None = said(
+    steady_wall_rounds: list[int] | None = column("each sample's round, which its block shares")
+    steady_wall_ms: float | None = column(
         "wall time per iteration: median of the samples (closed loop), their mean (open loop)"
     )
-    steady_wall_p10_ms: float | None = said("10% of the samples are below")
-    steady_wall_p90_ms: float | None = said("90% of the samples are below")
-    steady_wall_error: float | None = said("relative standard error of the process's median")
-    steady_iterations: int | None = said("iterations behind the samples")
-    steady_stop: str | None = said("why timing stopped: precision, budget or horizon")
+    steady_wall_p10_ms: float | None = column("10% of the samples are below")
+    steady_wall_p90_ms: float | None = column("90% of the samples are below")
+    steady_wall_error: float | None = column("relative standard error of the process's median")
+    steady_iterations: int | None = column("iterations behind the samples")
+    steady_stop: str | None = column("why timing stopped: precision, budget or horizon")
 
 
 @dataclass(kw_only=True)
 class SteadyDevice:
     """The steady state, on the device alone."""
 
-    steady_device_source: str | None = said("graph (replays of a CUDA graph), or profiler")
-    steady_device_note: str | None = said("why there is no graph, or no device time at all")
-    steady_device_samples_ms: list[float] | None = said(
+    steady_device_source: str | None = column("graph (replays of a CUDA graph), or profiler")
+    steady_device_note: str | None = column("why there is no graph, or no device time at all")
+    steady_device_samples_ms: list[float] | None = column(
         "device time per iteration, free of launch gaps, of each replay, or of each turn's"
     )
-    steady_device_rounds: list[int] | None = said("each sample's round, which its block shares")
-    steady_device_ms: float | None = said("their median")
-    steady_device_p10_ms: float | None = said("10% of the samples are below")
-    steady_device_p90_ms: float | None = said("90% of the samples are below")
-    steady_device_error: float | None = said("relative standard error of the process's median")
-    steady_device_iterations: int | None = said("iterations behind the samples")
-    steady_device_stop: str | None = said("why timing stopped: precision or budget")
-    launch_bound: bool | None = said("wall time over 1.1 × device time: the loop is CPU-bound")
+    steady_device_rounds: list[int] | None = column("each sample's round, which its block shares")
+    steady_device_ms: float | None = column("their median")
+    steady_device_p10_ms: float | None = column("10% of the samples are below")
+    steady_device_p90_ms: float | None = column("90% of the samples are below")
+    steady_device_error: float | None = column("relative standard error of the process's median")
+    steady_device_iterations: int | None = column("iterations behind the samples")
+    steady_device_stop: str | None = column("why timing stopped: precision or budget")
+    launch_bound: bool | None = column("wall time over 1.1 × device time: the loop is CPU-bound")
 
 
 @dataclass(kw_only=True)
 class Choice:
-    """What the timed process chose for one step at the base input shape, and the work that it was chosen for."""
+    """The timed process's choice for one step at the base input shape, and the step's work."""
 
-    convolutions: int | None = said("convolution calls of a step; backward ones if no other")
-    routes: list[str] | None = said("distinct backends that PyTorch selects for them, as Cudnn")
-    cudnn_operations: list[str] | None = said("other operations run by cuDNN, as _cudnn_rnn")
-    convolution_flops: int | None = said("2 × multiply-adds of convolutions, each direction")
-    convolution_bytes: int | None = said("bytes they must move: each operand once a direction")
-    roofline_ms: float | None = said("least time for them, each at the ceiling that limits it")
-    roofline_share: float | None = said("roofline_ms / device time (wall time without CUDA)")
-    kernels_source: str | None = said("graph (the timed process's own) or profiler")
-    kernels_note: str | None = said("why they are not from the graph, or not known at all")
-    kernels: list[Kernel] | None = said("what the step launches, in order")
-    kernels_hash: str | None = said("hash of the convolutions' kernels, their order and grids")
-    layout_conversions: int | None = said("launches of kind layout_conversion")
-    layout_conversion_ms: float | None = said("device time that a step would save without them")
+    convolutions: int | None = column("convolution calls of a step; backward ones if no other")
+    routes: list[str] | None = column("distinct backends that PyTorch selects for them, as Cudnn")
+    cudnn_operations: list[str] | None = column("other operations run by cuDNN, as _cudnn_rnn")
+    convolution_flops: int | None = column("2 × multiply-adds of convolutions, each direction")
+    convolution_bytes: int | None = column("bytes they must move: each operand once a direction")
+    roofline_ms: float | None = column("least time for them, each at the ceiling that limits it")
+    roofline_share: float | None = column("roofline_ms / device time (wall time without CUDA)")
+    kernels_source: str | None = column("graph (the timed process's own) or profiler")
+    kernels_note: str | None = column("why they are not from the graph, or not known at all")
+    kernels: list[Kernel] | None = column("what the step launches, in order")
+    kernels_hash: str | None = column("hash of the convolutions' kernels, their order and grids")
+    layout_conversions: int | None = column("launches of kind layout_conversion")
+    layout_conversion_ms: float | None = column("device time that a step would save without them")
 
 
 @dataclass(kw_only=True)
 class Computed:
-    """What it computes, from fixed random inputs and weights."""
+    """A step's results from fixed random inputs and weights."""
 
-    computed: list[ComputedTensor] | None = said("outputs and gradients of one step")
-    fingerprint: str | None = said("hash of the bits of all of them")
-    bitwise_repeatable: bool | None = said("whether a second run gave the same bits")
-    relative_l2_error: float | None = said("largest of their relative L2 errors to float64")
-    relative_max_error: float | None = said("largest of their relative maximum errors")
-    reference_note: str | None = said("why there is no float64 reference where one was asked")
+    computed: list[ComputedTensor] | None = column("outputs and gradients of one step")
+    fingerprint: str | None = column("hash of the bits of all of them")
+    bitwise_repeatable: bool | None = column("whether a second run gave the same bits")
+    relative_l2_error: float | None = column("largest of their relative L2 errors to float64")
+    relative_max_error: float | None = column("largest of their relative maximum errors")
+    reference_note: str | None = column("why there is no float64 reference where one was asked")
 
 
 @dataclass(kw_only=True)
 class GpuTelemetry:
-    """The GPU beside the steady part, and what it makes doubtful."""
+    """The GPU beside the steady part, and the warnings."""
 
-    telemetry: str | None = said("where it was read: nvml, or a fake; null where unread")
-    telemetry_samples: int | None = said("times that it was read")
-    sm_clock_mhz: float | None = said("median SM clock")
-    sm_clock_low_mhz: int | None = said("lowest SM clock seen")
-    sm_clock_high_mhz: int | None = said("highest SM clock seen")
-    memory_clock_mhz: int | None = said("memory clock at the end")
-    power_w: float | None = said("mean power, by an energy counter of 0.1 s; null in turns")
-    energy_per_iteration_mj: float | None = said("energy of the wall loop; null in turns")
-    temperature_c: int | None = said("highest temperature seen")
-    throttle_reasons: list[str] | None = said("what slowed the clocks, as NVML names it")
-    other_processes: int | None = said("most processes of others seen on the GPU")
-    warnings: list[str] | None = said(
+    telemetry: str | None = column("where it was read: nvml, or a fake; null where unread")
+    telemetry_samples: int | None = column("times that it was read")
+    sm_clock_mhz: float | None = column("median SM clock")
+    sm_clock_low_mhz: int | None = column("lowest SM clock seen")
+    sm_clock_high_mhz: int | None = column("highest SM clock seen")
+    memory_clock_mhz: int | None = column("memory clock at the end")
+    power_w: float | None = column("mean power, by an energy counter of 0.1 s; null in turns")
+    energy_per_iteration_mj: float | None = column("energy of the wall loop; null in turns")
+    temperature_c: int | None = column("highest temperature seen")
+    throttle_reasons: list[str] | None = column("what slowed the clocks, as NVML names it")
+    other_processes: int | None = column("most processes of others seen on the GPU")
+    warnings: list[str] | None = column(
         "of shared_gpu, throttled, power_capped, clocks_unsettled, other_shapes, own_loss_unused, not_finite and "
         "diverged those that were seen"
     )
@@ -213,12 +212,12 @@ class GpuTelemetry:
 
 @dataclass(kw_only=True)
 class Logged:
-    """What an untimed process of its own logs, which drew its own choice."""
+    """The log of an untimed process, with its own choice of plans."""
 
-    logged_choices: list[LoggedChoice] | None = said(
+    logged_choices: list[LoggedChoice] | None = column(
         "what cuDNN's log says of each convolution's first call"
     )
-    logged_searches: int | None = said("how many of them timed plans")
-    logged_workspace_bytes: int | None = said("the largest workspace of the plans taken")
-    logged_largest_workspace_bytes: int | None = said("largest workspace of the plans built")
-    logged_plans_dropped: int | None = said("how many of these needed more than was free")
+    logged_searches: int | None = column("how many of them timed plans")
+    logged_workspace_bytes: int | None = column("the largest workspace of the plans taken")
+    logged_largest_workspace_bytes: int | None = column("largest workspace of the plans built")
+    logged_plans_dropped: int | None = column("how many of these needed more than was free")

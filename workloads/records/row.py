@@ -1,4 +1,4 @@
-"""What one row of the results says: `RunRecord`, one flat row a trial, and what its columns are marked as.
+"""A row of the results: `RunRecord`, one flat row a trial, and the marks of its columns.
 
 A unit is part of a column's name; a column that does not apply is null.
 """
@@ -8,17 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Final, Literal, TypeAlias
 
-from cudnn_sweep.workloads.records.measured import (
-    Calibration,
-    Choice,
-    Computed,
-    GpuTelemetry,
-    Logged,
-    Measured,
-    MemoryUse,
-    SteadyDevice,
-    SteadyWall,
-)
+from cudnn_sweep.workloads.records import measured
 
 SCHEMA_VERSION = 5
 BUNDLED = "cudnn_sweep.workloads."  # a network of ours is shown, and queried, without it
@@ -59,7 +49,7 @@ class ListedShape:
 
 @dataclass(kw_only=True)
 class Asked:
-    """What was asked of a trial, and what came of it."""
+    """A trial's request and its outcome."""
 
     # identity
     schema_version: Annotated[int, "version of this row's layout"]
@@ -188,20 +178,18 @@ class Asked:
 
 @dataclass(kw_only=True)
 class RunRecord(
-    Logged,
-    GpuTelemetry,
-    Computed,
-    Choice,
-    SteadyDevice,
-    SteadyWall,
-    Calibration,
-    MemoryUse,
-    Measured,
+    measured.Logged,
+    measured.GpuTelemetry,
+    measured.Computed,
+    measured.Choice,
+    measured.SteadyDevice,
+    measured.SteadyWall,
+    measured.Calibration,
+    measured.MemoryUse,
+    measured.Measured,
     Asked,
 ):
-    """One trial: what was asked, what came of it, what was measured and where. Its columns begin with those of the
-    last base.
-    """
+    """One trial: request, outcome, measurement and machine. Its columns begin with those of the last base."""
 
     # of the process that logs
     logged_kernels_agree: Annotated[bool | None, "whether it launched the timed process's kernels"]

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.parameters import number
@@ -36,7 +36,7 @@ class Fresh(SpatialRegime):
         )
 
     def stream(self, base: Shape) -> Iterator[Shape]:
-        """Where it is open, it ends when every size was drawn once."""
+        """Yield the shapes; an open loop ends after each size was drawn once."""
         yield from self._drawn(base) if self.period(base) is None else super().stream(base)
 
     def _drawn(self, base: Shape) -> Iterator[Shape]:
@@ -52,11 +52,8 @@ class Fresh(SpatialRegime):
                 yield resized(base, space)
 
     def _lowest(self, size: int) -> int:
-        """In multiples."""
+        """Return the smallest size, in multiples."""
         return max(1, ceil(round(size * self.smallest) / self.multiple))
 
     def _sizes(self, base: Shape) -> int:
-        total = 1
-        for size in base[2:]:
-            total *= max(0, size // self.multiple - self._lowest(size) + 1)
-        return total
+        return prod(max(0, size // self.multiple - self._lowest(size) + 1) for size in base[2:])

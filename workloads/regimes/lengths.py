@@ -54,7 +54,7 @@ class Lengths(SpatialRegime):
         return tuple((*base[:-1], self._padded(round(length), base[-1])) for length in padded)
 
     def stream(self, base: Shape) -> Iterator[Shape]:
-        """Without buckets it ends when every length has come."""
+        """Yield the shapes; without buckets they end after each length came once."""
         if self.buckets:
             yield from super().stream(base)
             return
@@ -73,7 +73,7 @@ class Lengths(SpatialRegime):
             yield self._padded(min(max(self._shortest(longest), round(length)), longest), longest)
 
     def _padded(self, length: int, longest: int) -> int:
-        """To the next multiple, where that is not longer than the longest."""
+        """Return the next multiple, up to the longest."""
         return min(ceil(length / self.multiple) * self.multiple, self.rounded(longest))
 
     def _lengths(self, longest: int) -> int:

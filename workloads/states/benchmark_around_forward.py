@@ -20,10 +20,10 @@ class BenchmarkAroundForward(State):
 
 @contextmanager
 def benchmark_off() -> Iterator[None]:
-    """By attribute: `cudnn.flags` would turn cuDNN off."""
-    asked = cudnn.benchmark
+    """Turn `benchmark` off by attribute, as `cudnn.flags` would turn cuDNN off."""
+    before = cudnn.benchmark
     cudnn.benchmark = False
     try:
         yield
     finally:
-        cudnn.benchmark = asked
+        cudnn.benchmark = before

@@ -57,7 +57,7 @@ class _Ballast:
         self._address: int | None = None
 
     def take(self) -> None:
-        """Raises WorkloadError where less is free."""
+        """Take all but `free_mib`. Raises WorkloadError if less is free."""
         torch.cuda.empty_cache()
         free_bytes, _ = torch.cuda.mem_get_info()
         pages = (free_bytes - self._free_mib * MIB) // PAGE_BYTES

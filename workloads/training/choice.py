@@ -1,5 +1,6 @@
-"""ModelChoice: how a model named by import path is built and trained; steps.py does it. Optimisers by name: defaults are
-PyTorch's, and for SGD those of its tutorials.
+"""ModelChoice: how a model named by import path is built and trained, with the optimisers by name.
+
+Their defaults are PyTorch's, and for SGD those of its tutorials.
 """
 
 from collections.abc import Iterable
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Optimiser:
-    """The one of torch.optim that is called as this class; the fields are its parameters, all of them numbers."""
+    """The optimiser of torch.optim with this class's name; the fields are its parameters, all numbers."""
 
     def make(
         self, weights: Iterable["torch.Tensor"], device: "torch.device"
     ) -> "torch.optim.Optimizer":
-        """Raises ValueError for a number that torch does not take."""
+        """Return the optimiser. Raises ValueError for a number that torch does not take."""
         import torch
 
         kind: type[torch.optim.Optimizer] = getattr(torch.optim, type(self).__name__)
@@ -86,7 +87,7 @@ OPTIMISERS = {kind.__name__.lower(): kind for kind in (SGD, Adam, AdamW, RMSprop
 
 
 def make_optimiser(name: str, parameters: dict[str, float]) -> Optimiser:
-    """Raises WorkloadError for an unknown optimiser or parameter."""
+    """Return the optimiser. Raises WorkloadError for an unknown optimiser or parameter."""
     return make_from_parameters("optimiser", OPTIMISERS, name, parameters)
 
 
@@ -103,15 +104,12 @@ class Expect(BaseModel):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelChoice:
-    """Beside its import path, which is the workload's name.
-
-    Raises WorkloadError for a loss or an optimiser that does not exist.
-    """
+    """A model's choices beside its import path. Raises WorkloadError for an unknown loss or optimiser."""
 
     arguments: dict[str, JsonValue] = field(default_factory=dict)
     """Keyword arguments of the class or function that makes it."""
     inputs: JsonValue = None
-    """What it is called with, as a suite says it; None: one float tensor."""
+    """Its inputs in the form of a suite; None: one float tensor."""
     loss: str = MEAN_SQUARE
     optimiser: str = "sgd"
     optimiser_parameters: dict[str, float] = field(default_factory=dict)

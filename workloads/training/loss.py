@@ -1,4 +1,4 @@
-"""Losses by name: what training makes small. Whatever a model returns, each tensor in it counts alike."""
+"""Losses by name, which training minimises. Each tensor of a model's output counts alike."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -20,7 +20,7 @@ SEED = 0  # of random classes: all configs get the same
 
 
 def floating_tensors(output: Any, name: str = "output") -> dict[str, "torch.Tensor"]:
-    """Those in nested tuples, lists, dicts and dataclasses, by their way there: `output.features.0`."""
+    """Return the tensors in nested tuples, lists, dicts and dataclasses by path, as `output.features.0`."""
     import torch
 
     if isinstance(output, torch.Tensor):
@@ -70,40 +70,40 @@ def _classes(shape: Shape, device: "torch.device") -> "torch.Tensor":
 
 def own(output: Any) -> "torch.Tensor":
     """The loss that the model returns."""
-    found = own_loss(output)
-    if found is None:
+    loss = own_loss(output)
+    if loss is None:
         raise WorkloadError(
             f"loss {OWN} takes the model's own, the model returned a {type(output).__name__}; allowed: a "
             "dict or object with a scalar `loss`, a tuple whose first is a scalar, or a scalar"
         )
-    return found
+    return loss
 
 
 def own_loss(output: Any) -> "torch.Tensor | None":
-    """The scalar among what a model returns that is its loss, where there is one."""
+    """Return the scalar of a model's output that is its loss, or None."""
     import torch
 
     if isinstance(output, Mapping):
-        found = output.get("loss")
+        loss = output.get("loss")
     elif isinstance(output, tuple | list) and not hasattr(output, "loss"):
-        found = output[0] if output else None
+        loss = output[0] if output else None
     else:
-        found = getattr(output, "loss", output)
-    is_loss = isinstance(found, torch.Tensor) and found.dim() == 0 and found.is_floating_point()
-    return found if is_loss else None
+        loss = getattr(output, "loss", output)
+    is_loss = isinstance(loss, torch.Tensor) and loss.dim() == 0 and loss.is_floating_point()
+    return loss if is_loss else None
 
 
-LOSSES: dict[str, Loss] = {each.__name__: each for each in (mean_square, cross_entropy, own)}
+LOSSES: dict[str, Loss] = {loss.__name__: loss for loss in (mean_square, cross_entropy, own)}
 
 
 def check_loss(name: str) -> None:
-    """Raises WorkloadError; a user's own, `MODULE:NAME`, is not imported."""
+    """Raise WorkloadError for an unknown loss; a user's own, `MODULE:NAME`, is not imported."""
     if name not in LOSSES and ":" not in name:
         raise unknown("loss", name, [*LOSSES, "FILE.py:NAME", "MODULE:NAME"])
 
 
 def make_loss(name: str) -> Loss:
-    """A user's own takes what the model returns and gives a scalar tensor."""
+    """Return the loss; a user's own maps the model's output to a scalar tensor."""
     if name in LOSSES:
         return LOSSES[name]
     users = import_named(name)
@@ -127,7 +127,7 @@ def make_loss(name: str) -> Loss:
 def _mean_over(
     loss: str, output: Any, function: Callable[["torch.Tensor"], "torch.Tensor"]
 ) -> "torch.Tensor":
-    """In float32 at least: squares of float16 overflow at 256."""
+    """Return the mean over tensors, in float32 at least, as squares of float16 overflow at 256."""
     import torch
 
     tensors = floating_tensors(output).values()

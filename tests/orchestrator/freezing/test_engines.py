@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.launching.step_options import BansOptions
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Ran
 from cudnn_sweep.workloads.cells.errata import Rule
-from cudnn_sweep.workloads.measuring.log_pass import read_engine_log
+from cudnn_sweep.workloads.measuring.log_pass import read_log
 from tests.fake_machine import (
     FakeEffect,
     FakeMachine,
@@ -108,7 +108,8 @@ def test_an_engine_is_banned_with_all_of_its_plans_and_other_operations_are_let_
 def test_the_bans_of_a_recorded_log_meet_all_that_it_took_and_no_other_operation(
     benchmark: str,
 ) -> None:
-    taken = [each.engine for each in read_engine_log(Path(f"{LOGS}{benchmark}.log").read_text())]
+    logged = read_log(Path(f"{LOGS}{benchmark}.log").read_text())
+    taken = [operation.choice().engine for operation in logged]
     rules = [Rule.of(ban) for ban in bans_of(taken)]
     assert all(any(rule.bans(engine, 91900) for rule in rules) for engine in taken)
     assert {rule.operation for rule in rules} == {engine.partition("_")[0] for engine in taken}

@@ -9,6 +9,7 @@ from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells
 from cudnn_sweep.workloads.cells.suite import CellAxes, ProblemSpec, SuiteSpec
+from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_regime import regime_types
 from cudnn_sweep.workloads.survey import workload_facts
 from tests.workloads.made_up_cells import MODEL
@@ -96,3 +97,28 @@ def test_a_cell_whose_layouts_were_others_before_has_an_id_of_its_own(
     plain, cell = expand_cells(suite, facts, device="cuda", gpu="any")
     assert (plain.placement, cell.placement) == ("", placement)
     assert (replace(cell, placement="").cell_id == cell.cell_id) == (not placement)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "regime", "fault"),
+    [
+        ([4, 3, "height", "width"], "fixed", "found no shape with batch; write the name"),
+        (
+            ["batch", 3, 32, 32],
+            "cycle",
+            "no shape with height or width, and regime cycle varies it",
+        ),
+        (["batch", 3, 32, 32], "fixed", None),
+        (["batch", 3, "height", 32], "cycle", None),
+    ],
+)
+def test_model_inputs_name_the_batch_and_what_the_regime_varies(
+    sizes: list[int | str], regime: str, fault: str | None
+) -> None:
+    model = {"inputs": [{"shape": sizes}]}
+    axes = {"workload": "my.nets:Net", "input": "4x3x96x96", "regime": regime, "model": model}
+    if fault is None:
+        assert [cell.regime for cell in cells(axes)] == [regime]
+    else:
+        with pytest.raises(WorkloadError, match=fault):
+            cells(axes)

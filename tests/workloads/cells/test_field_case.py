@@ -90,5 +90,7 @@ def test_transposed_and_one_dimensional_operations_are_read() -> None:
 
 
 def test_unknown_case_is_named_with_those_like_it() -> None:
-    with pytest.raises(WorkloadError, match="unknown case 'N0044'; allowed: .*N004"):
+    with pytest.raises(
+        WorkloadError, match=r"unknown case 'N0044' \(did you mean N004\?\); allowed: .*N004"
+    ):
         find_field_case("N0044")

@@ -9,13 +9,13 @@ import torch
 from cudnn_sweep.workloads.find_workload import bundled_workloads
 from cudnn_sweep.workloads.measuring.computed import _hash_on_device, compute, fingerprint
 from cudnn_sweep.workloads.precision import PRECISIONS
-from cudnn_sweep.workloads.problem import Shape, find_problem
+from cudnn_sweep.workloads.problem import Shape, load_problems
 from cudnn_sweep.workloads.records.measured import Computed
 from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, workload
 from tests.workloads.made_up_cells import plain_setting
 from tests.workloads.made_up_models import ERRORS
 
-PROBLEM = find_problem("tutorials/rgb224")
+PROBLEM = load_problems()["tutorials/rgb224"]
 SMALL = (2, 3, 12, 12)
 
 NOT_ON_A_CPU = {("lstm", "amp_fp16")}  # oneDNN refuses it, in a user's own code, too

@@ -27,7 +27,7 @@ from cudnn_sweep.workloads.measuring.steady import Loop
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.precision import find_precision
-from cudnn_sweep.workloads.problem import find_problem
+from cudnn_sweep.workloads.problem import load_problems
 from cudnn_sweep.workloads.workload import TimedStep
 from tests.workloads.made_up_cells import plain_setting
 
@@ -43,7 +43,7 @@ def gpu() -> Device:
 
 
 def conv_step(device: Device, problem: str, precision: str = "bf16") -> TimedStep:
-    wanted = find_problem(problem)
+    wanted = load_problems()[problem]
     setting = plain_setting("forward_backward", wanted, precision=precision, device=device)
     return find_workload("conv").build(setting)
 
@@ -70,7 +70,7 @@ def test_device_time_has_no_launch_gaps(gpu: Device) -> None:
 def test_replays_and_kernel_times_agree(gpu: Device) -> None:
     problem = "tutorials/vgg16_conv3_2"
     step = conv_step(gpu, problem)
-    run = partial(step.run, step.prepare(find_problem(problem).input_shape))
+    run = partial(step.run, step.prepare(load_problems()[problem].input_shape))
     run()
     replayed, profiled = time_replays(Replays([run]), SPEC, NOBODY), time_profiled([run])
     assert profiled is not None
@@ -80,7 +80,7 @@ def test_replays_and_kernel_times_agree(gpu: Device) -> None:
 def test_kernels_of_the_graph_are_those_that_the_profiler_sees(gpu: Device) -> None:
     problem = "tutorials/vgg16_conv3_2"
     step = conv_step(gpu, problem)
-    shape = find_problem(problem).input_shape
+    shape = load_problems()[problem].input_shape
     choice, work = read_choice(step, shape, gpu)
     seen = profiled_kernels([partial(step.run, step.prepare(shape))])
     assert choice.kernels is not None and choice.kernels_source == "graph"
@@ -97,7 +97,7 @@ def test_kernels_of_the_graph_are_those_that_the_profiler_sees(gpu: Device) -> N
 def test_layout_conversions_take_the_time_that_the_profiler_gives_them(gpu: Device) -> None:
     problem = "tutorials/vgg16_conv3_2"
     step = conv_step(gpu, problem)
-    shape = find_problem(problem).input_shape
+    shape = load_problems()[problem].input_shape
     choice, _ = read_choice(step, shape, gpu)
     run = partial(step.run, step.prepare(shape))
     rounds = [sum(ms for name, ms in profiled_kernels([run]) if "ToN" in name) for _ in range(10)]

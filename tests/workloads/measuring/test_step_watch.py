@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from cudnn_sweep.workloads.measuring.choice import KernelKind, kernels_hash, kind_of, roofline_ms
+from cudnn_sweep.workloads.measuring.choice import kernels_hash, kind_of, roofline_ms
 from cudnn_sweep.workloads.measuring.step_watch import ConvolutionWork, StepWatch
 from cudnn_sweep.workloads.records.measured import Calibration, Kernel
 
@@ -87,7 +87,7 @@ def test_kernel_is_named_after_what_it_does_for_whom(
     assert kind_of(name, operation) == kind
 
 
-def launch(name: str, grid: int, kind: KernelKind = "convolution") -> Kernel:
+def launch(name: str, grid: int, kind: str = "convolution") -> Kernel:
     return Kernel(
         name=name,
         operation="convolution",
