@@ -78,7 +78,7 @@ def test_readme_stays_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 110
 
 
-SLOW = ("README.md", "docs/claims.md", "docs/field.md", "docs/networks.md", "docs/questions.md")
+SLOW = ("README.md", *GENERATE["PAGES"], "docs/questions.md")
 
 
 @pytest.mark.parametrize(
