@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from contextlib import chdir
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from runpy import run_path
 
@@ -25,21 +25,39 @@ ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "docs/examples/segmenter/launch.yaml"
 NETWORKS = run_path(str(ROOT / "docs/networks.py"))
 FREEZES = run_path(str(ROOT / "docs/freezes.py"))
-PAGES = ("docs/claims.md", "docs/field.md", "docs/networks.md")
+PAGES = (
+    "docs/claims.md",
+    "docs/claims/figures.md",
+    "docs/field.md",
+    "docs/networks.md",
+    "docs/networks/cells.md",
+)
 NOTEBOOK = run_path(str(ROOT / "docs/notebook.py"))
-OUTPUT = re.compile(r"(<!-- (sweep [^\n]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+OUTPUT = re.compile(
+    r"(<!-- (?P<short>in short: )?(?P<command>sweep [^\n]+) -->\n).*?(<!-- end -->\n)", re.DOTALL
+)
+DETAILS = re.compile(r"\n *<details>.*?</details>\n", re.DOTALL)
 ADDRESS = re.compile(r"(\w+) https:<!-- -->//(\S+)")  # in a table it is text, not a link
 
 
+@cache
+def printed(command: str) -> str:
+    with chdir(ROOT):
+        done = CliRunner().invoke(app, shlex.split(command)[1:], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
 def with_outputs(text: str) -> str:
-    """A page's text with what each command prints below the comment that names it, headings one level lower."""
+    """Return a page's text with what each command prints below the comment that names it, headings one level lower.
+
+    After `in short:` without the details that a browser folds.
+    """
 
     def filled(found: re.Match[str]) -> str:
-        with chdir(ROOT):
-            done = CliRunner().invoke(app, shlex.split(found[2])[1:], catch_exceptions=False)
-        assert done.exit_code == 0, done.output
-        text = re.sub(r"^#", "##", done.stdout, flags=re.MULTILINE)
-        return found[1] + ADDRESS.sub(r"[\1](https://\2)", text) + found[3]
+        text = re.sub(r"^#", "##", printed(found["command"]), flags=re.MULTILINE)
+        text = DETAILS.sub("", text) if found["short"] else text
+        return found[1] + ADDRESS.sub(r"[\1](https://\2)", text) + found[4]
 
     return OUTPUT.sub(filled, text)
 

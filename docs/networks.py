@@ -137,6 +137,7 @@ def found() -> list[Verdict]:
             is_inference,
             settings.index(setting(row)),
             row.regime,
+            row.loop_kind,
             list(GPUS).index(row.gpu),
         )
 
@@ -410,9 +411,8 @@ def tables() -> str:
             "",
             wrapped(
                 "New container: CUDA must compile its kernels again. Warm machine: it kept them. "
-                f"`{UNDECIDED} ({CPU})`: the loop waits for the CPU. Its interval holds what differs between hosts and "
-                "launches, so more blocks alone may never shrink it to ±2%. A longer job makes more "
-                "of these cells undecided, as the search then counts for less."
+                f"`{UNDECIDED} ({CPU})`: the loop waits for the CPU. Its interval includes what differs between hosts "
+                "and launches, so more blocks alone may never shrink it to ±2%."
             ),
             "",
             "## Verdicts on a step, without the search",
@@ -429,7 +429,7 @@ def tables() -> str:
             ),
             "",
             wrapped(
-                "Where a few sizes come back, each pays for a search of its own. Where every step has a new size, each "
+                "If a few sizes come back, each pays for a search of its own. If every step has a new size, each "
                 f"step pays for one: turn it off. Training steps then take {slower('training')} times as long, inference "
                 f"{slower('inference')} times; at least {at_least:.1f} times even at the low ends of the intervals."
             ),
@@ -442,14 +442,21 @@ def tables() -> str:
             "",
             wrapped(
                 "`=`: no difference of 3% or more. bf16 is autocast (`amp_bf16`) with channels_last; the two audio "
-                f"networks have no channels_last. Versions: {versions()}."
+                "networks have no channels_last. [Each cell](networks/cells.md), with intervals and break-even points."
             ),
             "",
-            "## Each cell",
-            "",
+        ]
+    )
+
+
+def cells_page() -> str:
+    """docs/networks/cells.md: what each cell measured."""
+    return "\n".join(
+        [
             wrapped(
-                "on / off with its 95% confidence interval, paired block by block. Break-even: the steps after which the "
-                "search has paid, with an empty · a warm cache of compiled kernels, or once if both are alike (?: its interval is open; –: not measured)."
+                f"Time of a step with on / with off, with its 95% confidence interval, paired block by block ({versions()}). "
+                "Break-even: the steps after which the search has paid, with an empty · a warm cache of compiled "
+                "kernels, or once if both are alike (?: its interval is open; –: not measured)."
             ),
             "",
             *cells(),
@@ -459,7 +466,7 @@ def tables() -> str:
 
 
 def cells() -> Iterator[str]:
-    """A line a cell: what each GPU model measured."""
+    """Yield a line for each cell: what each GPU model measured."""
     paid = {
         (row.cell_id, row.compute_cache): payback(row)
         for row in BreakEven.of(open_store(str(REFERENCE)), SWEEPS)
@@ -471,6 +478,7 @@ def cells() -> Iterator[str]:
 
     def name(row: Verdict) -> str:
         size = "" if row.regime == "fixed" else f", {row.regime.partition('(')[0]}"
+        size = ", always new sizes" if row.loop_kind == "open" else size
         return f"{network(row)}, {row.direction}, {setting(row).partition(',')[0]}{size}"
 
     for cell, rows in groupby(found(), name):
@@ -528,7 +536,7 @@ def table(closed: list[Verdict]) -> Iterator[str]:
         yield f"| {name} | {' | '.join(texts)} |"
 
 
-BLOCKS = {"answer": answer, "example": example, "tables": tables}
+BLOCKS = {"answer": answer, "example": example, "tables": tables, "cells": cells_page}
 
 
 def with_blocks(name: str) -> str:

@@ -2,7 +2,7 @@
 file in this folder declares a format.
 
 The keys of the JSON are the fields of NightOutcome. A finding is one flat row, in which the key of its series stands
-beside its other fields. docs/nightly.md has them all. A key may be added within a version; none is dropped or given
+beside its other fields. docs/nightly.md has the further keys. A key may be added within a version; none is dropped or given
 another meaning.
 """
 
