@@ -341,7 +341,7 @@ def answer() -> str:
                 "where CUDA compiles its kernels again. `off`: the search costs more than it saves. `no difference`: "
                 f"the job's time changes by less than 2%. At {JOBS[-1]:,} steps, on pays for: {pays()}. Where every "
                 f"step has a new size, a training step takes {slower('training')} times as long with on. [Each "
-                "network, with intervals, and warm machines](docs/networks.md)."
+                "network, with ratios, and warm machines](docs/networks.md)."
             ),
             "",
             "<picture>",
