@@ -213,3 +213,9 @@ def test_a_file_in_another_encoding_is_read_as_cudnn_reads_it(
     else:
         with pytest.raises(ValueError, match="a.json: is no errata file"):
             read_file(file)
+
+
+def test_an_engine_has_a_number_below_256() -> None:
+    assert Rule.of("ConvFwd:255").engine == 255
+    with pytest.raises(ValueError, match="number below 256"):
+        Rule.of("ConvFwd:256")

@@ -8,7 +8,7 @@ import pytest
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells
-from cudnn_sweep.workloads.cells.suite import CellAxes, ProblemSpec, SuiteSpec
+from cudnn_sweep.workloads.cells.suite import CellAxes, ProblemSpec, SuiteSpec, UntilDecided
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_regime import regime_types
 from cudnn_sweep.workloads.survey import workload_facts
@@ -122,3 +122,38 @@ def test_model_inputs_name_the_batch_and_what_the_regime_varies(
     else:
         with pytest.raises(WorkloadError, match=fault):
             cells(axes)
+
+
+@pytest.mark.parametrize(
+    ("axes", "fault"),
+    [
+        ({"problem": "stem", "input": "4x3x32x32"}, r"takes no input .*found '4x3x32x32'"),
+        ({"workload": "mnist", "problem": "stem"}, "workload mnist takes no problem, found 'stem'"),
+        ({"workload": "my.nets:Net", "problem": "stem"}, "my.nets:Net takes no problem"),
+        ({"workload": "my.nets:Net"}, "model my.nets:Net needs an input"),
+        ({}, "workload conv needs a problem"),
+        ({"problem": "stem", "model": {"loss": "own"}}, "workload conv is no model"),
+        ({"problem": "stem", "direction": "training"}, "unknown direction of workload conv"),
+        ({"workload": "mnist", "state": "checkpoint"}, "workload mnist cannot do that"),
+        (
+            {"problem": "stem", "direction": "backward_data", "state": "checkpoint"},
+            "direction backward_data has none",
+        ),
+    ],
+)
+def test_a_key_that_does_not_apply_to_the_workload_is_refused(
+    axes: dict[str, Any], fault: str
+) -> None:
+    with pytest.raises(WorkloadError, match=fault):
+        cells({"workload": "conv", **axes}, problems=OWN)
+
+
+@pytest.mark.parametrize(
+    ("at_most", "last"), [(3, (2, 3)), (20, (12, 20)), (21, (20, 21)), (51, (50, 51))]
+)
+def test_the_last_look_is_at_the_most_blocks_and_no_look_comes_twice(
+    at_most: int, last: tuple[int, int]
+) -> None:
+    looks = UntilDecided(until="decided", at_most=at_most).looks
+    assert looks[-2:] == last
+    assert list(looks) == sorted(set(looks))

@@ -7,10 +7,12 @@ import pytest
 import torch
 from torch import nn
 
+from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.device_time import capture, check_capturable
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.training.choice import OPTIMISERS
 from cudnn_sweep.workloads.training.loss import floating_tensors, make_loss
+from tests.workloads.made_up_cells import plain_setting
 from tests.workloads.made_up_models import IMAGES, Detected, build, here, losses, setting
 
 
@@ -88,3 +90,18 @@ def test_a_training_step_is_captured_in_a_graph(optimiser: str) -> None:
     for _ in range(20):
         graph.replay()
     assert float(run()) < before
+
+
+def test_losses_are_scaled_under_float16_autocast_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    scaled: list[bool] = []
+
+    class Recorded(torch.amp.GradScaler):
+        def __init__(self, device: str, *, enabled: bool) -> None:
+            scaled.append(enabled)
+            super().__init__(device, enabled=enabled)
+
+    monkeypatch.setattr(torch.amp, "GradScaler", Recorded)
+    for precision in ("fp32", "amp_bf16", "amp_fp16"):
+        build(here("Plain"), setting(precision=precision))
+        find_workload("mnist").step(plain_setting("training", precision=precision))
+    assert scaled == [False, False, False, False, True, True]
