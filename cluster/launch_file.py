@@ -75,13 +75,13 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
 
 
 def no_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
-    """As if `path` were an empty file: this machine, and every key's default."""
+    """Return the launch file that an empty `path` would be: this machine, and every key's default."""
     return LaunchFile(path=path, sweep=sweep_model(), ray_part={})
 
 
 def _read_as_ray_does(document: Document) -> Mapping[str, object]:
     try:
-        found = yaml.safe_load(document.text)
+        return yaml.safe_load(document.text) or {}
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: the 45th of May
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
@@ -89,7 +89,6 @@ def _read_as_ray_does(document: Document) -> Mapping[str, object]:
             f"{document.file}{line}: PyYAML, with which Ray reads this file, refuses it: "
             f"{getattr(error, 'problem', None) or error}"
         ) from error
-    return found or {}
 
 
 def _refuse_hidden_sweep(document: Document, ray_part: Mapping[str, object]) -> None:
@@ -130,11 +129,10 @@ def check_ray_part(document: Document, ray_part: Mapping[str, Any]) -> None:
             document.part(key)  # where it occurs twice, that explains more
     if mistakes:
         raise document.refusal(mistakes)
-    found, known = ray_part["provider"]["type"], sorted(providers._NODE_PROVIDERS)
-    if found not in known:
-        text = f"found `{found}`, Ray knows: {', '.join(known)}"
+    kind, kinds = ray_part["provider"]["type"], sorted(providers._NODE_PROVIDERS)
+    if kind not in kinds:
+        text = f"found `{kind}`, Ray knows: {', '.join(kinds)}"
         raise document.refusal([(("provider", "type"), text)])
-
     try:
         with unheard():
             util.validate_config(with_defaults(ray_part))

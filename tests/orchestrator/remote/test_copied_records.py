@@ -47,9 +47,6 @@ class Head:
 
     lines: list[str]
 
-    def ids(self) -> list[str]:
-        return ["job"]
-
     def output(self, job_id: str) -> str:
         return "\n".join(self.lines)
 
@@ -61,7 +58,7 @@ def test_a_pull_after_the_last_trial_still_brings_the_end(
     tmp_path: Path, records: list[RunRecord]
 ) -> None:
     head = Head([])
-    job = SentJob(job_id="job", results=str(tmp_path), command="", sweep_id="june")
+    job = SentJob(job_id="job", results=str(tmp_path), sweep="")
     copied = []
     for record in records:
         trials = 1 + records.index(record) - record.ends_launch
