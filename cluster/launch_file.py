@@ -102,18 +102,15 @@ def _refuse_hidden_sweep(document: Document, ray_part: Mapping[str, object]) -> 
 def _check_our_own(document: Document, ray_part: Mapping[str, object]) -> None:
     """Check what Ray's schema checks in a file with `provider`."""
     keys = [str(path[0]) for path in document.values if len(path) == 1]
-    wrong = {key: _unknown(key) for key in keys if key not in OUR_OWN}
+    hint = "the sweep's own keys belong under `metadata: {sweep: ...}`, Ray's keys need `provider`"
+    unknown = [key for key in keys if key not in OUR_OWN]
+    wrong = {key: f"{unknown_key(key, OUR_OWN)}; {hint}" for key in unknown}
     for key, wanted in OUR_OWN.items():
         if not isinstance(ray_part.get(key), wanted | None):
             words = "text" if wanted is str else "a mapping"
             wrong[key] = f"found `{ray_part[key]}`, wanted {words}"
     if wrong:
         raise document.refusal(((key,), text) for key, text in wrong.items())
-
-
-def _unknown(key: str) -> str:
-    hint = "the sweep's own keys belong under `metadata: {sweep: ...}`, Ray's keys need `provider`"
-    return f"{unknown_key(key, OUR_OWN)}; {hint}"
 
 
 def check_ray_part(document: Document, ray_part: Mapping[str, Any]) -> None:

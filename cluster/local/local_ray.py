@@ -132,8 +132,8 @@ def _parent() -> Path:
 def _write_token(folder: Path) -> Path:
     """Make a token for this Ray alone. mkdtemp's folder keeps other users from replacing it."""
     path = folder / "token"
-    with open(path, "x", opener=lambda name, flags: os.open(name, flags, mode=0o600)) as file:
-        file.write(secrets.token_hex(32))
+    path.touch(mode=0o600, exist_ok=False)
+    path.write_text(secrets.token_hex(32))
     return path
 
 

@@ -274,11 +274,6 @@ class KnownCluster:
                 file.write_text(secrets.token_hex(8))
         return file.read_text()
 
-    def is_fetched(self, night: SentJob) -> bool:
-        """Return whether the outcome of a night is here."""
-        return (self._folder / "fetched" / night.job_id).exists()
-
-    def mark_fetched(self, night: SentJob) -> None:
-        mark = self._folder / "fetched" / night.job_id
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        mark.touch()
+    def fetched(self, night: SentJob) -> Path:
+        """Return the file that exists once the night's outcome was fetched."""
+        return self._folder / f"fetched-{night.job_id}"

@@ -34,7 +34,7 @@ from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, is_of
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
-from cudnn_sweep.orchestrator.remote.follow import Follower, follow, outcome_of, pull_records
+from cudnn_sweep.orchestrator.remote.follow import Follower, fetch, follow
 from cudnn_sweep.orchestrator.remote.job import (
     HEAD_FOLDER,
     VARIABLES,
@@ -117,7 +117,7 @@ class Inside(Cluster):
 
     def _run(self, request: JobRequest, console: Console) -> Ended:
         """Run the driver to its end. Raises UnfinishedError if it ends early, SpecError if nothing was started."""
-        follower = Follower(request.sweep.results, console, copies=False)
+        follower = Follower(request.sweep.results, console, is_here=True)
         with tempfile.TemporaryDirectory(prefix="sweep-inside-") as folder:
             work = Path(folder)
             write_request(request, work)
@@ -153,7 +153,7 @@ class RunningCluster(Cluster):
             job = self._fetch_nights(jobs, night, keep)
             if job is None:
                 job = self._send(jobs, self._job(request, night))
-            elif self.known.is_fetched(job):
+            elif self.known.fetched(job).exists():
                 say(console, f"Sweep {tonight} has ended there: this is its outcome")
                 return
             else:
@@ -165,22 +165,21 @@ class RunningCluster(Cluster):
             say(console, f"\nSweep {tonight} continues there. To follow it, start this night again")
             raise
         keep(tonight, report.outcome)
-        self.known.mark_fetched(job)
+        self.known.fetched(job).touch()
 
     def _fetch_nights(self, jobs: Jobs, night: NightJob, keep: Keep) -> SentJob | None:
         """Fetch nights that nobody followed to their end. Returns this night's job if it is running, or was fetched."""
         tonight = None
         for job in jobs.sent(self.known.sender()):
-            if not is_of(job.night, night.name.launch) or self.known.is_fetched(job):
+            mark, is_tonight = self.known.fetched(job), job.night == night.name.sweep_id
+            if not is_of(job.night, night.name.launch) or mark.exists():
                 continue
-            is_tonight = job.night == night.name.sweep_id
             if jobs.state(job.job_id)[0] in ENDED:
-                pull_records(jobs, [job])
-                outcome = outcome_of(jobs, job)
-                if outcome:
-                    keep(job.night, outcome)
+                ended = fetch(jobs, job).ended
+                if ended and ended.outcome:  # else the night is measured again
+                    keep(job.night, ended.outcome)
                     tonight = job if is_tonight else tonight
-                self.known.mark_fetched(job)
+                mark.touch()
             elif is_tonight:
                 tonight = job
             else:

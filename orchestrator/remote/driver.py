@@ -148,7 +148,16 @@ def drive(run: Callable[[JobRequest, Console], Ended]) -> int:
     """Run this folder's request on the cluster that this machine is a node of, print its end, return its exit code."""
     request = read_request(Path.cwd())
     try:
-        _join(request)
+        # Ray gives a job's workers its folder; without a job this process does
+        environment = {"working_dir": str(Path.cwd()), "env_vars": VARIABLES}
+        ray.init(
+            address="auto",
+            log_to_driver=False,
+            logging_level=logging.WARNING,
+            runtime_env=environment if request.inside else None,
+        )
+        if request.inside and not request.allow_unauthenticated:
+            refuse_open_ray(ray.get_runtime_context().gcs_address)
         ended = run(request, Console(width=PLAIN_WIDTH, markup=False))
     except MISTAKES as error:
         ended = Ended(exit_code=exit_code_of(error), reason=str(error))
@@ -159,18 +168,6 @@ def drive(run: Callable[[JobRequest, Console], Ended]) -> int:
 def leave(code: int) -> NoReturn:
     sys.stdout.flush()
     os._exit(code)  # see orchestrator/cli/failing.py::leave
-
-
-def _join(request: JobRequest) -> None:
-    """Join the cluster. Ray gives a job's workers its folder; without a job this process does."""
-    environment = (
-        {"working_dir": str(Path.cwd()), "env_vars": VARIABLES} if request.inside else None
-    )
-    ray.init(
-        address="auto", log_to_driver=False, logging_level=logging.WARNING, runtime_env=environment
-    )
-    if request.inside and not request.allow_unauthenticated:
-        refuse_open_ray(ray.get_runtime_context().gcs_address)
 
 
 def results_of(request: JobRequest) -> str:

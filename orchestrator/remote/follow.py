@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from time import monotonic, sleep
-from typing import TypeVar
 
 from rich.console import Console
 
@@ -23,7 +22,6 @@ from cudnn_sweep.orchestrator.locks.sweep_lock import holder_of
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.job import (
     Ended,
-    Event,
     Progressed,
     Recorded,
     Started,
@@ -37,18 +35,17 @@ RECONNECT_S = 2.0
 LOST_S = 180.0  # without a connection, after which it is given up: the sweep itself goes on
 LAST_LINES = 500  # a line is a record of about 12 KB, or, each second, how far the job is
 
-E = TypeVar("E", bound=Event)
 Connect = Callable[[], AbstractContextManager[Jobs]]
 
 
 class Follower:
     """Handles a job's events: the display, copies of records, the end. A repeated event changes nothing."""
 
-    def __init__(self, results: str, console: Console, *, copies: bool) -> None:
-        """`copies`: `results` is a folder here that gets copies, unless it is where the job writes."""
+    def __init__(self, results: str, console: Console, *, is_here: bool = False) -> None:
+        """`is_here`: the job writes into `results`, which needs no copies then. Nor does a URL."""
         self._console = console
         self._store = open_store(results)
-        self._copies = copies
+        self._copies = not (is_here or Location(results).is_url)
         self._kept: dict[str, dict[str, bool]] = {}
         """By sweep_id: the attempts that are in `results`, and whether they bear the mark of a launch's end."""
         self.new: set[str] = set()
@@ -67,7 +64,7 @@ class Follower:
         elif isinstance(event, Progressed):
             self._progress = event.progress
         elif isinstance(event, Recorded):
-            self.keep(event.record)
+            self._keep(event.record)
         else:
             self._display.close()
             self.ended = event
@@ -87,7 +84,7 @@ class Follower:
             )
         )
 
-    def keep(self, record: RunRecord) -> None:
+    def _keep(self, record: RunRecord) -> None:
         """Copy a record, unless it is there."""
         if not self._copies:
             return
@@ -120,10 +117,10 @@ class Follower:
 
 
 def follow(connect: Connect, job: SentJob, console: Console) -> Ended:
-    """Follow a job to its end, over a new connection after each break, as while a laptop sleeps. Raises UnfinishedError
-    if the cluster is not reached any more, or the job ended early; SpecError if nothing was started.
+    """Follow a job to its end, over a new connection after each break, as while a laptop sleeps. Raises ClusterError if
+    the cluster is not reached for LOST_S, UnfinishedError if the job ended early, SpecError if nothing was started.
     """
-    follower = Follower(job.results, console, copies=not Location(job.results).is_url)
+    follower = Follower(job.results, console)
     taken, lost_at = 0, None
     try:
         while True:
@@ -139,11 +136,10 @@ def follow(connect: Connect, job: SentJob, console: Console) -> Ended:
                 if state in ENDED:
                     last = message.strip().rpartition("\n")[2]  # of a traceback its error
                     return follower.report(f"job {job.job_id} ended as {state}: {last}")
-            except ClusterError as error:
+            except ClusterError:
                 lost_at = lost_at or monotonic()
                 if monotonic() - lost_at >= LOST_S:
-                    text = f"the cluster does not answer any more: {error}"
-                    raise UnfinishedError(text) from error
+                    raise
             sleep(RECONNECT_S)
     finally:
         follower.close()
@@ -203,16 +199,16 @@ def status_here(location: str) -> JobStatus:
 
 def pull_records(jobs: Jobs, sent: Iterable[SentJob]) -> int:
     """Copy records that are not in the results here, and return their number."""
-    count = 0
-    for job in sent:
-        if missing_here(jobs, job):
-            follower = Follower(job.results, Console(quiet=True), copies=True)
-            for event in _events(jobs.output(job.job_id)):
-                if isinstance(event, Recorded):
-                    follower.keep(event.record)
-            follower.close()
-            count += len(follower.new)
-    return count
+    return sum(len(fetch(jobs, job).new) for job in sent if missing_here(jobs, job))
+
+
+def fetch(jobs: Jobs, job: SentJob) -> Follower:
+    """Read a job's output so far: copy its records, and return its follower, which has its end."""
+    follower = Follower(job.results, Console(quiet=True, force_terminal=False))
+    for line in jobs.output(job.job_id).split("\n"):
+        follower.take(line)
+    follower.close()
+    return follower
 
 
 def missing_here(jobs: Jobs, job: SentJob) -> int:
@@ -228,22 +224,11 @@ def missing_here(jobs: Jobs, job: SentJob) -> int:
     return missing
 
 
-def outcome_of(jobs: Jobs, job: SentJob) -> str | None:
-    """Return the outcome of a night's job; None if it ended before it had one."""
-    ended = _last(Ended, jobs.last_lines(job.job_id, LAST_LINES))
-    return ended.outcome if ended else None
-
-
 def _sweeps_of(jobs: Jobs, job: SentJob) -> dict[str, SweepStatus]:
     """Return the job's sweeps by launch_id, as the job printed them last."""
-    last = _last(Progressed, jobs.last_lines(job.job_id, LAST_LINES))
-    last = last or _last(Progressed, jobs.output(job.job_id))
-    return last.sweeps if last else {}
-
-
-def _last(kind: type[E], output: str) -> E | None:
-    return next((event for event in _events(output)[::-1] if isinstance(event, kind)), None)
-
-
-def _events(output: str) -> list[Event]:
-    return [event for line in output.split("\n") if (event := from_line(line))]
+    for is_whole in (False, True):
+        output = jobs.output(job.job_id) if is_whole else jobs.last_lines(job.job_id, LAST_LINES)
+        for event in map(from_line, reversed(output.split("\n"))):
+            if isinstance(event, Progressed):
+                return event.sweeps
+    return {}

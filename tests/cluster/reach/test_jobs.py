@@ -39,9 +39,11 @@ def test_nights_are_marked_as_fetched_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    KnownCluster("c").mark_fetched(NIGHT)
-    assert KnownCluster("c").is_fetched(NIGHT)
-    assert not KnownCluster("c").is_fetched(replace(NIGHT, job_id="two"))
+    known = KnownCluster("c")
+    known.sender()
+    known.fetched(NIGHT).touch()
+    assert KnownCluster("c").fetched(NIGHT).exists()
+    assert not known.fetched(replace(NIGHT, job_id="two")).exists()
 
 
 def test_a_sender_gets_its_own_jobs_oldest_first() -> None:

@@ -18,7 +18,6 @@ from rich.console import Console
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import LaunchFile, read_launch_file
 from cudnn_sweep.cluster.reach.jobs import SentJob
-from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of, launch
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
@@ -254,6 +253,6 @@ def test_the_way_to_a_cluster_is_opened_anew_where_it_was_lost(
     opened.clear()
     ends_after = 9
     monkeypatch.setattr("cudnn_sweep.orchestrator.remote.follow.LOST_S", 0.0)
-    with pytest.raises(UnfinishedError, match="does not answer any more: connection reset"):
+    with pytest.raises(ClusterError, match="connection reset"):
         cluster.follow(job, Console(quiet=True))
     assert len(opened) == 1

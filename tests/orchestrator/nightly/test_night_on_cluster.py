@@ -195,7 +195,7 @@ def test_what_became_of_nights_that_nobody_followed_is_fetched(
         found = diary.of(night_of(night))
         assert found is not None and found.reasons == (f"why {night}",)
     assert f"why {TONIGHT}" in Path(f"results/nightly/lab/reports/{TONIGHT}/night.md").read_text()
-    assert all(map(known.is_fetched, sent)), "they are not fetched again"
+    assert all(known.fetched(job).exists() for job in sent), "they are not fetched again"
 
     other = f"job-{TONIGHT}-again"
     told[other] = told[f"job-{NIGHTS[-1]}"]
@@ -209,7 +209,7 @@ def test_what_became_of_nights_that_nobody_followed_is_fetched(
 
 
 def test_what_keeps_a_cluster_from_starting_is_the_reason(tmp_path: Path) -> None:
-    follower = Follower(str(tmp_path), Console(quiet=True), copies=True)
+    follower = Follower(str(tmp_path), Console(quiet=True))
     follower.take(to_line(Ended(exit_code=2, reason="no node can take part: w1: no CUDA")))
     with pytest.raises(SpecError, match="no node can take part: w1: no CUDA"):
         follower.report("unused")

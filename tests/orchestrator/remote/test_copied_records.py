@@ -34,7 +34,7 @@ def marks(folder: Path) -> list[bool | None]:
 def test_whoever_follows_gets_each_record_and_then_the_end(
     tmp_path: Path, records: list[RunRecord]
 ) -> None:
-    follower = Follower(str(tmp_path), Console(quiet=True), copies=True)
+    follower = Follower(str(tmp_path), Console(quiet=True))
     for record in [*records, *records]:
         follower.take(to_line(Recorded(record=record)))
     follower.close()
