@@ -75,13 +75,13 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
 
 
 def no_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
-    """As if `path` were an empty file: this machine, and every key's default."""
+    """Return the launch file that an empty `path` would be: this machine, and every key's default."""
     return LaunchFile(path=path, sweep=sweep_model(), ray_part={})
 
 
 def _read_as_ray_does(document: Document) -> Mapping[str, object]:
     try:
-        found = yaml.safe_load(document.text)
+        return yaml.safe_load(document.text) or {}
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: the 45th of May
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
@@ -89,7 +89,6 @@ def _read_as_ray_does(document: Document) -> Mapping[str, object]:
             f"{document.file}{line}: PyYAML, with which Ray reads this file, refuses it: "
             f"{getattr(error, 'problem', None) or error}"
         ) from error
-    return found or {}
 
 
 def _refuse_hidden_sweep(document: Document, ray_part: Mapping[str, object]) -> None:
@@ -103,18 +102,15 @@ def _refuse_hidden_sweep(document: Document, ray_part: Mapping[str, object]) -> 
 def _check_our_own(document: Document, ray_part: Mapping[str, object]) -> None:
     """Check what Ray's schema checks in a file with `provider`."""
     keys = [str(path[0]) for path in document.values if len(path) == 1]
-    wrong = {key: _unknown(key) for key in keys if key not in OUR_OWN}
+    hint = "the sweep's own keys belong under `metadata: {sweep: ...}`, Ray's keys need `provider`"
+    unknown = [key for key in keys if key not in OUR_OWN]
+    wrong = {key: f"{unknown_key(key, OUR_OWN)}; {hint}" for key in unknown}
     for key, wanted in OUR_OWN.items():
         if not isinstance(ray_part.get(key), wanted | None):
             words = "text" if wanted is str else "a mapping"
             wrong[key] = f"found `{ray_part[key]}`, wanted {words}"
     if wrong:
         raise document.refusal(((key,), text) for key, text in wrong.items())
-
-
-def _unknown(key: str) -> str:
-    hint = "the sweep's own keys belong under `metadata: {sweep: ...}`, Ray's keys need `provider`"
-    return f"{unknown_key(key, OUR_OWN)}; {hint}"
 
 
 def check_ray_part(document: Document, ray_part: Mapping[str, Any]) -> None:
@@ -130,11 +126,10 @@ def check_ray_part(document: Document, ray_part: Mapping[str, Any]) -> None:
             document.part(key)  # where it occurs twice, that explains more
     if mistakes:
         raise document.refusal(mistakes)
-    found, known = ray_part["provider"]["type"], sorted(providers._NODE_PROVIDERS)
-    if found not in known:
-        text = f"found `{found}`, Ray knows: {', '.join(known)}"
+    kind, kinds = ray_part["provider"]["type"], sorted(providers._NODE_PROVIDERS)
+    if kind not in kinds:
+        text = f"found `{kind}`, Ray knows: {', '.join(kinds)}"
         raise document.refusal([(("provider", "type"), text)])
-
     try:
         with unheard():
             util.validate_config(with_defaults(ray_part))

@@ -1,11 +1,11 @@
-"""Reads YAML 1.2's core schema into pydantic models and dataclasses, and says exactly what is wrong with a file.
+"""Reads YAML 1.2's core schema into pydantic models and dataclasses, and names each mistake with its line.
 
 A document is plain data that still knows where each value stands. YAML 1.1 reads `on`, `no` and `2026-01-01` as truth
 values and dates; here they are text. So is `0x3`, which is a size such as a padding. No tag makes an object, no key
 stands twice, and aliases cannot blow a small file up.
 
 Types of a model are strict: `no` is text and no truth value, 2.10 is a number and no version. Unknown keys are
-mistakes, whatever the model says about them.
+mistakes, also if the model ignores them.
 """
 
 import json
@@ -96,28 +96,28 @@ class Document:
     """What strict YAML does not hold: it matters in the parts that are read as such."""
 
     def line(self, at: KeyPath) -> int:
-        """Where that stands or, if the file has nothing there, the nearest thing that holds it."""
+        """Return the line of that key path or, if the file has nothing there, of the nearest thing that holds it."""
         return self.values[at].line if at in self.values else self.line(at[:-1])
 
     def part(self, at: KeyPath) -> Plain:
-        """What stands there; nothing is an empty mapping. Raises LaunchFileError."""
+        """Return the value there; nothing is an empty mapping. Raises LaunchFileError."""
         mistakes = {
             key: text for key, text in self.mistakes.items() if key[: len(at)] == at[: len(key)]
         }
         if mistakes:
             raise self.refusal(mistakes.items())
         # A key whose lines are all commented out holds nothing.
-        found = self.values.get(at)
-        return {} if found is None or found.plain is None else found.plain
+        value = self.values.get(at)
+        return {} if value is None or value.plain is None else value.plain
 
     def refusal(self, mistakes: Iterable[Mistake]) -> LaunchFileError:
-        """An error that names each key with its line."""
-        told = "\n".join(
+        """Return an error that names each key with its line."""
+        lines = "\n".join(
             f"{self.file}:{self.line(key)}: {dotted(key) or 'the file'}: {text}"
             for key, text in mistakes
         )
-        told = PASSWORD.sub("...", told)
-        shown = (each if each.isprintable() or each == "\n" else "\ufffd" for each in told)
+        text = PASSWORD.sub("...", lines)
+        shown = (char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
         return LaunchFileError("".join(shown))
 
 
@@ -136,7 +136,7 @@ def read_document(file: Path) -> Document:
 
 
 def parse(text: str, file: Path) -> Document:
-    """Mistakes are told of `file`, which need not exist. Raises LaunchFileError."""
+    """Parse a text. Mistakes name `file`, which need not exist. Raises LaunchFileError."""
     yaml, document = YAML(), Document(file=file, text=text)
     yaml.max_depth = MAX_DEPTH
     yaml.composer.warn_double_anchors = False  # the latest counts, as YAML has it
@@ -146,12 +146,12 @@ def parse(text: str, file: Path) -> Document:
     except MarkedYAMLError as error:
         line = (error.problem_mark or error.context_mark).line + 1
         problem = ", ".join(part for part in (error.context, error.problem) if part)
-        told = DEEP if isinstance(error, MaxDepthExceededError) else f"not YAML: {problem}"
-        raise LaunchFileError(f"{file}:{line}: {told}") from error
+        mistake = DEEP if isinstance(error, MaxDepthExceededError) else f"not YAML: {problem}"
+        raise LaunchFileError(f"{file}:{line}: {mistake}") from error
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        told = f"found the character #x{error.character:04x}, which YAML does not allow"
-        raise LaunchFileError(f"{file}:{line}: not YAML: {told}") from error
+        mistake = f"found the character #x{error.character:04x}, which YAML does not allow"
+        raise LaunchFileError(f"{file}:{line}: not YAML: {mistake}") from error
     return document
 
 
@@ -177,8 +177,8 @@ def _grow(document: Document, node: Node, at: KeyPath, line: int) -> Plain:
     if len(at) > MAX_DEPTH:
         raise MaxDepthExceededError(problem_mark=node.start_mark)
     if len(document.values) > MAX_VALUES:
-        told = f"holds more than {MAX_VALUES:,} values once its aliases are written out"
-        raise LaunchFileError(f"{document.file}: {told}")
+        mistake = f"holds more than {MAX_VALUES:,} values once its aliases are written out"
+        raise LaunchFileError(f"{document.file}: {mistake}")
     plain: Plain = None
     try:
         if str(node.tag) not in KNOWN_TAGS:
@@ -219,8 +219,8 @@ def _mapping(document: Document, node: MappingNode, at: KeyPath) -> dict[str, Pl
 
 def _scalar(node: ScalarNode) -> None | bool | int | float | str:
     text = str(node.value)
-    if found := NO_CHARACTER.search(text):
-        code = f"U+{ord(found[0]):04X}"
+    if match := NO_CHARACTER.search(text):
+        code = f"U+{ord(match[0]):04X}"
         raise ValueError(f"found the character {code}, which no path and no name has")
     if node.style is not None or str(node.tag) == STANDARD + "str":  # quoted, a block, or `!!str`
         return text
@@ -237,7 +237,7 @@ def read_strict(file: Path, model: type[M]) -> M:
 
 
 def read_strict_text(text: str, name: str, model: type[M]) -> M:
-    """Likewise of text that is in no file; mistakes are told of `name`. Raises LaunchFileError."""
+    """Read a text that is in no file as one model. Mistakes name `name`. Raises LaunchFileError."""
     return check_part(parse(text, Path(name)), model)
 
 
@@ -265,7 +265,7 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     """Return a question in brackets if a word is near to one that is allowed, and no text if not."""
     words = sorted(allowed)
-    ends = [each for each in words if word.endswith(f"_{each}")]  # budget_minutes: minutes
+    ends = [end for end in words if word.endswith(f"_{end}")]  # budget_minutes: minutes
     near = ends or get_close_matches(word, words, n=1)
     return f" (did you mean `{near[0]}`?)" if near else ""
 
@@ -273,18 +273,18 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
 def _explain(
     error: ValidationError, schema: Schema, document: Document, at: KeyPath
 ) -> Iterator[Mistake]:
-    """One mistake for each place in the file, in the order of its lines."""
-    errors = _nearest(at, [(each["loc"], each) for each in error.errors()], document.values)
-    errors.sort(key=lambda each: (document.line(each[0]), each[0]))
-    for key, group in groupby(errors, key=lambda each: each[0]):
-        first, *others = (each for _, each in group)
+    """Yield one mistake for each place in the file, in the order of its lines."""
+    errors = _nearest(at, [(detail["loc"], detail) for detail in error.errors()], document.values)
+    errors.sort(key=lambda located: (document.line(located[0]), located[0]))
+    for key, group in groupby(errors, key=lambda located: located[0]):
+        first, *more = (detail for _, detail in group)
         if first["type"] == "missing":
             yield key, "is missing"
         elif first["type"] in ABOUT_A_KEY:
             yield key, unknown_key(str(key[-1]), _allowed_keys(schema, key[len(at) : -1]))
         else:
             value = document.values.get(key, Value(1, {}))
-            yield key, _misfit(value, [first, *others])
+            yield key, _misfit(value, [first, *more])
 
 
 def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
@@ -292,17 +292,17 @@ def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
 
     Where no alternative fits, only the nearest counts, or all if none seems to be meant.
     """
-    found: Errors = []
+    located: Errors = []
     below: dict[str | int, Errors] = {}
     for steps, error in errors:
         if not steps or (len(steps) == 1 and error["type"] in ABOUT_A_KEY):
-            found.append(((*at, *steps), error))
+            located.append(((*at, *steps), error))
         else:
             below.setdefault(steps[0], []).append((steps[1:], error))
     alternatives: list[Errors] = []
     for step, left in below.items():
         if (*at, step) in places:
-            found += _nearest((*at, step), left, places)
+            located += _nearest((*at, step), left, places)
         else:
             alternatives.append(_nearest(at, left, places))
 
@@ -311,22 +311,21 @@ def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
         return any(map(OF_ANOTHER_KIND.fullmatch, here)), bool(here), len(alternative)
 
     nearest = min(alternatives, key=distance, default=[])
-    return found + (list(chain(*alternatives)) if distance(nearest)[0] else nearest)
+    return located + (list(chain(*alternatives)) if distance(nearest)[0] else nearest)
 
 
 def _allowed_keys(whole: Schema, path: KeyPath) -> set[str]:
-
     def resolve(schema: Schema) -> list[Schema]:
         schema = whole.get("$defs", {}).get(schema.get("$ref", "").rpartition("/")[2], schema)
         alternatives = schema.get("anyOf", schema.get("oneOf"))
         return [schema] if alternatives is None else list(chain(*map(resolve, alternatives)))
 
-    found = resolve(whole)
+    schemas = resolve(whole)
     for step in path:
-        others = "items" if isinstance(step, int) else "additionalProperties"
-        below = [each.get("properties", {}).get(step, each.get(others)) for each in found]
-        found = [one for each in below if isinstance(each, dict) for one in resolve(each)]
-    return {key for each in found for key in each.get("properties", ())}
+        rest = "items" if isinstance(step, int) else "additionalProperties"
+        below = [schema.get("properties", {}).get(step, schema.get(rest)) for schema in schemas]
+        schemas = list(chain(*(resolve(schema) for schema in below if isinstance(schema, dict))))
+    return {key for schema in schemas for key in schema.get("properties", ())}
 
 
 def _misfit(value: Value, errors: list[ErrorDetails]) -> str:

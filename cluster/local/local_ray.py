@@ -1,9 +1,8 @@
 """A Ray of our own on this machine, that no other Ray notices and nobody else can use.
 
-It listens on the loopback alone, asks everyone for a token made for it, lives in a folder of its
-own, and is gone afterwards with all its processes and files: at the end of the block, after an
-exception or Ctrl-C, and when this process is killed. The token is what keeps others out: a Ray that
-did not follow us to the loopback would still ask for it.
+It listens on the loopback alone, needs a token made for it, and lives in a folder of its own. Its processes and files
+end with the block: after an exception or Ctrl-C, too, and when this process is killed. The token keeps others out: a
+Ray that did not follow us to the loopback would still need it.
 """
 
 import logging
@@ -74,8 +73,8 @@ def local_ray(
 ) -> Iterator[Path]:
     """Start a Ray with `slots` CPUs and `gpus` GPUs and connect this process to it for the block.
 
-    `gpu_uuids`: what CUDA_VISIBLE_DEVICES is to show its workers, one GPU or slice (MIG) each; as it is
-    in this process where not told. A slice has no number, and of a UUID nobody doubts whose it is.
+    `gpu_uuids`: the CUDA_VISIBLE_DEVICES of its workers, one GPU or slice (MIG) each; that of this process if there is
+    none. A slice has no number, and of a UUID nobody doubts whose it is.
     `dashboard`: with its job server, on the loopback too.
     Returns the folder of Ray's logs and sockets, for this user alone; it is removed at the end. Must be entered in a
     thread that lives as long as the block: Linux ends Ray with the thread that started it. Raises LocalRayError.
@@ -133,8 +132,8 @@ def _parent() -> Path:
 def _write_token(folder: Path) -> Path:
     """Make a token for this Ray alone. mkdtemp's folder keeps other users from replacing it."""
     path = folder / "token"
-    with open(path, "x", opener=lambda name, flags: os.open(name, flags, mode=0o600)) as file:
-        file.write(secrets.token_hex(32))
+    path.touch(mode=0o600, exist_ok=False)
+    path.write_text(secrets.token_hex(32))
     return path
 
 
@@ -259,7 +258,7 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
 
 
 def probe_ray() -> float:
-    """Seconds for all of it. Raises LocalRayError; see `local_ray` for what it asks of the caller."""
+    """Return the seconds that a start, a task and an end take. Raises LocalRayError; see `local_ray`."""
     import ray
     from ray.exceptions import RayError
 

@@ -1,7 +1,7 @@
 """Ray's own launcher, as a person would call it: it brings a cluster up and down, and tunnels to its head.
 
-It is given a copy of the launch file in which every Ray asks for a token; the user's file stays as it is. Without a
-token anybody who reaches the dashboard's port runs code on the cluster (CVE-2023-48022, which Ray answers by token
+It gets a copy of the launch file in which every Ray needs a token; the user's file stays as it is. Without a token
+anybody who reaches the dashboard's port runs code on the cluster (CVE-2023-48022, which Ray answers by token
 authentication from 2.54 on).
 """
 
@@ -18,7 +18,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -91,21 +90,15 @@ def bring_up(file: Path) -> None:
 def take_down(file: Path) -> None:
     """`ray down`: ends every node. Raises ClusterError.
 
-    Machines that no cloud takes back are to end their Ray. `ray down` asks the head for a bare `ray stop`,
-    which finds no `ray` in an environment of its own, and goes on; the file's own commands find it. The
-    other nodes end when their head is gone.
+    `ray down` ends Ray by a bare `ray stop`, which finds no `ray` in an environment of its own. So the head's own
+    commands that only end a Ray run before. The other nodes end when their head is gone.
     """
     log = file.with_name("down.log")
-    for command in stop_commands(yaml.safe_load(file.read_text())):
-        with suppress(ClusterError):  # a head that is gone has nothing to stop
-            _ray("exec", str(file), command, log=log)
+    for command in yaml.safe_load(file.read_text()).get("head_start_ray_commands") or []:
+        if "ray stop" in command and "ray start" not in command:
+            with suppress(ClusterError):  # a head that is gone has nothing to stop
+                _ray("exec", str(file), command, log=log)
     _ray("down", "-y", str(file), log=log)
-
-
-def stop_commands(ray_part: Mapping[str, Any]) -> list[str]:
-    """The head's start commands that only end an earlier Ray."""
-    commands: list[str] = ray_part.get("head_start_ray_commands") or []
-    return [each for each in commands if "ray stop" in each and "ray start" not in each]
 
 
 def with_defaults(ray_part: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,8 +123,8 @@ def unheard() -> Iterator[None]:
 
 
 def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
-    """Return how many hosts `ray up` starts before any work asks for them, the head among them, and how many GPUs the
-    file says that they have; None: only Ray finds out there.
+    """Return the number of hosts that `ray up` starts before there is work, with the head, and that of their GPUs by the
+    file; None: only Ray finds out there.
     """
     filled = with_defaults(ray_part)
     hosts, stated = 0, []
@@ -145,7 +138,7 @@ def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
 
 @contextmanager
 def tunnel(file: Path, *, timeout_s: float = TUNNEL_S) -> Iterator[str]:
-    """The address, on this machine, under which the head's dashboard answers. Raises ClusterError."""
+    """Yield the address, on this machine, of the head's dashboard. Raises ClusterError."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -222,55 +215,41 @@ def _wait_for(port: int, process: subprocess.Popen[str], timeout_s: float) -> No
     raise ClusterError(f"no tunnel to the head after {timeout_s:.0f} s")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SecuredFile:
-    config: dict[str, Any]
-    """What `ray up` is given."""
-    difference: str
-    """From the user's file with Ray's defaults filled in, as a unified diff."""
-
-    def text(self) -> str:
-        found: str = yaml.safe_dump(self.config, sort_keys=False)
-        return found
-
-
-def secure(ray_part: Mapping[str, Any], token: Path) -> SecuredFile:
-    """`token`: the file on this machine that every node is to have a copy of."""
-    config, filled = copy.deepcopy(dict(ray_part)), with_defaults(ray_part)
-    before: dict[str, Any] = {
-        key: filled.get(key) or ([] if key in START_COMMANDS else {}) for key in CHANGED
-    }
+def secure(ray_part: Mapping[str, Any], token: Path) -> dict[str, Any]:
+    """Return the file for `ray up`, in which each Ray needs a token. `token`: a file here; each node gets a copy."""
+    config = copy.deepcopy(dict(ray_part))
+    before = _changed_part(ray_part)
     for key in START_COMMANDS:
-        commands = [EXPORT + START.sub(START_WITH_TOKEN, str(each)) for each in before[key]]
+        commands = [EXPORT + START.sub(START_WITH_TOKEN, str(line)) for line in before[key]]
         if key not in ray_part:  # Ray's default shows the dashboard to every network
             commands = [command.replace(EVERYBODY, LOOPBACK) for command in commands]
         config[key] = [f"chmod 600 {REMOTE_TOKEN}", *commands]
     ours = {REMOTE_TOKEN: str(token), REMOTE_MARK: str(token.with_name(MARK))}
     config["file_mounts"] = {**before["file_mounts"], **ours}
-    after = {key: config[key] for key in CHANGED}
-    return SecuredFile(config=config, difference=_difference(before, after))
+    return config
+
+
+def difference(ray_part: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """Return how `secure` changed the user's file with Ray's defaults filled in, as a unified diff."""
+    parts = _changed_part(ray_part), {key: config[key] for key in CHANGED}
+    # a command keeps to its line
+    old, new = (yaml.safe_dump(part, sort_keys=False, width=10**6).splitlines() for part in parts)
+    return "\n".join(difflib.unified_diff(old, new, "your file", "as launched", lineterm=""))
+
+
+def _changed_part(ray_part: Mapping[str, Any]) -> dict[str, Any]:
+    filled = with_defaults(ray_part)
+    return {key: filled.get(key) or ([] if key in START_COMMANDS else {}) for key in CHANGED}
 
 
 def make_token(path: Path) -> None:
     """Write a random token that only its owner can read; an existing one stays."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with suppress(FileExistsError), open(path, "x", opener=_for_us_alone) as file:
-        file.write(secrets.token_hex(32))
+    with suppress(FileExistsError):
+        path.touch(mode=0o600, exist_ok=False)
+        path.write_text(secrets.token_hex(32))
 
 
 def mark_anew(token: Path) -> None:
-    """Change a file before `ray up`, which copies files to a node only if they differ from what it copied last, also
-    to a node that has lost its disk since.
-    """
+    """Change a file before `ray up`, which else copies no files to a node again, even if the node has lost its disk."""
     token.with_name(MARK).write_text(secrets.token_hex(8))
-
-
-def _for_us_alone(path: str, flags: int) -> int:
-    return os.open(path, flags, mode=0o600)
-
-
-def _difference(before: dict[str, Any], after: dict[str, Any]) -> str:
-    # A command keeps to its line.
-    texts = (yaml.safe_dump(part, sort_keys=False, width=10**6) for part in (before, after))
-    old, new = (text.splitlines() for text in texts)
-    return "\n".join(difflib.unified_diff(old, new, "your file", "as launched", lineterm=""))

@@ -45,11 +45,11 @@ def attach(file: File = Path("cluster.yaml")) -> None:
     """Follow the last sweep sent to FILE's cluster. Ctrl-C leaves it running."""
     from rich.console import Console
 
-    with _connected(file) as (running, jobs, job):
-        jobs.state(job.job_id)  # a job that is gone is not waited for
+    with _connected(file) as (running, _, job):
+        pass
     report = running.follow(job, Console(markup=False))
     if report.outcome:
-        echo(f"What became of the night: {job.command}")
+        echo(f"What became of the night: {job.sweep}")
     failing.leave(report.exit_code)
 
 
@@ -85,7 +85,7 @@ def stop(file: File = Path("cluster.yaml")) -> None:
             typer.echo(f"{job.job_id} has ended already: {state.lower()}.")
             return
         jobs.stop(job.job_id)
-        echo(f"{job.job_id} was asked to stop; to resume the sweep: {job.command}")
+        echo(f"{job.job_id} was asked to stop; to resume the sweep: {job.sweep}")
 
 
 def pull(file: File = Path("cluster.yaml")) -> None:
@@ -93,7 +93,7 @@ def pull(file: File = Path("cluster.yaml")) -> None:
     from cudnn_sweep.orchestrator.remote.follow import pull_records
 
     with _connected(file) as (sent_to, jobs, job):
-        new = pull_records(jobs, sent_to.known.jobs())
+        new = pull_records(jobs, sent_to.sent(jobs))
         echo(f"{new} new records are in {job.results}.")
 
 
@@ -113,7 +113,8 @@ def down(
         raise ClusterError(f"{file} joins a cluster that was not launched from here")
     if not discard:
         with running.jobs() as jobs:
-            missing = missing_here(jobs, running.known.jobs())
+            sent = jobs.sent(running.known.sender())
+            missing = sum(missing_here(jobs, job) for job in sent)
         if missing:
             raise ClusterError(
                 f"{missing} records are only on the head: `sweep cluster pull {file}` copies them, "
@@ -121,15 +122,14 @@ def down(
             )
     if yes or typer.confirm(f"Shut down all nodes of {running.known.name}?"):
         take_down(running.known.launch_file)
-        running.known.forget_jobs()
+        running.known.launch_file.unlink()
 
 
 @contextmanager
 def _connected(file: Path) -> Iterator[tuple["RunningCluster", "Jobs", "SentJob"]]:
     running = _cluster(file)
-    job = running.known.job()
     with running.jobs() as jobs:
-        yield running, jobs, job
+        yield running, jobs, running.sent(jobs)[-1]
 
 
 def _cluster(file: Path) -> "RunningCluster":

@@ -1,7 +1,7 @@
 """A night on a cluster, as a Ray job on its head: measures over the cluster's nodes, compares, confirms.
 
-Started by `sweep nightly` as remote/driver.py is by a launch. What became of the night is told to whoever follows,
-who writes the reports and posts the news.
+Started by `sweep nightly` as remote/driver.py is by a launch. Whoever follows gets the outcome, writes the reports and
+posts the news.
 """
 
 from contextlib import nullcontext
@@ -20,17 +20,15 @@ from cudnn_sweep.orchestrator.remote.job import Ended, JobRequest
 
 def run(request: JobRequest, console: Console) -> Ended:
     """Run a night. Its exit code is that of `sweep nightly`."""
-    asked = request.night
-    assert asked is not None
-    began = datetime.now(UTC)
-    place = place_of(request, console)
+    job, began = request.night, datetime.now(UTC)
+    assert job is not None
     night = NightRequest(
-        options=asked.options,
-        keys=asked.keys,
+        options=job.options,
+        keys=job.keys,
         request=replace(request.sweep, results=results_of(request)),
-        name=asked.name,
-        host=asked.host,
-        place=place,
+        name=job.name,
+        host=job.host,
+        place=place_of(request, console),
     )
     # of a driver that is no job the command itself holds it
     lock = night_lock(night.request.results, night.name.launch)

@@ -32,9 +32,9 @@ from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.cluster.reach.checksum import content_of, with_checksum
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.destinations import Destination, Here, destination_of
+from cudnn_sweep.orchestrator.nightly.checksum import content_of, with_checksum
 from cudnn_sweep.orchestrator.nightly.news import Webhook, find_webhook
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of

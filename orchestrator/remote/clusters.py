@@ -1,6 +1,4 @@
-"""Clusters to which a launch or a night goes: where this machine is a node, one that runs, one that Ray's launcher
-brings up.
-"""
+"""Clusters to which a launch or a night goes: this machine's own, one that runs, one that Ray's launcher brings up."""
 
 import secrets
 import shlex
@@ -15,12 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
+import yaml  # type: ignore[import-untyped]
 from rich.console import Console
 
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.words import counted
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import LaunchFile
+from cudnn_sweep.cluster.reach import launcher
 from cudnn_sweep.cluster.reach.jobs import (
     ENDED,
     Jobs,
@@ -29,25 +29,12 @@ from cudnn_sweep.cluster.reach.jobs import (
     answers_anybody,
     refuse_open_cluster,
 )
-from cudnn_sweep.cluster.reach.launcher import (
-    TUNNEL_S,
-    SecuredFile,
-    bring_up,
-    hosts_at_first,
-    make_token,
-    mark_anew,
-    running,
-    secure,
-    take_down,
-    tunnel,
-    wait_for_head,
-)
-from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError, UnfinishedError
+from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, is_of
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
-from cudnn_sweep.orchestrator.remote.follow import Follower, follow, outcome_of, pull_records
+from cudnn_sweep.orchestrator.remote.follow import Follower, fetch, follow
 from cudnn_sweep.orchestrator.remote.job import (
     HEAD_FOLDER,
     VARIABLES,
@@ -67,7 +54,6 @@ ANSWER_S = 15.0  # of a head that is up; ssh waits for a dead one for minutes
 ANY_MODEL = "each GPU model"
 UNTIL_THE_LAUNCH = "unknown until the launch"
 END_S = 10.0  # for a driver that is to end
-REOPENED = 2  # times, a minute each
 
 Keep: TypeAlias = Callable[[str, str], None]
 """Keeps a night's outcome, as JSON, by its sweep_id. Raises an AnalysisError where it is none."""
@@ -80,15 +66,6 @@ class Cluster:
 
     def __init__(self, file: LaunchFile[SweepSpec]) -> None:
         self.file = file
-
-    def launch(self, request: SweepRequest, console: Console) -> int:
-        """Returns the exit code of the sweep, or 0 if it continues without this process."""
-        if request.options.json:
-            raise SpecError(
-                "--json: the launch file names a cluster, whose driver says the end in words; allowed are `sweep "
-                "status FILE --json`, and `sweep query helps_or_hurts --json` over the results"
-            )
-        return self._launch(request, console)
 
     def show(self, request: SweepRequest, console: Console) -> int:
         """Print a plan for each GPU model that the suite names; the nodes are not looked at."""
@@ -106,15 +83,6 @@ class Cluster:
             print_part(console, planned.chosen, request.options, None, gpu=True)
         return ExitCode.FINE
 
-    def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
-        """Run the night there, or follow it. `keep` gets its outcome, and those of earlier nights that nobody
-        followed. Raises SweepBusyError where another night of the launch file is in progress.
-        """
-        raise NotImplementedError
-
-    def _launch(self, request: SweepRequest, console: Console) -> int:
-        raise NotImplementedError
-
     def _show_start(self, console: Console) -> None:
         """Print how the cluster would be brought up."""
 
@@ -123,6 +91,11 @@ class Cluster:
         return f"hosts and GPUs {UNTIL_THE_LAUNCH}"
 
     def _job(self, request: SweepRequest, night: NightJob | None = None) -> JobRequest:
+        if request.options.json:
+            raise SpecError(
+                "--json: the launch file names a cluster, whose driver says the end in words; allowed are `sweep "
+                "status FILE --json`, and `sweep query helps_or_hurts --json` over the results"
+            )
         open_to_all = self.file.sweep.allow_unauthenticated
         return JobRequest(sweep=request, night=night, allow_unauthenticated=open_to_all)
 
@@ -133,7 +106,7 @@ class Inside(Cluster):
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
         keep(night.name.sweep_id, self._run(self._job(request, night), console).outcome)
 
-    def _launch(self, request: SweepRequest, console: Console) -> int:
+    def launch(self, request: SweepRequest, console: Console) -> int:
         return self._run(self._job(request), console).exit_code
 
     def _job(self, request: SweepRequest, night: NightJob | None = None) -> JobRequest:
@@ -144,14 +117,16 @@ class Inside(Cluster):
 
     def _run(self, request: JobRequest, console: Console) -> Ended:
         """Run the driver to its end. Raises UnfinishedError if it ends early, SpecError if nothing was started."""
-        follower = Follower(request.sweep.results, console, copies=False)
+        follower = Follower(request.sweep.results, console, is_here=True)
         with tempfile.TemporaryDirectory(prefix="sweep-inside-") as folder:
             work = Path(folder)
             write_request(request, work)
             take_own_code(request.sweep, work)
             command = [sys.executable, "-m", request.driver]
             try:
-                with running(command, end_s=END_S, variables=VARIABLES, folder=work) as driver:
+                with launcher.running(
+                    command, end_s=END_S, variables=VARIABLES, folder=work
+                ) as driver:
                     for line in driver.stdout or ():
                         follower.take(line.rstrip("\n"))
                     driver.wait()
@@ -165,70 +140,67 @@ class RunningCluster(Cluster):
 
     def __init__(self, file: LaunchFile[SweepSpec]) -> None:
         super().__init__(file)
-        self.known = KnownCluster(self._name())
+        self.known = KnownCluster(str(file.sweep.address or file.ray_part["cluster_name"]))
         self.where = f"the cluster {self.known.name}"
 
-    def _name(self) -> str:
-        return str(self.file.sweep.address)
-
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
+        """Run the night there, or follow it. `keep` gets its outcome, and those of earlier nights that nobody
+        followed. Raises SweepBusyError if another night of the launch file is in progress.
+        """
         tonight = night.name.sweep_id
         self.make_ready(console)
         with self.jobs() as jobs:
-            job, ended = self._fetch_nights(jobs, night, keep)
-            if tonight in ended:
-                say(console, f"Sweep {tonight} has ended there: this is its outcome")
-                return
+            job = self._fetch_nights(jobs, night, keep)
             if job is None:
                 job = self._send(jobs, self._job(request, night))
+            elif self.known.fetched(job).exists():
+                say(console, f"Sweep {tonight} has ended there: this is its outcome")
+                return
             else:
-                line = f"Sweep {tonight} is still running there, as job {job.job_id}: following it"
-                say(console, line)
+                still = f"Sweep {tonight} is still running there, as job {job.job_id}"
+                say(console, f"{still}: following it")
         try:
             report = self.follow(job, console)
         except KeyboardInterrupt:
-            line = f"Sweep {tonight} continues there. To follow it, start this night again"
-            say(console, f"\n{line}")
+            say(console, f"\nSweep {tonight} continues there. To follow it, start this night again")
             raise
         keep(tonight, report.outcome)
-        self.known.forget_night(job)
+        self.known.fetched(job).touch()
 
-    def _fetch_nights(
-        self, jobs: Jobs, night: NightJob, keep: Keep
-    ) -> tuple[SentJob | None, set[str]]:
-        """Fetch nights that nobody followed to their end. Returns this night's job if it is running, and the nights
-        that have an outcome.
-        """
-        there, tonight, ended = jobs.ids(), None, set()
-        for job in self.known.jobs():
-            if not is_of(job.sweep_id, night.name.launch):
+    def _fetch_nights(self, jobs: Jobs, night: NightJob, keep: Keep) -> SentJob | None:
+        """Fetch nights that nobody followed to their end. Returns this night's job if it is running, or was fetched."""
+        tonight = None
+        for job in jobs.sent(self.known.sender()):
+            mark, is_tonight = self.known.fetched(job), job.night == night.name.sweep_id
+            if not is_of(job.night, night.name.launch) or mark.exists():
                 continue
-            if job.job_id not in there or jobs.state(job.job_id)[0] in ENDED:
-                pull_records(jobs, [job])
-                if job.job_id in there and (outcome := outcome_of(jobs, job)):
-                    keep(job.sweep_id, outcome)
-                    ended.add(job.sweep_id)
-                self.known.forget_night(job)
-            elif job.sweep_id == night.name.sweep_id:
+            if jobs.state(job.job_id)[0] in ENDED:
+                ended = fetch(jobs, job).ended
+                if ended and ended.outcome:  # else the night is measured again
+                    keep(job.night, ended.outcome)
+                    tonight = job if is_tonight else tonight
+                mark.touch()
+            elif is_tonight:
                 tonight = job
             else:
                 raise SweepBusyError(
-                    f"a night of this launch file is in progress: {job.sweep_id}, as job {job.job_id} of "
+                    f"a night of this launch file is in progress: {job.night}, as job {job.job_id} of "
                     f"{jobs.url}; `sweep cluster stop` ends the one sent last"
                 )
-        return tonight, ended
+        return tonight
 
-    def _launch(self, request: SweepRequest, console: Console) -> int:
-        results, file = request.results, shlex.quote(str(request.options.file))
+    def launch(self, request: SweepRequest, console: Console) -> int:
+        """Return the exit code of the sweep, or 0 if it continues without this process."""
+        sent, file = self._job(request), shlex.quote(str(request.options.file))
         self.make_ready(console)
         with self.jobs() as jobs:
-            job = self._send(jobs, self._job(request))
+            job = self._send(jobs, sent)
         say(console, f"Job {job.job_id}")
-        if not Location(results).is_url:
+        if not Location(job.results).is_url:
             say(
                 console,
-                f"Results are in ~/{HEAD_FOLDER}/{results} on the head and are lost with its disk. While you "
-                f"follow, they are copied to {results}.",
+                f"Results are in ~/{HEAD_FOLDER}/{job.results} on the head and are lost with its disk. While you "
+                f"follow, they are copied to {job.results}.",
             )
         try:
             if not request.options.detach:
@@ -254,30 +226,28 @@ class RunningCluster(Cluster):
         """Nothing is brought up: `jobs` raises if the cluster is not there."""
 
     def _send(self, jobs: Jobs, request: JobRequest) -> SentJob:
-        self.known.jobs()  # a list that cannot be read is an error before the job runs
-        job_id = f"sweep-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        job = SentJob(
+            job_id=f"sweep-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
+            results=request.sweep.results,
+            sweep=request.command,
+            night=request.night.name.sweep_id if request.night else "",
+        )
         with tempfile.TemporaryDirectory(prefix="sweep-stage-") as folder:
             environment = stage(request, Path(folder))
-            entrypoint, typed = f"python -m {request.driver}", {"sweep": request.command}
-            jobs.submit(job_id, entrypoint, environment, typed)
-        job = SentJob(
-            job_id=job_id,
-            results=request.sweep.results,
-            command=request.command,
-            sweep_id=request.night.name.sweep_id if request.night else "",
-        )
-        self.known.remember(job)
+            jobs.submit(job, self.known.sender(), f"python -m {request.driver}", environment)
         return job
 
-    def follow(self, job: SentJob, console: Console, reopen: int = REOPENED) -> Ended:
-        """Follow a job to its end. The connection is opened again if it was lost, as while a laptop sleeps."""
-        try:
-            with self.jobs() as jobs:
-                return follow(jobs, job, console)
-        except UnfinishedError as error:
-            if error.__cause__ is None or not reopen:  # the job ended early, or it is no use
-                raise
-        return self.follow(job, console, reopen - 1)
+    def sent(self, jobs: Jobs) -> list[SentJob]:
+        """Return the jobs that were sent from here. Raises ClusterError if there is none."""
+        if not (sent := jobs.sent(self.known.sender())):
+            raise ClusterError(
+                f"no sweep was sent to {self.where} from here since its head started: `sweep launch` resumes "
+                "an unfinished one from the records that are here"
+            )
+        return sent
+
+    def follow(self, job: SentJob, console: Console) -> Ended:
+        return follow(self.jobs, job, console)
 
     def _token(self) -> Path | None:
         if self.file.sweep.token is not None:
@@ -291,63 +261,59 @@ class RunningCluster(Cluster):
 class BroughtUpCluster(RunningCluster):
     """The cluster that Ray's launcher brings up by this file."""
 
-    def _name(self) -> str:
-        return str(self.file.ray_part["cluster_name"])
-
     @contextmanager
     def jobs(self) -> Iterator[Jobs]:
         if not self.known.launch_file.exists():
             raise ClusterError(
                 f"cluster {self.known.name} is not up: nothing was brought up from here; `sweep launch` does it"
             )
-        with tunnel(self.known.launch_file) as here:
+        with launcher.tunnel(self.known.launch_file) as here:
             yield Jobs(here, self._token())
 
     def _job(self, request: SweepRequest, night: NightJob | None = None) -> JobRequest:
-        workers = hosts_at_first(self.file.ray_part)[0] - 1
+        workers = launcher.hosts_at_first(self.file.ray_part)[0] - 1
         return replace(super()._job(request, night), workers=workers)
 
     def make_ready(self, console: Console) -> None:
         """Bring the cluster up, unless it runs with this very file: `ray up` would end its jobs. Raises ClusterError
         for one that needs no token, whatever its start commands hold: it is taken down.
         """
-        wait_for_head(self.file.ray_part, partial(say, console))
-        make_token(self.known.token)
-        text, path = self._secured().text(), self.known.launch_file
+        launcher.wait_for_head(self.file.ray_part, partial(say, console))
+        launcher.make_token(self.known.token)
+        config, path = launcher.secure(self.file.ray_part, self.known.token), self.known.launch_file
+        text = yaml.safe_dump(config, sort_keys=False)
         if path.exists() and path.read_text() == text:
             with suppress(ClusterError):
                 if not self._is_open(ANSWER_S):
                     return
         path.write_text(text)
-        mark_anew(self.known.token)
+        launcher.mark_anew(self.known.token)
         path.chmod(0o600)
         say(console, f"ray up -y {shlex.quote(str(path))}")
-        bring_up(path)
+        launcher.bring_up(path)
         if not self._is_open():
             return
         say(console, "It asks for no token, so it is taken down.")
-        take_down(path)
+        launcher.take_down(path)
         raise ClusterError(
             f"the cluster {self.known.name} came up, answered without a token and was taken down: anybody "
             "who reaches its dashboard could run code there (CVE-2023-48022). Its start commands drop the "
             "variables RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH, as `sudo` or `env -i` does: keep both (`sudo -E`)"
         )
 
-    def _is_open(self, timeout_s: float = TUNNEL_S) -> bool:
-        """Whether it needs no token. Raises ClusterError where it does not answer with one."""
-        with tunnel(self.known.launch_file, timeout_s=timeout_s) as here:
+    def _is_open(self, timeout_s: float = launcher.TUNNEL_S) -> bool:
+        """Return whether it needs no token. Raises ClusterError if it does not answer with one."""
+        with launcher.tunnel(self.known.launch_file, timeout_s=timeout_s) as here:
             Jobs(here, self.known.token)
             return answers_anybody(here)
 
     def _show_start(self, console: Console) -> None:
-        say(console, self._secured().difference)
+        ray_part = self.file.ray_part
+        say(console, launcher.difference(ray_part, launcher.secure(ray_part, self.known.token)))
 
     def _size(self) -> str:
-        hosts, gpus = hosts_at_first(self.file.ray_part)
+        hosts, gpus = launcher.hosts_at_first(self.file.ray_part)
         if gpus is None:
             return f"{counted(hosts, 'host')}, GPUs {UNTIL_THE_LAUNCH}"
         stated = f"{counted(hosts, 'host')} with {counted(gpus, 'GPU')} as the file says"
         return f"{stated}, GPU models {UNTIL_THE_LAUNCH}"
-
-    def _secured(self) -> SecuredFile:
-        return secure(self.file.ray_part, self.known.token)

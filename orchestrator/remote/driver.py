@@ -1,8 +1,7 @@
 """A launch on a cluster, as a Ray job on its head: looks at the nodes, plans, runs.
 
-Started by `sweep launch` in a folder with the request and the user's own files; what it prints are
-events for whoever follows, and lines for people. It needs nobody to follow it. Where the launch itself is on
-a node of the cluster, this is a process of it.
+Started by `sweep launch` in a folder with the request and the user's own files. It prints events for whoever follows,
+and lines for people; nobody has to follow it. For a launch on a node of the cluster it is a process of that launch.
 """
 
 import logging
@@ -64,7 +63,7 @@ EVERY_S = 1.0
 
 
 class TheseNodes:
-    """The nodes of a cluster as a place. It prints events for whoever follows the job."""
+    """The nodes of a cluster as a Place, which prints events for whoever follows the job."""
 
     def __init__(self, nodes: list[Node], choice: GpuChoice) -> None:
         self._nodes = nodes
@@ -73,11 +72,11 @@ class TheseNodes:
         """By launch_id: a night has a second one, of what it measures again."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """The survey of one node: they are alike."""
+        """Return the survey of one node: they are alike."""
         return self._nodes[0].machine
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
-        """A model that fails on the nodes is found by its first trials."""
+        """Do nothing: a model that fails on the nodes is found by its first trials."""
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         sweep = SweepStatus(sweep_id=session.sweep_id)
@@ -96,7 +95,7 @@ class TheseNodes:
         return look_at_last_good(self._nodes, python)
 
     def checks(self, results: str) -> Iterator[Check]:
-        """The nodes were checked when they were looked at."""
+        """Yield checks of the results: the nodes were checked when they were looked at."""
         yield from check_storage(results)
 
     @contextmanager
@@ -105,28 +104,28 @@ class TheseNodes:
             if session.launch_id not in self._sweeps:  # fresh trials of a night
                 self.announce(session, "", console)
             sweep = self._sweeps[session.launch_id]
-            there = left_of(self._nodes, alive_nodes())
+            nodes = left_of(self._nodes, alive_nodes())
             slots = Slots(
-                count=share_of(self._choice, sum(node.accelerators for node in there)),
+                count=share_of(self._choice, sum(node.accelerators for node in nodes)),
                 gpu=True,
-                nodes={node.node_id: node.address for node in there},
+                nodes={node.node_id: node.address for node in nodes},
             )
             # each node has a copy of the user's files, where its workers are started
             session = replace(session, folder=Path())
             host = Host(session, results=store.location, slots=slots, followed=True)
             with tempfile.TemporaryDirectory(prefix="sweep-tune-") as tune_folder:
                 try:
-                    with now_and_then(lambda: self._tell(sweep, host), every_s=EVERY_S):
+                    with now_and_then(lambda: self._show(sweep, host), every_s=EVERY_S):
                         host.run(Path(tune_folder), budget_s)
                     host.recorder.launch_ended.remote()  # taken before `finish`
                 finally:
                     progress = host.finish(session.fallback_folders())
-                    self._tell(sweep, host)
+                    self._show(sweep, host)
             return progress
 
         yield run
 
-    def _tell(self, sweep: SweepStatus, host: Host) -> None:
+    def _show(self, sweep: SweepStatus, host: Host) -> None:
         for record in host.take():
             emit(Recorded(record=record))
             sweep.trials_recorded += not record.ends_launch
@@ -138,20 +137,27 @@ class TheseNodes:
 
 def run(request: JobRequest, console: Console) -> Ended:
     """Run a launch."""
-    asked, place = request.sweep, place_of(request, console)
-    asked_here = replace(asked, results=results_of(request), launched_at=monotonic())
-    ran = run_sweep(plan_sweep(asked_here, place), place, console)
-    print_summary(console, ran, asked.results, asked.options)
+    sweep, place = request.sweep, place_of(request, console)
+    on_the_head = replace(sweep, results=results_of(request), launched_at=monotonic())
+    ran = run_sweep(plan_sweep(on_the_head, place), place, console)
+    print_summary(console, ran, sweep.results, sweep.options)
     return Ended(exit_code=ran.exit_code)
 
 
 def drive(run: Callable[[JobRequest, Console], Ended]) -> int:
-    """Run what this folder's request asks for, on the cluster that this machine is a node of, and tell its end.
-    Returns its exit code.
-    """
+    """Run this folder's request on the cluster that this machine is a node of, print its end, return its exit code."""
     request = read_request(Path.cwd())
     try:
-        _join(request)
+        # Ray gives a job's workers its folder; without a job this process does
+        environment = {"working_dir": str(Path.cwd()), "env_vars": VARIABLES}
+        ray.init(
+            address="auto",
+            log_to_driver=False,
+            logging_level=logging.WARNING,
+            runtime_env=environment if request.inside else None,
+        )
+        if request.inside and not request.allow_unauthenticated:
+            refuse_open_ray(ray.get_runtime_context().gcs_address)
         ended = run(request, Console(width=PLAIN_WIDTH, markup=False))
     except MISTAKES as error:
         ended = Ended(exit_code=exit_code_of(error), reason=str(error))
@@ -164,21 +170,9 @@ def leave(code: int) -> NoReturn:
     os._exit(code)  # see orchestrator/cli/failing.py::leave
 
 
-def _join(request: JobRequest) -> None:
-    """Join the cluster. Ray gives a job's workers its folder; without a job this process does."""
-    environment = (
-        {"working_dir": str(Path.cwd()), "env_vars": VARIABLES} if request.inside else None
-    )
-    ray.init(
-        address="auto", log_to_driver=False, logging_level=logging.WARNING, runtime_env=environment
-    )
-    if request.inside and not request.allow_unauthenticated:
-        refuse_open_ray(ray.get_runtime_context().gcs_address)
-
-
 def results_of(request: JobRequest) -> str:
-    """Location of the results on the head, into which the sender's records are copied: a folder below its user's home
-    where it is relative, or a URL.
+    """Return the location of the results on the head: a URL, or a folder, into which the sender's records are copied.
+    A relative one is below the user's home.
     """
     results = request.sweep.results
     if Location(results).is_url:
@@ -190,15 +184,13 @@ def results_of(request: JobRequest) -> str:
 
 
 def place_of(request: JobRequest, console: Console) -> TheseNodes:
-    """The nodes that can take part. Raises SpecError if there is none, or their GPUs are of several models."""
-    tell, strict = partial(say, console), request.sweep.options.strict
-    choice = request.sweep.suite.gpus
-    wait_for_nodes(request.workers, tell)
-    nodes, unfit = look_at_nodes(
-        workload_names(request.sweep.suite), needs_cuda=request.sweep.suite.needs_cuda
-    )
+    """Return the nodes that can take part. Raises SpecError if there is none, or their GPUs are of several models."""
+    show, strict = partial(say, console), request.sweep.options.strict
+    suite = request.sweep.suite
+    wait_for_nodes(request.workers, show)
+    nodes, unfit = look_at_nodes(workload_names(suite), needs_cuda=suite.needs_cuda)
     for address, reason in unfit:
-        tell(f"left out: {address}: {reason}")
+        show(f"left out: {address}: {reason}")
     if unfit and strict:
         names = ", ".join(address for address, _ in unfit)
         raise SpecError(f"--strict: {names} cannot take part")
@@ -206,13 +198,13 @@ def place_of(request: JobRequest, console: Console) -> TheseNodes:
         reasons = "; ".join(f"{address}: {reason}" for address, reason in unfit)
         kind = NeedsGpuError if all(NO_CUDA in reason for _, reason in unfit) else SpecError
         raise kind(f"no node can take part: {reasons}")
-    there = [node.model for node in nodes]
-    for name in models_missing(choice, there):
-        tell(f"gpus.models: no node has a GPU called {name}")
+    models = [node.model for node in nodes]
+    for name in models_missing(suite.gpus, models):
+        show(f"gpus.models: no node has a GPU called {name}")
         if strict:
             raise SpecError(f"--strict: no node has a GPU called {name}")
-    model = model_asked(choice, there)
-    return TheseNodes([node for node in nodes if node.model == model], choice)
+    model = model_asked(suite.gpus, models)
+    return TheseNodes([node for node in nodes if node.model == model], suite.gpus)
 
 
 def emit(event: Event) -> None:
@@ -220,7 +212,7 @@ def emit(event: Event) -> None:
 
 
 def left_of(nodes: list[Node], alive: set[str]) -> list[Node]:
-    """The nodes that are alive: a slot of a lost node would keep the others waiting until it is up."""
+    """Return the nodes that are alive: a slot of a lost node would keep the others waiting until it is up."""
     return [node for node in nodes if node.node_id in alive] or nodes
 
 

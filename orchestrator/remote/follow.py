@@ -1,13 +1,11 @@
 """Follows a sweep that runs on a cluster: its display here, copies of its records home, how it ended; and what jobs have
-said so far.
+printed so far.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from time import sleep
-from typing import TypeVar
+from time import monotonic, sleep
 
 from rich.console import Console
 
@@ -15,7 +13,7 @@ from cudnn_sweep.analysis.answering.cell_names import stored_names
 from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.schema import RunRecord
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import ENDED, Jobs, SentJob
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
@@ -24,7 +22,6 @@ from cudnn_sweep.orchestrator.locks.sweep_lock import holder_of
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.job import (
     Ended,
-    Event,
     Progressed,
     Recorded,
     Started,
@@ -35,22 +32,24 @@ from cudnn_sweep.orchestrator.showing.display import watch
 from cudnn_sweep.orchestrator.showing.say import say
 
 RECONNECT_S = 2.0
+LOST_S = 180.0  # without a connection, after which it is given up: the sweep itself goes on
 LAST_LINES = 500  # a line is a record of about 12 KB, or, each second, how far the job is
-TRIES = 30  # in a row without a word before it is given up: the sweep itself goes on
 
-E = TypeVar("E", bound=Event)
+Connect = Callable[[], AbstractContextManager[Jobs]]
 
 
 class Follower:
     """Handles a job's events: the display, copies of records, the end. A repeated event changes nothing."""
 
-    def __init__(self, results: str, console: Console, *, copies: bool) -> None:
-        """`copies`: that folder here gets them; else the records are in `results`."""
+    def __init__(self, results: str, console: Console, *, is_here: bool = False) -> None:
+        """`is_here`: the job writes into `results`, which needs no copies then. Nor does a URL."""
         self._console = console
         self._store = open_store(results)
-        self._copies = copies
-        self._sweep_ids: set[str] = set()
-        self._kept: set[str] = set()
+        self._copies = not (is_here or Location(results).is_url)
+        self._kept: dict[str, dict[str, bool]] = {}
+        """By sweep_id: the attempts that are in `results`, and whether they bear the mark of a launch's end."""
+        self.new: set[str] = set()
+        """The attempts that were copied."""
         self._progress = Progress()
         self._display = ExitStack()
         self.ended: Ended | None = None
@@ -75,10 +74,6 @@ class Follower:
         self._display.close()
         if event.reason:
             say(self._console, f"Sweep {event.sweep_id} ({event.reason})")
-        if self._copies:
-            there = self._store.stored_trials(event.sweep_id).values()
-            self._kept.update(trial.attempt_id for trial in there)
-        self._sweep_ids.add(event.sweep_id)
         self._progress = Progress()
         self._display.enter_context(
             watch(
@@ -90,20 +85,27 @@ class Follower:
         )
 
     def _keep(self, record: RunRecord) -> None:
-        if self._copies and (record.ends_launch or record.attempt_id not in self._kept):
+        """Copy a record, unless it is there."""
+        if not self._copies:
+            return
+        if record.sweep_id not in self._kept:
+            trials = self._store.stored_trials(record.sweep_id).values()
+            self._kept[record.sweep_id] = {t.attempt_id: bool(t.ends_launch) for t in trials}
+        kept = self._kept[record.sweep_id]
+        if record.ends_launch > kept.get(record.attempt_id, -1):
             self._store.write(record)
             self._store.compact_many()
-            self._kept.add(record.attempt_id)
+            self.new.add(record.attempt_id)
+            kept[record.attempt_id] = record.ends_launch
 
     def close(self) -> None:
         self._display.close()
-        if self._copies:
-            for sweep_id in self._sweep_ids:
-                self._store.try_to_compact(sweep_id)
+        for sweep_id in self._kept:
+            self._store.try_to_compact(sweep_id)
 
     def report(self, ended_as: str) -> Ended:
-        """Raises SpecError where nothing was started, with the reason; UnfinishedError where the driver ended without
-        a word, as `ended_as` says.
+        """Return the job's end. Raises SpecError if nothing was started, with the reason; UnfinishedError, with
+        `ended_as`, if the driver ended early.
         """
         if self.ended is None:
             raise UnfinishedError(ended_as)
@@ -114,53 +116,33 @@ class Follower:
         return self.ended
 
 
-def follow(jobs: Jobs, job: SentJob, console: Console) -> Ended:
-    """Follow a job to its end. Raises UnfinishedError if the cluster is not reached any more, or the job
-    ended early; SpecError if nothing was started.
+def follow(connect: Connect, job: SentJob, console: Console) -> Ended:
+    """Follow a job to its end, over a new connection after each break, as while a laptop sleeps. Raises ClusterError if
+    the cluster is not reached for LOST_S, UnfinishedError if the job ended early, SpecError if nothing was started.
     """
-    follower = Follower(job.results, console, copies=not Location(job.results).is_url)
+    follower = Follower(job.results, console)
+    taken, lost_at = 0, None
     try:
-        _read_all(jobs, job.job_id, follower)
+        while True:
+            try:
+                with connect() as jobs:
+                    for number, line in enumerate(jobs.follow(job.job_id)):
+                        if number >= taken:  # the output begins again after each break
+                            follower.take(line)
+                            taken, lost_at = number + 1, None
+                        if follower.ended:
+                            return follower.report("")
+                    state, message = jobs.state(job.job_id)
+                if state in ENDED:
+                    last = message.strip().rpartition("\n")[2]  # of a traceback its error
+                    return follower.report(f"job {job.job_id} ended as {state}: {last}")
+            except ClusterError:
+                lost_at = lost_at or monotonic()
+                if monotonic() - lost_at >= LOST_S:
+                    raise
+            sleep(RECONNECT_S)
     finally:
         follower.close()
-    if follower.ended:
-        return follower.report("")
-    state, message = jobs.state(job.job_id)
-    last = message.strip().rpartition("\n")[2]  # of a traceback its error
-    return follower.report(f"job {job.job_id} ended as {state}: {last}")
-
-
-def _read_all(jobs: Jobs, job_id: str, follower: Follower) -> None:
-    """Read the job's output, which begins again after each break: lines that came before are skipped."""
-    taken = tries = 0
-    while True:
-        try:
-            for number, line in enumerate(_lines(jobs.follow(job_id))):
-                if number >= taken:
-                    follower.take(line)
-                    taken, tries = number + 1, 0
-                if follower.ended:
-                    return
-            if jobs.state(job_id)[0] in ENDED:
-                return
-        except (ClusterError, OSError, RuntimeError) as error:
-            if tries == TRIES:
-                raise UnfinishedError(f"the cluster does not answer any more: {error}") from error
-        tries += 1
-        sleep(RECONNECT_S)
-
-
-def _lines(chunks: AsyncIterator[str]) -> Iterator[str]:
-    async def following() -> str | None:
-        return await anext(chunks, None)
-
-    with asyncio.Runner() as runner:
-        rest = ""
-        while (piece := runner.run(following())) is not None:
-            *whole, rest = (rest + piece).split("\n")
-            yield from whole
-        if rest:
-            yield rest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -216,73 +198,37 @@ def status_here(location: str) -> JobStatus:
 
 
 def pull_records(jobs: Jobs, sent: Iterable[SentJob]) -> int:
-    """Copy new records into the results here, and count them. Results at a URL need no copy."""
-    count = 0
-    for job, records in _new_records(jobs, sent):
-        store = open_store(job.results)
-        for record in records:
-            store.write(record)
-            store.compact_many()
-        count += len(records)
-    return count
+    """Copy records that are not in the results here, and return their number."""
+    return sum(len(fetch(jobs, job).new) for job in sent if missing_here(jobs, job))
 
 
-def missing_here(jobs: Jobs, sent: Iterable[SentJob]) -> int:
-    return sum(len(records) for _, records in _new_records(jobs, sent))
+def fetch(jobs: Jobs, job: SentJob) -> Follower:
+    """Read a job's output so far: copy its records, and return its follower, which has its end."""
+    follower = Follower(job.results, Console(quiet=True, force_terminal=False))
+    for line in jobs.output(job.job_id).split("\n"):
+        follower.take(line)
+    follower.close()
+    return follower
 
 
-def _new_records(jobs: Jobs, sent: Iterable[SentJob]) -> Iterator[tuple[SentJob, list[RunRecord]]]:
-    """The records of each job that are not here. Jobs of an earlier head are lost, with what was not copied."""
-    there = jobs.ids()
-    for job in sent:
-        if job.job_id not in there or Location(job.results).is_url:
-            continue
-        store = open_store(job.results)
-        if _are_all_here(_sweeps_of(jobs, job), store):
-            continue
-        events = _events(jobs.output(job.job_id))
-        found = (event.record for event in events if isinstance(event, Recorded))
-        records = {each.attempt_id: each for each in found}.values()  # a launch's last one, marked
-        stored = {
-            (trial.attempt_id, mark)
-            for sweep_id in {record.sweep_id for record in records}
-            for trial in store.stored_trials(sweep_id).values()
-            for mark in (False, trial.ends_launch)
-        }
-        lacking = [each for each in records if (each.attempt_id, each.ends_launch) not in stored]
-        yield job, lacking
-
-
-def _are_all_here(sweeps: dict[str, SweepStatus], store: Store) -> bool:
-    """Whether every record is here, by their number: this spares reading a job's whole output."""
-    for launch_id, sweep in sweeps.items():
+def missing_here(jobs: Jobs, job: SentJob) -> int:
+    """Return the number of the job's records that are not in the results here. Results at a URL need no copy."""
+    if Location(job.results).is_url:
+        return 0
+    store, missing = open_store(job.results), 0
+    for launch_id, sweep in _sweeps_of(jobs, job).items():
         trials = store.stored_trials(sweep.sweep_id).values()
         own = [trial for trial in trials if trial.launch_id == launch_id]
-        if len(own) != sweep.trials_recorded:
-            return False
-        if sweep.ended and not any(trial.ends_launch for trial in own):
-            return False
-    return bool(sweeps)
-
-
-def outcome_of(jobs: Jobs, job: SentJob) -> str | None:
-    """Outcome of a night's job; None if it ended before it had one."""
-    ended = _last(Ended, jobs.last_lines(job.job_id, LAST_LINES))
-    return ended.outcome if ended else None
+        is_unmarked = sweep.ended and not any(trial.ends_launch for trial in own)
+        missing += sweep.trials_recorded - len(own) or is_unmarked
+    return missing
 
 
 def _sweeps_of(jobs: Jobs, job: SentJob) -> dict[str, SweepStatus]:
-    """The job's sweeps by launch_id, as the job said last."""
-    last = _last(Progressed, jobs.last_lines(job.job_id, LAST_LINES))
-    last = last or _last(Progressed, jobs.output(job.job_id))
-    return last.sweeps if last else {}
-
-
-def _last(kind: type[E], output: str) -> E | None:
-    return next((event for event in [*_events(output)][::-1] if isinstance(event, kind)), None)
-
-
-def _events(output: str) -> Iterator[Event]:
-    for line in output.split("\n"):
-        if event := from_line(line):
-            yield event
+    """Return the job's sweeps by launch_id, as the job printed them last."""
+    for is_whole in (False, True):
+        output = jobs.output(job.job_id) if is_whole else jobs.last_lines(job.job_id, LAST_LINES)
+        for event in map(from_line, reversed(output.split("\n"))):
+            if isinstance(event, Progressed):
+                return event.sweeps
+    return {}

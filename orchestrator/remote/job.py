@@ -1,5 +1,5 @@
-"""A job on a cluster: what it is asked, what it takes along (this very version of our package, and what the user named
-of her own code), and what it says to whoever follows it, lines in its output among plain ones.
+"""A job on a cluster: its request, the files that go with it (this very version of our package, the user's own code),
+and its events for whoever follows it: lines in its output among plain ones.
 """
 
 import shlex
@@ -35,7 +35,6 @@ MARK = "\x1esweep "  # nobody prints a record separator by chance; str.splitline
 PACKAGE = "cudnn_sweep"
 FOLDERS = ("analysis", "cluster", "orchestrator", "workloads")
 NOT_TAKEN = shutil.ignore_patterns("__pycache__", "*.pyc")
-MOST_BYTES = 50 * 2**20  # of the user's own code: more is data, and slow to send
 
 # Each worker's. As on this machine: see cluster/local/local_ray.py; and Tune must not leave the job's folder.
 VARIABLES = {
@@ -77,7 +76,7 @@ class JobRequest:
 
     @property
     def command(self) -> str:
-        """What to type to go on with it."""
+        """The command that continues it."""
         if self.night is None:
             return self.sweep.options.command()
         options = replace(self.night.options, night=self.night.name.date)
@@ -160,7 +159,7 @@ def to_line(event: Event) -> str:
 
 
 def from_line(line: str) -> Event | None:
-    """None where the line is no event: somebody's print."""
+    """Return the event; None if the line is none, but somebody's print."""
     if not line.startswith(MARK):
         return None
     try:
@@ -193,10 +192,10 @@ def stage(request: JobRequest, folder: Path) -> dict[str, Any]:
 
 def take_own_code(request: SweepRequest, work: Path) -> None:
     """Copy the files and modules of the user's own that the suite names. Raises SpecError."""
-    named = workload_names(request.suite)
+    names = workload_names(request.suite)
     for axes in request.suite.cells:
-        named += [name for name in (axes.model.loss, axes.model.inputs) if isinstance(name, str)]
-    places = [name.rpartition(":")[0] for name in named if ":" in name]
+        names += [name for name in (axes.model.loss, axes.model.inputs) if isinstance(name, str)]
+    places = [name.rpartition(":")[0] for name in names if ":" in name]
     for place in dict.fromkeys([*places, *request.preload]):
         top = place.partition(".")[0]
         if place.endswith(".py"):
@@ -205,12 +204,6 @@ def take_own_code(request: SweepRequest, work: Path) -> None:
             shutil.copy(f"{top}.py", work)
         elif Path(top).is_dir():  # else it is installed, and the nodes have it
             shutil.copytree(top, work / top, ignore=NOT_TAKEN, dirs_exist_ok=True)
-    size = sum(file.stat().st_size for file in work.rglob("*") if file.is_file())
-    if size > MOST_BYTES:
-        raise SpecError(
-            f"the code that the suite names takes {size / 2**20:.0f} MiB, at most "
-            f"{MOST_BYTES // 2**20} go to a cluster: keep data elsewhere"
-        )
 
 
 def _take_file(place: str, work: Path) -> None:
@@ -225,18 +218,17 @@ def _take_file(place: str, work: Path) -> None:
 
 def _take_records(request: JobRequest, target: Path) -> None:
     """Copy unfinished sweeps, and what a night is compared with: the head that had them may be lost."""
-    where, night = Location(request.sweep.results), request.night
-    if where.is_url or not where.folder.is_dir():
+    location, night = Location(request.sweep.results), request.night
+    if location.is_url or not location.folder.is_dir():
         return
-    store = open_store(where.text)
+    store = open_store(location.text)
     taken = {state.sweep_id for state in store.sweeps() if not state.finished}
     if night is not None:
-        ours = (each for each in store.sweep_ids() if is_of(each, night.name.launch))
-        taken.update(each for each in ours if each.partition("-")[2] >= str(night.since))
+        nights = [name for name in store.sweep_ids() if is_of(name, night.name.launch)]
+        taken.update(name for name in nights if name.partition("-")[2] >= str(night.since))
         kept = f"nightly/{night.name.launch}"  # see Diary in nightly/request.py
-        for file in (where.folder / kept).glob("*.json"):
+        for file in (location.folder / kept).glob("*.json"):
             (target / kept).mkdir(parents=True, exist_ok=True)
             shutil.copy(file, target / kept)
-    for sweep_id in taken:
-        folder = f"sweep={sweep_id}"
-        shutil.copytree(where.folder / folder, target / folder)
+    for folder in (f"sweep={sweep_id}" for sweep_id in taken):
+        shutil.copytree(location.folder / folder, target / folder)

@@ -1,4 +1,4 @@
-"""What a cluster's nodes are, asked before GPU time is spent: each node with accelerators says it itself."""
+"""The nodes of a cluster, looked at before GPU time is spent: each node with accelerators reports on itself."""
 
 import shutil
 from collections import Counter
@@ -48,16 +48,15 @@ class Node:
 def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
     """Wait for so many nodes besides the head, at most NODES_S; then continue with those that came."""
     ends = monotonic() + NODES_S
-    before = None
-    while (there := sum(node["Alive"] for node in ray.nodes())) <= workers:
+    shown = None
+    while (up := sum(node["Alive"] for node in ray.nodes())) <= workers:
+        count = f"{up} of {workers + 1}"
         if monotonic() > ends:
-            say(
-                f"{there} of {workers + 1} nodes came up in {NODES_S / 60:.0f} minutes: continuing with these"
-            )
+            say(f"{count} nodes came up in {NODES_S / 60:.0f} minutes: continuing with these")
             return
-        if there != before:
-            say(f"waiting for nodes: {there} of {workers + 1} are up")
-            before = there
+        if up != shown:
+            say(f"waiting for nodes: {count} are up")
+            shown = up
         sleep(1)
 
 
@@ -73,11 +72,11 @@ def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node]
             "no node of the cluster has a GPU resource: start its nodes where Ray finds GPUs, or "
             "with --num-gpus"
         )
-    answers = [_ask(node["NodeID"], _report, workloads) for node in alive]
-    came_s = dict(_as_they_come(answers))
+    answers = {_ask(node["NodeID"], _report, workloads): node for node in alive}
+    came_s = dict(_as_they_come([*answers]))
     fit: list[Node] = []
     unfit: Unfit = []
-    for node, answer in zip(alive, answers, strict=True):
+    for answer, node in answers.items():
         address = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
         if answer not in came_s:
             unfit.append((address, f"no answer within {ANSWER_S:.0f} s"))
@@ -85,19 +84,16 @@ def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node]
         try:
             report: NodeReport = ray.get(answer)
         except Exception as error:  # noqa: BLE001  # whatever is wrong there
-            unfit.append((address, _in_words(error)))
+            reasons = _in_words(error)
+        else:
+            reasons = "; ".join(_complaints(report, came_s[answer], needs_cuda))
+        if reasons:
+            unfit.append((address, reasons))
             continue
-        if reasons := list(_complaints(report, came_s[answer], needs_cuda)):
-            unfit.append((address, "; ".join(reasons)))
-            continue
-        accelerators = int(node["Resources"]["GPU"])
+        gpus = int(node["Resources"]["GPU"])
+        machine = report.machine
         fit.append(
-            Node(
-                node_id=node["NodeID"],
-                address=address,
-                accelerators=accelerators,
-                machine=report.machine,
-            )
+            Node(node_id=node["NodeID"], address=address, accelerators=gpus, machine=machine)
         )
     return _alike(fit, unfit)
 
@@ -108,7 +104,7 @@ def _ask(node_id: str, question: Callable[..., object], *arguments: object) -> A
 
 
 def _as_they_come(answers: list[Any]) -> Iterator[tuple[Any, float]]:
-    """Each answer within ANSWER_S, with the time when it came, to compare a node's clock with."""
+    """Yield each answer within ANSWER_S, with the time when it came, to compare a node's clock with."""
     ends_s = time() + ANSWER_S
     while answers:
         came, answers = ray.wait(answers, timeout=max(0.0, ends_s - time()))
@@ -118,7 +114,7 @@ def _as_they_come(answers: list[Any]) -> Iterator[tuple[Any, float]]:
 
 
 def _report(workloads: list[str]) -> NodeReport:
-    """In a process of its own: the worker that Ray keeps must not import torch."""
+    """Survey this node in a process of its own: the worker that Ray keeps must not import torch."""
     folder = our_temporary_folder()
     remove_old_caches(folder / "scratch")
     with ForkServer(survey_only=True, folder=Path.cwd()) as server:
@@ -150,7 +146,7 @@ def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator
 
 
 def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
-    """What each of these nodes finds with that Python, which is to be one software. Raises SpecError."""
+    """Return the environment of that Python on the nodes. Raises SpecError if it is not one software."""
     answers = [_ask(node.node_id, survey_of, python, []) for node in nodes]
     environments: list[Environment] = []
     for node, answer in zip(nodes, answers, strict=True):
@@ -158,7 +154,7 @@ def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
             environments.append(ray.get(answer, timeout=ANSWER_S).environment)
         except Exception as error:  # whatever is wrong there
             raise SpecError(f"last_good: {python} on {node.address}: {_in_words(error)}") from error
-    if len({each.software_hash for each in environments}) > 1:
+    if len({environment.software_hash for environment in environments}) > 1:
         raise SpecError(f"last_good: {python} is not the same software on all nodes")
     return environments[0]
 
@@ -166,14 +162,11 @@ def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
 def _alike(fit: list[Node], unfit: Unfit) -> tuple[list[Node], Unfit]:
     """Keep each model's nodes with the commonest hardware and software hashes: others are another sweep."""
     counts = Counter((node.model, _hashes(node)) for node in fit)
-    common = dict(each for each, _ in reversed(counts.most_common()))
-    alike, reason = [], "its hardware or software is not that of the other nodes with"
-    for node in fit:
-        if _hashes(node) == common[node.model]:
-            alike.append(node)
-        else:
-            unfit.append((node.address, f"{reason} {node.model}"))
-    return alike, unfit
+    common = dict(kind for kind, _ in reversed(counts.most_common()))
+    reason = "its hardware or software is not that of the other nodes with"
+    odd = [node for node in fit if _hashes(node) != common[node.model]]
+    unfit += [(node.address, f"{reason} {node.model}") for node in odd]
+    return [node for node in fit if node not in odd], unfit
 
 
 def _hashes(node: Node) -> tuple[str, str]:

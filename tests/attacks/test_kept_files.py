@@ -24,7 +24,6 @@ from cudnn_sweep.analysis.storing.parquet import UNREADABLE
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.leftovers import held_folder
-from cudnn_sweep.cluster.reach.jobs import KnownCluster, SentJob
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.request import Diary, as_sent_alert
 from cudnn_sweep.orchestrator.planning.spec import NightName
@@ -49,17 +48,13 @@ class Kept:
 
 
 @pytest.fixture
-def kept(
-    tmp_path: Path, measured: pa.Table, night: Night, monkeypatch: pytest.MonkeyPatch
-) -> Mapping[str, Kept]:
+def kept(tmp_path: Path, measured: pa.Table, night: Night) -> Mapping[str, Kept]:
     """One of each kind of file."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     results = tmp_path / "results"
     store = open_store(str(results))
     store.write_part(measured["sweep_id"][0].as_py(), measured)
     return {
         "freeze file": _frozen(tmp_path / "net.json"),
-        "jobs.json": _jobs(),
         **{each.file.name: each for each in _nightly(Diary(store=store, launch="lab"), night)},
         "exported DuckDB": _exported(tmp_path / "all.duckdb", results),
         "exported Parquet": _rows(tmp_path / "rows.parquet", results),
@@ -74,13 +69,6 @@ def _frozen(file: Path) -> Kept:
         return text_of(rules), {key: whole[key] for key in ("rules", "version", "frozen")}
 
     return Kept(file=file, read=read)
-
-
-def _jobs() -> Kept:
-    known = KnownCluster("c")
-    for name in ("one", "two"):
-        known.remember(SentJob(job_id=name, results="r", command="sweep launch", sweep_id="night"))
-    return Kept(file=known.launch_file.with_name("jobs.json"), read=known.jobs)
 
 
 def _nightly(diary: Diary, night: Night) -> list[Kept]:

@@ -15,10 +15,10 @@ from ruamel.yaml import YAML
 
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
+from cudnn_sweep.cluster.reach import launcher
 from cudnn_sweep.cluster.reach.launcher import secure
 from cudnn_sweep.orchestrator.launching.destinations import cluster_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-from cudnn_sweep.orchestrator.remote import clusters
 
 HEAD = "start --head --dashboard-host=0.0.0.0"
 COMMANDS = (Path(__file__).parent / "start_commands.yaml").read_text().replace("HEAD", HEAD)
@@ -77,7 +77,7 @@ def _modes(command: str, home: Path) -> list[str]:
     (home / "start_ray.sh").write_text(f"#!/bin/sh\nray {HEAD}\n")
     (home / "start_ray.sh").chmod(0o755)
     part = {**_ray_part(home), "head_start_ray_commands": [command]}
-    *_, secured = secure(part, home / "token").config["head_start_ray_commands"]
+    *_, secured = secure(part, home / "token")["head_start_ray_commands"]
     there = {"HOME": str(home), "PATH": f"{home}:{os.environ['PATH']}"}
     subprocess.run(["bash", "-c", f"true && ({secured})"], env=there, cwd=home, check=True)
     return (home / "started").read_text().splitlines()
@@ -117,10 +117,10 @@ def _make_ready(head: Head, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
         yield head.address
 
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
-    monkeypatch.setattr(clusters, "tunnel", tunnel)
-    monkeypatch.setattr(clusters, "wait_for_head", lambda ray_part, tell: None)
-    monkeypatch.setattr(clusters, "bring_up", lambda file: head.done.append("up"))
-    monkeypatch.setattr(clusters, "take_down", lambda file: head.done.append("down"))
+    monkeypatch.setattr(launcher, "tunnel", tunnel)
+    monkeypatch.setattr(launcher, "wait_for_head", lambda ray_part, tell: None)
+    monkeypatch.setattr(launcher, "bring_up", lambda file: head.done.append("up"))
+    monkeypatch.setattr(launcher, "take_down", lambda file: head.done.append("down"))
     file = folder / "cluster.yaml"
     file.write_text(LAUNCH_FILE)
     cluster = cluster_of(read_launch_file(file, SweepSpec))

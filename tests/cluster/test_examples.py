@@ -55,7 +55,7 @@ def test_every_ray_that_it_starts_has_the_token(name: str, tmp_path: Path) -> No
     make_token(token)
     token.with_name(MARK).touch()
     mine = {"~/data": str(LAUNCHED[name])}
-    config = secure({**launch.ray_part, "file_mounts": mine}, token).config
+    config = secure({**launch.ray_part, "file_mounts": mine}, token)
     assert mine.items() <= config["file_mounts"].items()
     check_ray_part(read_document(LAUNCHED[name]), config)
 

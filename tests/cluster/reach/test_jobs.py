@@ -1,11 +1,11 @@
-"""A cluster's jobs: the list that is kept here, and what a dashboard may answer."""
+"""A cluster's jobs: what is kept of them here, and what a dashboard may answer."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
@@ -17,61 +17,45 @@ import pytest
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.reach.jobs import Jobs, KnownCluster, SentJob
 
-SENT = """
-import sys
-from cudnn_sweep.cluster.reach.jobs import KnownCluster, SentJob
-for number in range(20):
-    KnownCluster("c").remember(SentJob(job_id=f"{sys.argv[1]}-{number}", results="r", command="c"))
+SENDER = """
+from cudnn_sweep.cluster.reach.jobs import KnownCluster
+print(KnownCluster("c").sender())
 """
+NIGHT = SentJob(job_id="one", results="r", sweep="sweep launch", night="night")
 
 
-@pytest.fixture
-def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KnownCluster:
+def test_launches_at_once_send_under_one_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    return KnownCluster("c")
+    command = [sys.executable, "-c", SENDER]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    names = {launch.communicate(timeout=60)[0].strip() for launch in both}
+    assert names == {KnownCluster("c").sender()}
+    assert len(names.pop()) == 16
 
 
-@pytest.fixture
-def file(known: KnownCluster) -> Path:
-    """The list, with two jobs."""
-    for name in ("one", "two"):
-        known.remember(SentJob(job_id=name, results="r", command="sweep launch", sweep_id="night"))
-    return known.launch_file.with_name("jobs.json")
+def test_nights_are_marked_as_fetched_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    known = KnownCluster("c")
+    known.sender()
+    known.fetched(NIGHT).touch()
+    assert KnownCluster("c").fetched(NIGHT).exists()
+    assert not known.fetched(replace(NIGHT, job_id="two")).exists()
 
 
-def test_no_bit_of_the_list_is_silent(known: KnownCluster, file: Path) -> None:
-    whole, jobs = file.read_bytes(), known.jobs()
-    silent = []
-    for place in range(len(whole)):
-        for bit in range(8):
-            file.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
-            try:
-                found = known.jobs()
-            except ClusterError as error:
-                assert str(file) in str(error)
-            else:
-                silent += [(place, bit)] if found != jobs else []
-    assert not silent
+def test_a_sender_gets_its_own_jobs_oldest_first() -> None:
+    def details(job_id: str | None, sender: str, start_time: int) -> dict[str, object]:
+        metadata = {"sender": sender, "results": "r", "sweep": "sweep launch", "night": "night"}
+        job = {"type": "SUBMISSION", "entrypoint": "true", "status": "RUNNING"}
+        return {**job, "submission_id": job_id, "metadata": metadata, "start_time": start_time}
 
-
-@pytest.mark.parametrize("text", ["", "[", '{"crc32": 1}', "[1]", '[{"job_id": 1}]', "\udcff"])
-def test_bad_list_is_named(known: KnownCluster, file: Path, text: str) -> None:
-    file.write_bytes(os.fsencode(text))
-    with pytest.raises(ClusterError, match="cannot be read .*restore it") as caught:
-        known.job()
-    assert str(file) in str(caught.value)
-
-
-def test_list_of_earlier_versions_is_read(known: KnownCluster, file: Path) -> None:
-    file.write_text(json.dumps([{"job_id": "old", "results": "r", "command": "c"}]))
-    assert known.job() == SentJob(job_id="old", results="r", command="c")
-
-
-def test_two_launches_at_once_are_both_remembered(known: KnownCluster, file: Path) -> None:
-    both = [subprocess.Popen([sys.executable, "-c", SENT, name]) for name in "ab"]
-    assert [each.wait(60) for each in both] == [0, 0]
-    wanted = {f"{name}-{number}" for name in "ab" for number in range(20)} | {"one", "two"}
-    assert {job.job_id for job in known.jobs()} == wanted
+    jobs = [details("two", "us", 2), details("theirs", "them", 3), details("one", "us", 1)]
+    foreign = {**details(None, "us", 4), "metadata": None}
+    with dashboard(json.dumps([*jobs, foreign]).encode()) as address:
+        assert Jobs(address, None).sent("us") == [NIGHT, replace(NIGHT, job_id="two")]
 
 
 @contextmanager
@@ -115,7 +99,7 @@ def test_nonsense_of_a_dashboard_is_named(answer: bytes) -> None:
         with pytest.raises(ClusterError, match=f"{address} does not answer"):
             jobs.last_lines("one", 3)
         with pytest.raises(ClusterError, match=f"{address} does not answer"):
-            jobs.submit("one", "true", {}, {})
+            jobs.submit(NIGHT, "us", "true", {})
 
 
 @pytest.mark.parametrize("drip", ["/api/version", "/api/jobs/", "/api/jobs/one"])
@@ -127,7 +111,7 @@ def test_an_answer_in_drips_is_waited_for_no_longer_than_stated(
         began = monotonic()
         with pytest.raises(ClusterError, match=f"{address} .*no whole answer within 1 s"):
             jobs = Jobs(address, None)
-            jobs.ids()
+            jobs.sent("us")
             jobs.state("one")
         assert monotonic() - began < 5
 

@@ -137,10 +137,9 @@ def test_a_night_is_refused_while_another_runs_there(here: Path, our_ray: Path) 
     file = read_launch_file(Path("cluster.yaml"), SweepSpec)
     cluster, said = cluster_of(file), io.StringIO()
     with cluster.jobs() as jobs:
-        jobs.submit("the-night-before", "sleep 100", {}, {})
         before = f"night-{NIGHTS[-1]}-lab"
-        job = SentJob(job_id="the-night-before", results="results", command="", sweep_id=before)
-        cluster.known.remember(job)
+        job = SentJob(job_id="the-night-before", results="results", sweep="", night=before)
+        jobs.submit(job, cluster.known.sender(), "sleep 100", {})
         options = NightOptions(file=file.path, night=TONIGHT)
         assert run_night(options, {}, Console(file=said, width=200)) == 6
         jobs.stop("the-night-before")
@@ -170,22 +169,20 @@ def test_what_became_of_nights_that_nobody_followed_is_fetched(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    sent = "metadata: {sweep: {address: 'head:8265', nightly: {name: lab}}}"
-    Path("cluster.yaml").write_text(sent)
+    text = "metadata: {sweep: {address: 'head:8265', nightly: {name: lab}}}"
+    Path("cluster.yaml").write_text(text)
     options = NightOptions(file=Path("cluster.yaml"), night=TONIGHT)
     known = RunningCluster(read_launch_file(options.file, SweepSpec)).known
-    told = {}
+    told: dict[str, str] = {}
+    sent: list[SentJob] = []
     for night in (NIGHTS[-1], TONIGHT):
         unfit = replace(read_night(options, {}), name=night_of(night), host="laptop")
         outcome = not_measured(unfit, datetime(2026, 11, 8, tzinfo=UTC), [f"why {night}"])
         told[f"job-{night}"] = to_line(Ended(exit_code=3, outcome=to_json(outcome)))
         name = night_of(night).sweep_id
-        job = SentJob(job_id=f"job-{night}", results="results", command="", sweep_id=name)
-        known.remember(job)
-    lost = "night-2026-11-02-lab"  # with its head
-    known.remember(SentJob(job_id="gone", results="results", command="", sweep_id=lost))
+        sent.append(SentJob(job_id=f"job-{night}", results="results", sweep="", night=name))
     ended = SimpleNamespace(
-        ids=lambda: set(told),
+        sent=lambda _: sent,
         state=lambda _: ("SUCCEEDED", ""),
         output=told.__getitem__,
         last_lines=lambda job_id, _: told[job_id],
@@ -198,14 +195,11 @@ def test_what_became_of_nights_that_nobody_followed_is_fetched(
         found = diary.of(night_of(night))
         assert found is not None and found.reasons == (f"why {night}",)
     assert f"why {TONIGHT}" in Path(f"results/nightly/lab/reports/{TONIGHT}/night.md").read_text()
-    assert {job.sweep_id for job in known.jobs()} == {""}, "they are not fetched again"
+    assert all(known.fetched(job).exists() for job in sent), "they are not fetched again"
 
-    other = {job: line.replace(str(TONIGHT), "2026-11-09") for job, line in told.items()}
-    for job_id in told:
-        known.remember(
-            SentJob(job_id=job_id, results="r", command="", sweep_id=night_of(TONIGHT).sweep_id)
-        )
-    told |= other
+    other = f"job-{TONIGHT}-again"
+    told[other] = told[f"job-{NIGHTS[-1]}"]
+    sent.append(replace(sent[-1], job_id=other))
     said = io.StringIO()
     assert run_night(options, {}, Console(file=said, width=300)) == 3
     assert (
@@ -215,7 +209,7 @@ def test_what_became_of_nights_that_nobody_followed_is_fetched(
 
 
 def test_what_keeps_a_cluster_from_starting_is_the_reason(tmp_path: Path) -> None:
-    follower = Follower(str(tmp_path), Console(quiet=True), copies=True)
+    follower = Follower(str(tmp_path), Console(quiet=True))
     follower.take(to_line(Ended(exit_code=2, reason="no node can take part: w1: no CUDA")))
     with pytest.raises(SpecError, match="no node can take part: w1: no CUDA"):
         follower.report("unused")

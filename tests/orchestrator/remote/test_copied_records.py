@@ -34,7 +34,7 @@ def marks(folder: Path) -> list[bool | None]:
 def test_whoever_follows_gets_each_record_and_then_the_end(
     tmp_path: Path, records: list[RunRecord]
 ) -> None:
-    follower = Follower(str(tmp_path), Console(quiet=True), copies=True)
+    follower = Follower(str(tmp_path), Console(quiet=True))
     for record in [*records, *records]:
         follower.take(to_line(Recorded(record=record)))
     follower.close()
@@ -47,9 +47,6 @@ class Head:
 
     lines: list[str]
 
-    def ids(self) -> list[str]:
-        return ["job"]
-
     def output(self, job_id: str) -> str:
         return "\n".join(self.lines)
 
@@ -61,7 +58,7 @@ def test_a_pull_after_the_last_trial_still_brings_the_end(
     tmp_path: Path, records: list[RunRecord]
 ) -> None:
     head = Head([])
-    job = SentJob(job_id="job", results=str(tmp_path), command="", sweep_id="june")
+    job = SentJob(job_id="job", results=str(tmp_path), sweep="")
     copied = []
     for record in records:
         trials = 1 + records.index(record) - record.ends_launch
