@@ -60,7 +60,6 @@ warnings.filterwarnings(
 )
 HINTS = {  # about columns that people look for in `records`
     "cell": "is made of workload, problem, input_shape, ...: select those, or cell_id",
-    "settings": "is a column of `configured(null, null)`, which has those of `records`, too",
     "throttled": "is one of the texts of warnings: list_contains(warnings, 'throttled')",
     "search_ms": "is tuning_ms of `break_even()`, which has a row for each pair of configs",
 }
@@ -176,6 +175,7 @@ class Database:
         self._connection.register("repeated_keys", repeated)
         view = RECORDS_VIEW if repeated.num_rows else "create or replace view records as {rows}"
         view = view.format(rows=with_config(rows), repeated="from repeated_keys")
+        self._instance.make({"quoted": each_macro()["quoted"]})
         self._connection.execute(view)
         if _is_small(self._snapshot):
             self._copy_records()

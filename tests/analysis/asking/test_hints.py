@@ -18,7 +18,6 @@ def test_what_the_hints_name_answers(kept_store: Store) -> None:
     with open_database(kept_store) as database:
         for sql in (
             "select workload, problem, input_shape, cell_id from records",
-            "select settings, steady_wall_ms from configured(null, null)",
             "select list_contains(warnings, 'throttled') from records",
             "select tuning_ms from break_even()",
         ):
