@@ -1,6 +1,9 @@
 """What measures a step of one model: `sweep advise`, `freeze`, `bans`, `gate` and `bisect`."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from time import monotonic
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
@@ -10,6 +13,13 @@ from cudnn_sweep.orchestrator.cli.query import answer
 from cudnn_sweep.orchestrator.cli.standing_by import stand_by
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.launching import step_options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+
+Options = TypeVar("Options", bound=step_options.StepOptions)
 
 
 def advise(options: step_options.AdviseOptions) -> None:
@@ -37,7 +47,7 @@ def freeze(options: step_options.FreezeOptions) -> None:
     stand_by()
     from cudnn_sweep.orchestrator.freezing.freeze import freeze as find_and_tell
 
-    _run(find_and_tell, options, is_apart=options.json)
+    _run(find_and_tell, options, is_apart=options.json, needs_gpu=True)
 
 
 def bans(options: step_options.BansOptions) -> None:
@@ -51,10 +61,11 @@ def bans(options: step_options.BansOptions) -> None:
     stand_by()
     from cudnn_sweep.analysis.asking.queries import load_query
     from cudnn_sweep.orchestrator.freezing.engines import engines as ban_and_measure
-    from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.showing.say import console_here
 
-    ran = ban_and_measure(options, console_here(stderr=True), ThisMachine())
+    console = console_here(stderr=True)
+    options, place = _begun(options, console, needs_gpu=True)
+    ran = ban_and_measure(options, console, place)
     if ran is not None and ran.stored:
         asked = ["--sweep-id", ran.session.sweep_id, "--min-effect", str(options.min_effect)]
         stored = open_results([ran.store.location])
@@ -89,10 +100,24 @@ def bisect(options: step_options.BisectOptions) -> None:
     _run(measure_and_tell, options, is_apart=True)
 
 
-def _run(measure: Callable[..., int], options: step_options.StepOptions, *, is_apart: bool) -> None:
+def _run(
+    measure: Callable[..., int], options: Options, *, is_apart: bool, needs_gpu: bool = False
+) -> None:
     """On this machine. `is_apart`: progress goes to standard error, as the answer is for a program."""
-    from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.showing.say import console_here
 
     console = console_here(stderr=is_apart)
-    failing.leave(measure(options, console, ThisMachine(), console_here()))
+    options, place = _begun(options, console, needs_gpu=needs_gpu)
+    failing.leave(measure(options, console, place, console_here()))
+
+
+def _begun(
+    options: Options, console: "Console", *, needs_gpu: bool
+) -> "tuple[Options, ThisMachine]":
+    """Return this machine once its device is free: time limits count from then. What the store answers needs none."""
+    from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+
+    if getattr(options, "from_store", False):
+        return options, ThisMachine()
+    place = ThisMachine.free(console, waits=options.wait, needs_gpu=needs_gpu)
+    return (replace(options, began=monotonic()) if options.wait else options), place

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
+from cudnn_sweep.orchestrator.planning.options import WaitOption
 from cudnn_sweep.orchestrator.planning.spelling import program, words_of
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class StepOptions(_Model):
     layout: Annotated[str, "contiguous or channels_last."] = "contiguous"
     direction: Annotated[str | None, "Of a model: training (the default) or inference."] = None
     results: Annotated[str | None, "Folder or URL; overrides ./cluster.yaml (./results)."] = None
+    wait: WaitOption = False
     program: str = field(default_factory=program)
     began: float = field(default_factory=monotonic)
     """When the command did: time limits count from there."""
@@ -154,7 +156,7 @@ class AdviseOptions(StepOptions, _Job):
 
     def _words(self) -> list[str]:
         return words_of(
-            self, without=("minutes", "from_store", "json", "output", "float64", "check")
+            self, without=("minutes", "from_store", "json", "output", "float64", "check", "wait")
         )
 
 

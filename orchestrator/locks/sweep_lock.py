@@ -124,10 +124,26 @@ def device_lock(name: str) -> Iterator[None]:
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise OrchestratorError(f"no lock for {name}: {error.strerror}") from error
-            text = f"another sweep is measuring on {name}: {_holder(name)}"
-            raise SweepBusyError(text) from None
+            raise SweepBusyError(_busy(name)) from None
         lock.listen(WAITING)
         yield
+
+
+def held_by(name: str) -> str | None:
+    """Return that another sweep is measuring on the device, and which; None if nobody is. Takes no lock."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.settimeout(ASK_S)
+        try:
+            asking.connect(_address(name))
+        except ConnectionRefusedError:
+            return None
+        except OSError:  # too many wait for its answer
+            pass
+    return _busy(name)
+
+
+def _busy(name: str) -> str:
+    return f"another sweep is measuring on {name}: {_holder(name)}"
 
 
 def _address(name: str) -> str:
