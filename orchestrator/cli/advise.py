@@ -30,7 +30,7 @@ def advise(options: step_options.AdviseOptions) -> None:
     """
     if options.steps is not None and options.hours is not None:
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
-    if not options.from_store:
+    if not options.from_store and not options.reference:
         stand_by()
     from cudnn_sweep.orchestrator.launching.advising import advise as measure_and_tell
 
@@ -117,7 +117,9 @@ def _begun(
     """Return this machine once its device is free: time limits count from then. What the store answers needs none."""
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 
-    if getattr(options, "from_store", False):
+    if isinstance(options, step_options.AdviseOptions) and (
+        options.from_store or options.reference
+    ):
         return options, ThisMachine()
     place = ThisMachine.free(console, waits=options.wait, needs_gpu=needs_gpu)
     return (replace(options, began=monotonic()) if options.wait else options), place

@@ -134,6 +134,9 @@ class AdviseOptions(StepOptions, _Job):
         str | None, "FILE.json", "Compare a kept choice with off and on: a file of `sweep freeze`."
     ] = None
     from_store: Annotated[bool, "Answer from what is stored; measure nothing."] = False
+    reference: Annotated[
+        bool, "Answer for a bundled network, from the installed results; measure nothing."
+    ] = False
     json: Annotated[bool, "Print the answer as JSON."] = False
     on_any_device: bool = False
     """Compare on a CPU too, where the flags do nothing: to try out what comes of an answer."""
@@ -168,6 +171,7 @@ class FreezeOptions(AdviseOptions):
     # no options here
     freeze: None = None
     from_store: Literal[False] = False
+    reference: Literal[False] = False
     output: Annotated[str | None, "FILE.json", "What to write.  [default: MODEL.json]"] = None
     float64: Annotated[bool, "Also compare what off, on and frozen compute with float64."] = False
     check: Annotated[
