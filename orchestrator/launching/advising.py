@@ -124,12 +124,12 @@ def _from_reference(options: AdviseOptions, out: Console) -> ExitCode:
         **({"input_shape": options.input[0]} if options.input else {}),
     }
     every = Advice.of(open_store(str(REFERENCE)), NETWORKS, **options.job.values())
-    usual = [row for row in every if not unusual_in(row.other_settings)]
-    found = [row for row in usual if wanted.items() <= vars(row).items()]
+    rows = [row for row in every if not unusual_in(row.other_settings)]
+    found = [row for row in rows if wanted.items() <= vars(row).items()]
     if not found:
-        fits = [row for row in usual if row.workload == wanted["workload"]]
-        names = [name for name in wanted if name != "workload"] if fits else ["workload"]
-        there = {" ".join(str(getattr(row, name)) for name in names) for row in fits or usual}
+        fits = [row for row in rows if row.workload == wanted["workload"]]
+        names = [*wanted][1:] if fits else ["workload"]
+        there = {" ".join(str(getattr(row, name)) for name in names) for row in fits or rows}
         raise SpecError(
             f"--reference: found no {' '.join(wanted.values())}; there are {'; '.join(sorted(there))}"
         )

@@ -142,6 +142,10 @@ class AdviseOptions(StepOptions, _Job):
     """Compare on a CPU too, where the flags do nothing: to try out what comes of an answer."""
 
     @property
+    def measures_nothing(self) -> bool:
+        return self.from_store or self.reference
+
+    @property
     def job(self) -> "Job":
         from cudnn_sweep.orchestrator.planning.session import DEFAULT_STEPS, Job
 
