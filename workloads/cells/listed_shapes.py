@@ -123,7 +123,7 @@ def read_rows(folder: Path, file: str) -> tuple[dict[str, int], ...]:
         with path.open("rb") as stream:
             data = stream.read(MOST_BYTES + 1)
     except FileNotFoundError:
-        raise ValueError(f"there is no file {path}") from None
+        raise ValueError(f"found no file {path}") from None
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
     if len(data) > MOST_BYTES:
