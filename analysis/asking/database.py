@@ -29,7 +29,7 @@ from cudnn_sweep.analysis.asking.prelude import (
 )
 from cudnn_sweep.analysis.asking.queries import NamedQuery, Value, literal, load_query
 from cudnn_sweep.analysis.asking.settings import with_config
-from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.errors import QueryError, did_you_mean
 from cudnn_sweep.analysis.storing.snapshot import Snapshot
 from cudnn_sweep.analysis.storing.store import LISTINGS
 from cudnn_sweep.analysis.storing.stored import Stored, has_damage, has_lost
@@ -60,10 +60,13 @@ warnings.filterwarnings(
 )
 HINTS = {  # about columns that people look for in `records`
     "cell": "is made of workload, problem, input_shape, ...: select those, or cell_id",
-    "settings": "is a column of `configured(null, null)`, which has those of `records`, too",
     "throttled": "is one of the texts of warnings: list_contains(warnings, 'throttled')",
     "search_ms": "is tuning_ms of `break_even()`, which has a row for each pair of configs",
 }
+NO_FILES = (
+    "a question reads `records` and no file; `sweep query --export store.duckdb` writes them for plain DuckDB, which "
+    "reads both"
+)
 OF_THE_QUESTION = (duckdb.ParserException, duckdb.CatalogException, duckdb.BinderException)
 
 
@@ -176,6 +179,7 @@ class Database:
         self._connection.register("repeated_keys", repeated)
         view = RECORDS_VIEW if repeated.num_rows else "create or replace view records as {rows}"
         view = view.format(rows=with_config(rows), repeated="from repeated_keys")
+        self._instance.make({"quoted": each_macro()["quoted"]})
         self._connection.execute(view)
         if _is_small(self._snapshot):
             self._copy_records()
@@ -212,9 +216,14 @@ def _told(failure: str) -> str:
     table = re.search(r"Table (?:Function )?with name (\w+) does not exist", failure)
     if table and table[1] in question_macros():
         return f"{table[1]} is a macro: write `from {table[1]}()`"
-    missing = re.search(r'column "(\w+)" not found', failure)
-    hint = HINTS.get(missing[1]) if missing else None
-    return f"the query failed: {failure}" + (f"\n`{missing[1]}` {hint}" if missing and hint else "")
+    missing = re.search(r'column "(\w+)" not found.*?bindings: ([^\n]*)', failure, re.DOTALL)
+    if "file system operations are disabled" in failure:
+        failure = NO_FILES
+    elif missing:
+        name, near = missing[1], re.findall(r'"(\w+)"', missing[2])
+        hint = f"`{name}` {HINTS[name]}" if name in HINTS else f"near to it are {', '.join(near)}"
+        failure = f"no column {name}{did_you_mean(name, near)}; {hint}"
+    return f"the query failed: {failure}"
 
 
 def left_out(torn: str) -> str:

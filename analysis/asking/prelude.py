@@ -14,7 +14,12 @@ from cudnn_sweep.analysis.asking.queries import (
     load_query,
     query_names,
 )
-from cudnn_sweep.analysis.asking.settings import settings_macros, sql_type, with_config
+from cudnn_sweep.analysis.asking.settings import (
+    QUOTED_MACRO,
+    settings_macros,
+    sql_type,
+    with_config,
+)
 from cudnn_sweep.analysis.storing.schema import arrow_schema
 from cudnn_sweep.analysis.storing.store import SWEEP, Store
 from cudnn_sweep.analysis.storing.stored import Stored
@@ -59,7 +64,7 @@ def prelude_sql(store: Stored) -> str:
     view = RECORDS_VIEW.format(
         rows=with_config(rows), repeated=REPEATED_KEYS.format(rows="from stored")
     )
-    return hint + view + macros() + "\n" + "\n".join(question_macros().values())
+    return hint + QUOTED_MACRO + view + macros() + "\n" + "\n".join(question_macros().values())
 
 
 def macros() -> str:

@@ -99,7 +99,8 @@ def _quoted(text: str) -> str:
 
 def with_config(rows: str) -> str:
     """A select of `rows` in which axes and settings that rows from before them lack have the usual value,
-    and `config` is a struct of all settings. A network of ours is called as it is shown.
+    `config` is a struct of all settings, `settings` is its `config_name`, and `config_hash` a hash of that. A
+    network of ours is called as it is shown.
     """
     marks: dict[str, Axis | Setting] = {**axes(), **settings()}
     filled = ",\n    ".join(
@@ -107,10 +108,19 @@ def with_config(rows: str) -> str:
     )
     listed = ", ".join(f"{name} := {name}" for name in settings())
     return (
-        f"select *, struct_pack({listed}) as config from (\n"
+        f"select *, struct_pack({listed}) as config,\n    concat_ws(' ', {', '.join(_said())}) as settings,\n"
+        "    left(md5(settings), 16) as config_hash\nfrom (\n"
         f"select * replace (\n    replace(workload, '{BUNDLED}', '') as workload,\n"
         f"    {filled}\n)\nfrom ({rows})\n)"
     )
+
+
+def _said() -> list[str]:
+    """What each setting adds to a config's name, as an expression: null if PyTorch's own value adds nothing."""
+    usual = usual_texts() | {ALWAYS_SAID: ""}
+    texts = {name: f"coalesce({text_of(name, _type_of(name))}, 'null')" for name in usual}
+    texts = {ALWAYS_SAID: texts[ALWAYS_SAID]} | texts
+    return [f"'{name}=' || nullif({text}, {literal(usual[name])})" for name, text in texts.items()]
 
 
 def settings_macros() -> str:

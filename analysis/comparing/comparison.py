@@ -170,7 +170,9 @@ def _asking(database: Database, where: Sequence[str]) -> Ask:
 
 
 def find_side(asked: str, names: list[Side]) -> Side:
-    """What `2.11.0`, `H200`, `2026-11-21` or `torch=2.11.0` means: a whole name, else a part of one."""
+    """What `2.11.0`, `H200`, `2026-11-21` or `torch=2.11.0` means: a whole name, else a part of one, and rather of a
+    GPU's than of sweeps that are named after it.
+    """
     kind, equals, value = asked.partition("=")
     if equals and kind not in KINDS:
         raise QueryError(f"{asked}: found kind {kind!r}, allowed are {', '.join(KINDS)}")
@@ -178,6 +180,8 @@ def find_side(asked: str, names: list[Side]) -> Side:
     among = [side for side in names if not equals or side.kind == kind]
     found = [side for side in among if side.name.lower() == wanted.lower()]
     found = found or [side for side in among if wanted and wanted.lower() in side.name.lower()]
+    gpus = [side for side in found if side.kind == "gpu"]
+    found = gpus if len(gpus) == 1 else found
     if len(found) > 1:
         raise QueryError(f"{asked} may mean {_listed(found)}; name one as KIND=NAME")
     if not found:

@@ -45,7 +45,15 @@ COMPACT_EVERY = 500  # trials: a query over 5,000 loose files takes 0.65 s, comp
 
 
 def open_store(location: str) -> "Store":
-    """The store in a local folder, or under a URL that pyarrow knows (s3://, gs://, ...)."""
+    """The store in a local folder, or under a URL that pyarrow knows (s3://, gs://, ...). Raises StoreError for a
+    sweep's own folder.
+    """
+    above, _, name = location.rstrip("/").rpartition("/")
+    if name.startswith(SWEEP):
+        option = f"--sweep-id {name.removeprefix(SWEEP)}"
+        raise StoreError(
+            f"{location} is one sweep of the results {above or '.'}: add {option} to these"
+        )
     return Store(open_folder(location))
 
 

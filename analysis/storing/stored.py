@@ -62,6 +62,8 @@ def _open(location: str) -> Store:
     where = Location(location)
     if not where.is_local:
         return store
+    if where.folder.is_file():
+        raise StoreError(f"{store.folder.shown()} is a file; results are a folder or a URL")
     if not where.folder.is_dir():
         raise StoreError(
             f"there is no folder {store.folder.shown()}: name the results with --results, or make some "

@@ -26,8 +26,9 @@ def _records() -> list[str]:
         "",
         *(line for field in arrow_schema() for line in _column(field)),
         "",
-        "In SQL a row also has `config`, a struct of its settings. Rows of an older schema have the usual value of a",
-        "setting or an axis that came later.",
+        "In SQL a row also has `config`, a struct of its settings; `settings`, these as the text that answers show,",
+        "PyTorch's own values but `benchmark` left out; and `config_hash`, a hash of that text. Rows of an older schema",
+        "have the usual value of a setting or an axis that came later.",
     ]
 
 

@@ -1,6 +1,9 @@
 """What measures a step of one model: `sweep advise`, `freeze`, `bans`, `gate` and `bisect`."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from time import monotonic
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -11,6 +14,11 @@ from cudnn_sweep.orchestrator.cli.standing_by import stand_by
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.launching import step_options
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+
 
 def advise(options: step_options.AdviseOptions) -> None:
     """Decide for your model whether benchmark should be on, and say what that saves in your job.
@@ -20,7 +28,7 @@ def advise(options: step_options.AdviseOptions) -> None:
     """
     if options.steps is not None and options.hours is not None:
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
-    if not options.from_store:
+    if not options.measures_nothing:
         stand_by()
     from cudnn_sweep.orchestrator.launching.advising import advise as measure_and_tell
 
@@ -37,7 +45,7 @@ def freeze(options: step_options.FreezeOptions) -> None:
     stand_by()
     from cudnn_sweep.orchestrator.freezing.freeze import freeze as find_and_tell
 
-    _run(find_and_tell, options, is_apart=options.json)
+    _run(find_and_tell, options, is_apart=options.json, needs_gpu=True)
 
 
 def bans(options: step_options.BansOptions) -> None:
@@ -51,15 +59,18 @@ def bans(options: step_options.BansOptions) -> None:
     stand_by()
     from cudnn_sweep.analysis.asking.queries import load_query
     from cudnn_sweep.orchestrator.freezing.engines import engines as ban_and_measure
-    from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-    from cudnn_sweep.orchestrator.showing.say import console_here
 
-    ran = ban_and_measure(options, console_here(stderr=True), ThisMachine())
-    if ran is not None and ran.stored:
-        asked = ["--sweep-id", ran.session.sweep_id, "--min-effect", str(options.min_effect)]
-        stored = open_results([ran.store.location])
-        answer(stored, load_query("bans"), asked, "json" if options.json else "table")
-    failing.leave(ExitCode.FINE if ran is None else ran.exit_code)
+    def measure_and_tell(
+        options: step_options.BansOptions, console: "Console", place: "ThisMachine", out: object
+    ) -> ExitCode:
+        ran = ban_and_measure(options, console, place)
+        if ran is not None and ran.stored:
+            asked = ["--sweep-id", ran.session.sweep_id, "--min-effect", str(options.min_effect)]
+            stored = open_results([ran.store.location])
+            answer(stored, load_query("bans"), asked, "json" if options.json else "table")
+        return ExitCode.FINE if ran is None else ran.exit_code
+
+    _run(measure_and_tell, options, is_apart=True, needs_gpu=True)
 
 
 def gate(options: step_options.GateOptions) -> None:
@@ -89,10 +100,22 @@ def bisect(options: step_options.BisectOptions) -> None:
     _run(measure_and_tell, options, is_apart=True)
 
 
-def _run(measure: Callable[..., int], options: step_options.StepOptions, *, is_apart: bool) -> None:
-    """On this machine. `is_apart`: progress goes to standard error, as the answer is for a program."""
+def _run(
+    measure: Callable[..., int],
+    options: step_options.StepOptions,
+    *,
+    is_apart: bool,
+    needs_gpu: bool = False,
+) -> None:
+    """On this machine once its device is free: time limits count from then. `is_apart`: progress goes to standard
+    error, as the answer is for a program.
+    """
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.showing.say import console_here
 
-    console = console_here(stderr=is_apart)
-    failing.leave(measure(options, console, ThisMachine(), console_here()))
+    console, place = console_here(stderr=is_apart), ThisMachine()
+    is_asked = isinstance(options, step_options.AdviseOptions) and options.measures_nothing
+    if not is_asked:
+        place = ThisMachine.free(console, waits=options.wait, needs_gpu=needs_gpu)
+        options = replace(options, began=monotonic())
+    failing.leave(measure(options, console, place, console_here()))

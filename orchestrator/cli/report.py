@@ -1,11 +1,13 @@
 """`sweep report`: one HTML file from the stored results, or its words for a terminal."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.words import printable
 from cudnn_sweep.orchestrator.cli.commands import echo
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
@@ -16,6 +18,11 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     results_asked,
 )
 from cudnn_sweep.orchestrator.showing.write_whole import write_whole
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from cudnn_sweep.analysis.answering.contrast import Contrast
 
 ReportFormat = Literal["html", "markdown", "json"]
 
@@ -64,12 +71,24 @@ def _report(
     from cudnn_sweep.analysis.report import delivery
     from cudnn_sweep.analysis.report.content import gather
     from cudnn_sweep.analysis.report.payload import payload
+    from cudnn_sweep.orchestrator.showing.say import console_here
 
-    with asking(open_results(results), sweep_id) as database:
+    status = console_here(stderr=True).status("Report: reading the results")
+    with asking(open_results(results), sweep_id) as database, status:
         stored = stored_contrasts(database)
         contrasts = [each for each in stored if not each.is_twins] or stored
-        made = payload(gather(database, results, contrasts, min_effect))
+        made = payload(gather(database, results, _followed(contrasts, status), min_effect))
     return getattr(delivery, f"as_{kind}")(made), made.nothing or made.contrasts[0].headline
+
+
+def _followed(contrasts: "Sequence[Contrast]", status: "Status") -> "Iterator[Contrast]":
+    """Show on a terminal which contrast a report compares."""
+    from rich.text import Text
+
+    for number, contrast in enumerate(contrasts, 1):
+        text = f"Report: comparing {contrast}, {number} of {len(contrasts)}"
+        status.update(Text(printable(text)))
+        yield contrast
 
 
 def _page(

@@ -18,22 +18,25 @@ from cudnn_sweep.analysis.answering.advice import (
 )
 from cudnn_sweep.analysis.answering.answers import AnswerRow
 from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.asking.settings import as_text
+from cudnn_sweep.analysis.asking.settings import as_text, unusual_in
+from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.launching.one_step import LOOKING, is_step, plan_step, suite_of
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
-from cudnn_sweep.orchestrator.showing.advice_text import Answered, Kept, advice_lines
+from cudnn_sweep.orchestrator.showing.advice_text import Answered, Kept, advice_lines, answer_lines
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGpu
+from cudnn_sweep.workloads.records.row import BUNDLED
 from cudnn_sweep.workloads.warnings import OF_THE_CODE
 
 SUITE = "advise"
+NETWORKS = "networks-*"  # the installed sweeps of whole networks
 AT_MOST = 20  # blocks
 DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
 TIMED = ["steady_wall_ms", "status", "message", "warnings"]
@@ -49,6 +52,8 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     Without a GPU, the newest stored measurement of the step answers; if there is none, a step is timed on the CPU.
     `console` shows what goes on meanwhile.
     """
+    if options.reference:
+        return _from_reference(options, out)
     if options.from_store:
         return _from_store(options, out)
     suite = suite_to_compare(options, kept_rules(options.freeze))
@@ -106,6 +111,48 @@ def _from_store(options: AdviseOptions, out: Console) -> int:
             "without --from-store it is measured now"
         )
     return tell(options, answered_of(options, store, sweep_id), out)
+
+
+def _from_reference(options: AdviseOptions, out: Console) -> ExitCode:
+    """Answer for each GPU model and input that was measured, with PyTorch's other settings."""
+    wanted = {
+        "workload": options.workload.removeprefix(BUNDLED),
+        "direction": options.direction or "training",
+        "regime": options.regime or "fixed",
+        "precision": options.precision,
+        "layout": options.layout,
+        **({"input_shape": options.input[0]} if options.input else {}),
+    }
+    every = Advice.of(open_store(str(REFERENCE)), NETWORKS, **options.job.values())
+    rows = [row for row in every if not unusual_in(row.other_settings)]
+    found = [row for row in rows if wanted.items() <= vars(row).items()]
+    if not found:
+        fits = [row for row in rows if row.workload == wanted["workload"]]
+        names = [*wanted][1:] if fits else ["workload"]
+        there = {" ".join(str(getattr(row, name)) for name in names) for row in fits or rows}
+        raise SpecError(
+            f"--reference: found no {' '.join(wanted.values())}; there are {'; '.join(sorted(there))}"
+        )
+    asked = [row for row in found if row.asked]
+    if options.json:
+        say(out, json.dumps(_rounded(asked), indent=2))
+    for row in [] if options.json else asked:
+        same = (other for other in found if other.cell_id == row.cell_id and not other.asked)
+        answered = Answered(
+            sweep_id=NETWORKS,
+            workload=options.workload,
+            advice=row,
+            other=next(same, None),
+            times_ms=[row.baseline_ms],
+            program=options.program,
+            command=options.command(),
+            where=[],
+            input=row.input_shape,
+        )
+        title = f"{row.gpu}, {row.input_shape}"
+        say(out, "\n".join(["", title, *answer_lines(answered)]).rstrip())
+    decided = any(row.advice != UNDECIDED for row in asked)
+    return ExitCode.FINE if decided else ExitCode.CANNOT_TELL
 
 
 def _newest(store: Store, options: AdviseOptions, *, on_gpu: bool = False) -> str | None:

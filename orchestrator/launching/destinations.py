@@ -84,7 +84,10 @@ class Here:
     where = "this machine"
 
     def launch(self, request: SweepRequest, console: Console) -> int:
-        place = ThisMachine()
+        waits, needs_gpu = request.options.wait, request.suite.needs_cuda
+        place = ThisMachine.free(console, waits=waits, needs_gpu=needs_gpu)
+        if waits:
+            request = replace(request, launched_at=monotonic())  # time limits begin when it is free
         say(console, "Looking at this machine: torch is imported.")
         planned = plan_sweep(request, place)
         tell_without_gpu(planned, console)

@@ -44,7 +44,10 @@ START_AND_END_S = 10.0  # Ray's start and end
 LEAST_S = 15.0  # two blocks of a small network
 LEAST_TIMEOUT_S = 60.0  # of a process: a search of a large network takes half of it
 # Of `sweep bans` and `sweep bisect`: what says nothing of a model.
-OF_CELLS = ("workload", "only", "results", "benchmark", "min_effect", "minutes", "json", "pythons")
+OF_CELLS = (
+    *("workload", "only", "results", "wait", "benchmark", "min_effect", "minutes", "json"),
+    "pythons",
+)
 
 
 def suite_of(

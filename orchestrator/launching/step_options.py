@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
+from cudnn_sweep.orchestrator.planning.options import WaitOption
 from cudnn_sweep.orchestrator.planning.spelling import program, words_of
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class StepOptions(_Model):
     layout: Annotated[str, "contiguous or channels_last."] = "contiguous"
     direction: Annotated[str | None, "Of a model: training (the default) or inference."] = None
     results: Annotated[str | None, "Folder or URL; overrides ./cluster.yaml (./results)."] = None
+    wait: WaitOption = False
     program: str = field(default_factory=program)
     began: float = field(default_factory=monotonic)
     """When the command did: time limits count from there."""
@@ -132,9 +134,16 @@ class AdviseOptions(StepOptions, _Job):
         str | None, "FILE.json", "Compare a kept choice with off and on: a file of `sweep freeze`."
     ] = None
     from_store: Annotated[bool, "Answer from what is stored; measure nothing."] = False
+    reference: Annotated[
+        bool, "Answer for a bundled network, from the installed results; measure nothing."
+    ] = False
     json: Annotated[bool, "Print the answer as JSON."] = False
     on_any_device: bool = False
     """Compare on a CPU too, where the flags do nothing: to try out what comes of an answer."""
+
+    @property
+    def measures_nothing(self) -> bool:
+        return self.from_store or self.reference
 
     @property
     def job(self) -> "Job":
@@ -154,7 +163,7 @@ class AdviseOptions(StepOptions, _Job):
 
     def _words(self) -> list[str]:
         return words_of(
-            self, without=("minutes", "from_store", "json", "output", "float64", "check")
+            self, without=("minutes", "from_store", "json", "output", "float64", "check", "wait")
         )
 
 
@@ -166,6 +175,7 @@ class FreezeOptions(AdviseOptions):
     # no options here
     freeze: None = None
     from_store: Literal[False] = False
+    reference: Literal[False] = False
     output: Annotated[str | None, "FILE.json", "What to write.  [default: MODEL.json]"] = None
     float64: Annotated[bool, "Also compare what off, on and frozen compute with float64."] = False
     check: Annotated[

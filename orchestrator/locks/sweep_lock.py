@@ -124,27 +124,42 @@ def device_lock(name: str) -> Iterator[None]:
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise OrchestratorError(f"no lock for {name}: {error.strerror}") from error
-            text = f"another sweep is measuring on {name}: {_holder(name)}"
-            raise SweepBusyError(text) from None
+            raise SweepBusyError(_busy(name, _holder(name) or _unknown(name))) from None
         lock.listen(WAITING)
         yield
+
+
+def held_by(name: str) -> str | None:
+    """Return that another sweep is measuring on the device, and which; None if nobody is. Takes no lock."""
+    holder = _holder(name)
+    return holder and _busy(name, holder)
+
+
+def _busy(name: str, holder: str) -> str:
+    return f"another sweep is measuring on {name}: {holder}"
 
 
 def _address(name: str) -> str:
     return f"\0{PREFIX}{name}"
 
 
-def _holder(name: str) -> str:
+def _holder(name: str) -> str | None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.settimeout(ASK_S)
         try:
             asking.connect(_address(name))
             peer = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
+        except ConnectionRefusedError:
+            return None
         except OSError:
-            shown = f"`sudo ss -xap | grep {PREFIX}{name}` shows which, and it must end first"
-            return f"a launch that has just begun, or a process that does not answer; {shown}"
+            return _unknown(name)
     pid, uid, _ = PEER.unpack(peer)
     return f"process {pid} of {_user(uid)} on {socket.gethostname()}"
+
+
+def _unknown(name: str) -> str:
+    shown = f"`sudo ss -xap | grep {PREFIX}{name}` shows which, and it must end first"
+    return f"a launch that has just begun, or a process that does not answer; {shown}"
 
 
 def _user(uid: int) -> str:

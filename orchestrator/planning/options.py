@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from cudnn_sweep.orchestrator.planning.plan import Plan, Shard
     from cudnn_sweep.workloads.cells.suite import Replicates
 
-ONCE = ("dry_run", "new", "detach", "strict", "retry_failed", "json")
+ONCE = ("dry_run", "new", "detach", "strict", "retry_failed", "json", "wait")
+WaitOption = Annotated[
+    bool, "If another sweep measures on this machine's device, wait until it has ended."
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +60,7 @@ class LaunchOptions:
     strict: Annotated[bool, "On a cluster: refuse to start if a node is unfit."] = False
     retry_failed: Annotated[bool, "Run failed trials again."] = False
     json: Annotated[bool, "On this machine: print the outcome as JSON at the end."] = False
+    wait: WaitOption = False
     results_asked: str | None = None
     """Where `sweep query` and `sweep report` look in the folder that this was typed in."""
     program: str = field(default_factory=program)

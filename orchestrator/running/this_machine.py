@@ -1,13 +1,17 @@
 """This machine: one trial at a time on each GPU or on the CPU, through a Ray of its own."""
 
+import math
+import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
 from threading import Timer
+from typing import Self
 from weakref import finalize
 
 from rich.console import Console
@@ -17,7 +21,7 @@ from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.doctor.checks import Check, others_on
 from cudnn_sweep.orchestrator.errors import NeedsGpuError, SweepBusyError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
-from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
+from cudnn_sweep.orchestrator.locks.sweep_lock import held_by, measuring_lock
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import (
     SURVEY_TIMEOUT_S,
@@ -34,6 +38,7 @@ from cudnn_sweep.orchestrator.showing.say import console_here, say, warn
 from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment
+from cudnn_sweep.workloads.hardware.listed_gpus import listed_gpus, may_be_seen
 from cudnn_sweep.workloads.survey import Survey
 
 # What a launch imports after the survey: 2 s, in which the survey's own process imports torch.
@@ -46,13 +51,28 @@ class ThisMachine:
     """A Place."""
 
     def __init__(self, wait_s: float = 0.0, *, plans_only: bool = False) -> None:
-        """`wait_s`: how long somebody else's work on its GPUs is waited for. `plans_only`: nothing will run on it."""
+        """`wait_s`: how long others' work on its GPUs is waited for; without end, only a sweep's is. `plans_only`:
+        nothing will run on it.
+        """
         self._wait_s = wait_s
         self._plans_only = plans_only
         self._server: ForkServer | None = None
         """That of the last look, until it has called models."""
         self._living = ExitStack()
         finalize(self, self._living.close)
+
+    @classmethod
+    def free(cls, console: Console, *, waits: bool, needs_gpu: bool = False) -> Self:
+        """Return this machine once no sweep measures on every device here; torch is not imported yet.
+
+        Raises SweepBusyError, naming the holder, unless it `waits`.
+        """
+        place = cls(wait_s=math.inf if waits else 0.0)
+        patience = _Patience(place._wait_s, console)
+        while busy := _held_devices(needs_gpu=needs_gpu):
+            if not patience.goes_on(busy):
+                raise SweepBusyError(busy)
+        return place
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
         """Ask a process of its own: planning imports no workload and touches no GPU."""
@@ -115,6 +135,7 @@ class ThisMachine:
 
             def run(session: Session, budget_s: float | None, /) -> Progress:
                 slots = Slots(count=max(1, gpus), gpu=gpus > 0)
+                before = session.own.without({trial.trial_id for trial in session.plan.trials})
                 host = Host(session, results=store.location, slots=slots)
                 try:
                     with watch(
@@ -123,6 +144,7 @@ class ThisMachine:
                         host.progress,
                         lambda: Verdict.of_each(store, session.sweep_id, session.contrasts),
                         budget_s,
+                        len(before.trials),
                     ):
                         folder = Path(mkdtemp(dir=ray_folder))
                         host.run(folder, budget_s, ForkedSlot.open)
@@ -147,6 +169,42 @@ def _telling_of_a_wait(own: str) -> Iterator[None]:
         timer.cancel()
 
 
+@dataclass
+class _Patience:
+    wait_s: float
+    console: Console
+    shown: str = ""
+
+    def __post_init__(self) -> None:
+        self.ends = time.monotonic() + self.wait_s
+
+    def goes_on(self, reason: str) -> bool:
+        """Print once what is waited for, wait for the next look, and return True; False if the time is up."""
+        if time.monotonic() >= self.ends:
+            return False
+        if reason != self.shown:
+            limit = (
+                "Ctrl-C ends it"
+                if self.wait_s == math.inf
+                else f"{self.wait_s / 60:g} minutes at most"
+            )
+            say(self.console, f"Waiting, {limit}: {reason}")
+        self.shown = reason
+        time.sleep(LOOK_S)
+        return True
+
+
+def _held_devices(*, needs_gpu: bool) -> str | None:
+    """Why no device here is free, of those that NVML lists and this process may see; None if one is."""
+    gpus = may_be_seen(os.environ.get("CUDA_VISIBLE_DEVICES"), listed_gpus())
+    if not gpus and (
+        needs_gpu or Path("/dev/kfd").exists()
+    ):  # GPUs of ROCm, which NVML does not list
+        return None
+    held = [held_by(name) for name in [gpu.uuid for gpu in gpus] or ["cpu"]]
+    return held[0] if all(held) else None
+
+
 @contextmanager
 def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Iterator[None]:
     """Hold these GPUs, or the CPU where there is none.
@@ -154,28 +212,16 @@ def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Itera
     Raises SweepBusyError where another sweep still has one after `wait_s`. Processes that are no sweep's keep
     nobody from measuring after that: trials beside them are marked.
     """
-    ends, shown = time.monotonic() + wait_s, ""
-
-    def goes_on(reason: str) -> bool:
-        """Says what is waited for, once, and waits for the next look; False where the time is up."""
-        nonlocal shown
-        if time.monotonic() >= ends:
-            return False
-        if reason != shown:
-            say(console, f"Waiting, {wait_s / 60:g} minutes at most: {reason}")
-        shown = reason
-        time.sleep(LOOK_S)
-        return True
-
+    patience = _Patience(wait_s, console)
     with ExitStack() as held:
         while True:
             try:
                 held.enter_context(measuring_lock(list(uuids) or ["cpu"]))
                 break
             except SweepBusyError as error:
-                if not goes_on(str(error)):
+                if not patience.goes_on(str(error)):
                     raise
-        while (busy := _busy(uuids) if wait_s else None) and goes_on(busy):
+        while (busy := _busy(uuids) if 0 < wait_s < math.inf else None) and patience.goes_on(busy):
             pass
         yield
 

@@ -164,6 +164,10 @@ class Answered:
 
 
 def advice_lines(answered: Answered) -> list[str]:
+    return [*answer_lines(answered), "", *_next_lines(answered)]
+
+
+def answer_lines(answered: Answered) -> list[str]:
     """The decision first, then what it rests on: a fact a paragraph, under a word of its own."""
     lines = [_headline(answered), ""]
     if answered.lines:
@@ -179,7 +183,7 @@ def advice_lines(answered: Answered) -> list[str]:
             break_long_words=False,
             break_on_hyphens=False,
         )
-    return [*lines, "", *_next_lines(answered)]
+    return lines
 
 
 def _headline(answered: Answered) -> str:

@@ -36,10 +36,13 @@ def watch(
     ask: Callable[[], Progress],
     ask_verdicts: Callable[[], list[Verdict]],
     limit_s: float | None = None,
+    before: int = 0,
 ) -> Iterator[None]:
-    """Show how far the plan is until the block ends; no trial begins after `limit_s`."""
+    """Show how far the plan is until the block ends; no trial begins after `limit_s`. `before`: how many trials
+    earlier launches recorded.
+    """
     live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
-    display = Display(console, plan, limit_s, live)
+    display = Display(console, plan, limit_s, live, before)
     verdicts: list[Verdict] = []
     next_look = monotonic() + VERDICTS_S
 
@@ -70,8 +73,9 @@ class Display:
         plan: Plan,
         limit_s: float | None = None,
         live: Live | None = None,
+        before: int = 0,
     ) -> None:
-        self._live, self._console = live, console
+        self._live, self._console, self._before = live, console, before
         cells = cell_labels(trial.cell for trial in plan.trials)
         self._cells = {trial.trial_id: cells[trial.cell.cell_id] for trial in plan.trials}
         self._least = "at most" if plan.looks else "about"
@@ -97,7 +101,7 @@ class Display:
             cells = dict.fromkeys(map(self._cells.__getitem__, progress.slots.values()))
             self._now = f"now {', '.join(cells)}"
         if self._live is not None:
-            bar = ProgressBar(total=len(self._cells), completed=progress.recorded, width=40)
+            bar = ProgressBar(total=1.0, completed=self.share(progress), width=40)
             line = Text(printable(self._line(progress, verdicts)))
             self._live.update(Group(line, bar))
             return
@@ -108,15 +112,22 @@ class Display:
             say(self._console, self._line(progress, verdicts))
 
     def _line(self, progress: Progress, verdicts: list[Verdict]) -> str:
-        statuses = f" ({_counts(progress.statuses)})" if progress.statuses else ""
+        counts = {"before": self._before} | progress.statuses if self._before else progress.statuses
+        statuses = f" ({_counts(counts)})" if counts else ""
         found = _counts(Counter(each.wall_in_words.partition(" (")[0] for each in verdicts))
+        trials = f"{self._before + progress.recorded}/{self._before + len(self._cells)} trials"
         told = [
-            f"{progress.recorded}/{len(self._cells)} trials{statuses}, {self.time(progress)}",
+            f"{trials}{statuses}, {self.time(progress)}",
             progress.standings,
             f"verdicts: {found}" if found else None,
             self._now,
         ]
         return "; ".join(filter(None, told))
+
+    def share(self, progress: Progress) -> float:
+        """Return how far it is: of the trials or of the time limit, whichever ends sooner."""
+        of_trials = (self._before + progress.recorded) / (self._before + len(self._cells))
+        return min(1.0, max(of_trials, (monotonic() - self._began) / self._limit_s))
 
     def time(self, progress: Progress) -> str:
         """Time gone, and an estimate of the time to go, which starts with the first trial."""

@@ -267,10 +267,11 @@ class Goldens:
         for store in ("one", "torn"):
             shutil.copy(ONE_RECORD, self._folder / f"{store}/sweep=night-1/part-1.parquet")
         place = FakeMachine(script=FakeScript(), night=FAKE_NIGHTS[0])
-        machine = "cudnn_sweep.orchestrator.running.this_machine.ThisMachine"
+        machine = "cudnn_sweep.orchestrator.running.this_machine"
         with (
             chdir(self._folder),
-            patch(f"{machine}.look", lambda _, suite: place.look(suite)),
+            patch(f"{machine}._held_devices", lambda **_: None),
+            patch(f"{machine}.ThisMachine.look", lambda _, suite: place.look(suite)),
             patch("cudnn_sweep.orchestrator.process.client.ForkServer", None),
         ):
             for line in commands.strip().splitlines():

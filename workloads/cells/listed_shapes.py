@@ -125,8 +125,10 @@ def read_rows(folder: Path, file: str) -> tuple[dict[str, int], ...]:
     try:
         with path.open("rb") as stream:
             data = stream.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise ValueError(f"found no file {path}") from None
     except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}, found {file!r}") from None
+        raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
     if len(data) > MOST_BYTES:
         raise ValueError(f"{path}: found more than the {MOST_BYTES:,} bytes allowed")
     try:

@@ -56,6 +56,17 @@ def chosen_slices(visible: str | None, listed: Sequence[ListedGpu]) -> list[List
     return list(chosen.values())
 
 
+def may_be_seen(visible: str | None, listed: Sequence[ListedGpu]) -> list[ListedGpu]:
+    """Return those that a process with this CUDA_VISIBLE_DEVICES may see; of several models all, if it has numbers,
+    which CUDA may count otherwise.
+    """
+    entries = [] if visible is None else [entry.strip() for entry in visible.split(",")]
+    counted = any(entry.isdigit() for entry in entries) and len({gpu.name for gpu in listed}) > 1
+    if visible is None or counted:
+        return list(listed)
+    return [gpu for gpu in listed if any(gpu.is_called(entry) for entry in entries)]
+
+
 def uuid_of_slice(cuda_uuid: str, visible: str | None, listed: Iterable[ListedGpu]) -> str | None:
     """Return the slice's UUID, or None if NVML lists no such slice.
 

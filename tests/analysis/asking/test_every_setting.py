@@ -9,6 +9,7 @@ further settings.
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
+from hashlib import md5
 from itertools import chain
 from typing import Any
 
@@ -178,6 +179,22 @@ def test_a_question_with_settings_has_a_row_for_each_config(database: Database, 
         assert configs == {config_name(config.texts) for config in CONFIGS}
     if rows[0].keys() >= settings().keys():
         assert {config_name(texts_of(row)) for row in rows} == NAMES
+
+
+def test_records_have_each_config_as_text_and_as_a_hash(database: Database) -> None:
+    grouped = "select any_value(columns(*)) from records group by settings, config_hash"
+    rows = database.query(grouped).to_pylist()
+    assert {row["settings"] for row in rows} == NAMES
+    assert all(row["settings"] == config_name(texts_of(row)) for row in rows)
+    assert len({row["config_hash"] for row in rows}) == len(rows) == len(NAMES)
+
+
+def test_a_config_has_the_same_hash_in_every_store(database: Database) -> None:
+    """People keep hashes: a changed one would no longer find the rows that it was kept for."""
+    (row,) = database.query(
+        "select distinct config_hash from records where settings = 'benchmark=true'"
+    ).to_pylist()
+    assert row["config_hash"] == md5(b"benchmark=true", usedforsecurity=False).hexdigest()[:16]
 
 
 def test_a_verdict_is_of_one_config_alone(every_config: Store) -> None:

@@ -8,7 +8,9 @@ from scipy import stats
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.comparing.comparison import (
     Comparison,
+    Side,
     compare,
+    find_side,
 )
 from cudnn_sweep.analysis.storing.store import Store
 from tests.analysis.conftest import processes
@@ -46,6 +48,20 @@ def test_a_users_own_code_that_differs_is_named(sides: Compare) -> None:
         ([10.0, 10.1], {}),
     )
     assert found.edited == ("net.py:Net",)
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        ("H200", Side(kind="gpu", name="NVIDIA H200")),
+        ("networks-h200-warm", Side(kind="sweep", name="networks-h200-warm")),
+        ("sweep=warm", Side(kind="sweep", name="networks-h200-warm")),
+    ],
+)
+def test_a_gpu_is_meant_rather_than_sweeps_named_after_it(asked: str, meant: Side) -> None:
+    sweeps = [Side(kind="sweep", name=f"networks-h200-{start}") for start in ("fixed", "warm")]
+    gpus = [Side(kind="gpu", name=f"NVIDIA {model}") for model in ("H100", "H200")]
+    assert find_side(asked, [*sweeps, *gpus]) == meant
 
 
 def test_sides_that_share_blocks_are_compared_in_pairs(sides: Compare) -> None:

@@ -17,6 +17,7 @@ from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.storing import parquet
 from cudnn_sweep.analysis.storing.folder import Folder
 from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.storing.stored import open_stored
 from tests.analysis.conftest import make_pair, make_record
 
 
@@ -25,6 +26,21 @@ def test_an_empty_store_has_no_sweeps(store: Store) -> None:
     assert store.sweeps() == []
     assert store.stored_trials("night-1") == {}
     assert store.set_aside_torn() == []
+
+
+@pytest.mark.parametrize("location", ["good/sweep=june", "good/sweep=june/", "s3://b/sweep=june"])
+def test_a_sweeps_own_folder_is_no_store(location: str) -> None:
+    """A launch would make results inside results."""
+    above = "good" if location.startswith("good") else "s3://b"
+    told = f"is one sweep of the results {above}: add --sweep-id june to these"
+    with pytest.raises(StoreError, match=told):
+        open_store(location)
+
+
+def test_a_file_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").touch()
+    with pytest.raises(StoreError, match=r"c.yaml is a file; results are a folder or a URL"):
+        open_stored([str(tmp_path / "c.yaml")])
 
 
 def test_sweeps_are_listed_newest_first_with_their_progress(store: Store) -> None:

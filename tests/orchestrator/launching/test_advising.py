@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 
 from cudnn_sweep.analysis.answering.advice import Advice
+from cudnn_sweep.analysis.storing.location import REFERENCE
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
@@ -219,3 +220,31 @@ def test_what_a_failed_advice_names_next_shows_the_failures(tmp_path: Path) -> N
     ran = invoke(shlex.split(command))
     assert ran.exit_code == 0, ran.output
     assert "crash" in ran.stdout
+
+
+def test_the_reference_answers_for_a_bundled_network_on_each_gpu() -> None:
+    """The figures are those of `sweep query advice --reference --sweep-id 'networks-*' --steps 20000`."""
+    step = {"workload": "nets.unet:UNet", "input": ("2x1x96x96x96",), "steps": 20_000}
+    code, text = _said(_options(**step, reference=True), CLEAR)
+    assert code == DECIDED
+    titles = [line for line in text.splitlines() if line.startswith("NVIDIA")]
+    assert [title.split()[1] for title in titles] == ["H100", "H200,"]
+    _, rows = _said(_options(**step, reference=True, json=True), CLEAR)
+    stored = Advice.of(open_store(str(REFERENCE)), "networks-*", steps=20_000)
+    wanted = {(row.cell_id, row.advice) for row in stored if row.asked}
+    found = {(row["cell_id"], row["advice"]) for row in json.loads(rows)}
+    assert len(found) == len(titles) and found < wanted
+
+
+@pytest.mark.parametrize(
+    ("changes", "there"),
+    [
+        ({"workload": "nets.unet:Unet"}, "there are .*nets.unet:UNet"),
+        ({"workload": "nets.unet:UNet", "regime": "often"}, "training fresh amp_bf16 channels"),
+    ],
+)
+def test_what_the_reference_lacks_is_refused_with_what_it_has(
+    changes: dict[str, str], there: str
+) -> None:
+    with pytest.raises(SpecError, match=there):
+        _said(_options(**changes, reference=True), CLEAR)

@@ -128,10 +128,11 @@ def resumed(tmp_path_factory: pytest.TempPathFactory, faulty: str) -> Resumed:
 
 
 @pytest.mark.slow
-def test_launch_is_refused_while_another_runs_the_same_plan(resumed: Resumed) -> None:
+def test_launch_is_refused_while_another_measures(resumed: Resumed) -> None:
     assert resumed.meanwhile.returncode == ExitCode.UNFINISHED
     told = resumed.meanwhile.stderr
-    assert "this sweep is in progress" in told and f"process {resumed.pid} on" in told
+    assert f"another sweep is measuring on cpu: process {resumed.pid} of" in told
+    assert "torch is imported" not in resumed.meanwhile.stdout, "it looks before"
 
 
 @pytest.mark.slow

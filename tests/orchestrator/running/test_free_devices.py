@@ -1,8 +1,10 @@
 """Waiting for devices that others work on, by a clock of its own."""
 
 import io
+import math
+import os
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,8 @@ from cudnn_sweep.orchestrator.errors import SweepBusyError
 from cudnn_sweep.orchestrator.locks import sweep_lock as locks
 from cudnn_sweep.orchestrator.locks.sweep_lock import measuring_lock
 from cudnn_sweep.orchestrator.running import this_machine as waiting
-from cudnn_sweep.orchestrator.running.this_machine import LOOK_S, free_devices
+from cudnn_sweep.orchestrator.running.this_machine import LOOK_S, ThisMachine, free_devices
+from cudnn_sweep.workloads.hardware.listed_gpus import ListedGpu
 
 GPU = ["GPU-1"]
 
@@ -80,3 +83,82 @@ def test_other_processes_are_waited_for_and_keep_nobody_from_measuring(
     with free_devices(GPU, wait_s, Console(file=said, width=200)):
         assert ticks.pauses == pauses
     assert ("other processes work on GPU-1: 2" in said.getvalue()) == bool(pauses)
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = [
+        ListedGpu(
+            uuid=f"GPU-{index}",
+            name="NVIDIA H100",
+            card=f"GPU-{index}",
+            card_index=index,
+            pci_address=f"00:{index}",
+        )
+        for index in range(2)
+    ]
+    monkeypatch.setattr(waiting, "listed_gpus", lambda: listed)
+
+
+@pytest.mark.usefixtures("two_gpus")
+@pytest.mark.parametrize(
+    ("visible", "held", "busy"),
+    [
+        (None, ["GPU-0"], None),
+        (None, ["GPU-0", "GPU-1"], "GPU-0"),
+        ("1", ["GPU-1"], "GPU-1"),
+        ("GPU-1", ["GPU-1"], "GPU-1"),
+        ("0", ["GPU-1"], None),
+        ("", ["GPU-0", "GPU-1"], None),
+        ("", ["cpu"], "cpu"),
+    ],
+)
+def test_a_launch_is_refused_at_once_if_no_device_that_it_may_see_is_free(
+    clock: MakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+    visible: str | None,
+    held: list[str],
+    busy: str | None,
+) -> None:
+    clock()
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    told = f"another sweep is measuring on {busy}: process {os.getpid()} of "
+    refused = nullcontext() if busy is None else pytest.raises(SweepBusyError, match=told)
+    with measuring_lock(held), refused:
+        ThisMachine.free(Console(quiet=True), waits=False)
+
+
+def test_it_waits_without_end_and_says_so_in_one_line(
+    clock: MakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "listed_gpus", list)
+    said = io.StringIO()
+    with ExitStack() as other:
+        other.enter_context(measuring_lock(["cpu"]))
+        ticks = clock(lambda pauses: other.close() if pauses == 500 else None)
+        ThisMachine.free(Console(file=said, width=200), waits=True)
+    assert ticks.pauses == 500
+    (line,) = said.getvalue().splitlines()
+    assert line.startswith("Waiting, Ctrl-C ends it: another sweep is measuring on cpu: process")
+
+
+def test_a_command_that_needs_a_gpu_waits_for_no_cpu(
+    clock: MakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "listed_gpus", list)
+    clock()
+    with measuring_lock(["cpu"]):
+        ThisMachine.free(Console(quiet=True), waits=False, needs_gpu=True)
+
+
+def test_waiting_without_end_is_for_sweeps_alone(
+    clock: MakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A desktop's own process on its GPU never ends."""
+    ticks = clock()
+    monkeypatch.setattr(waiting, "others_on", lambda _: 2)
+    with free_devices(GPU, math.inf, Console(quiet=True)):
+        assert not ticks.pauses

@@ -91,6 +91,41 @@ def test_time_to_go_ends_with_the_limit(
     assert said == f"0:{recorded:02} elapsed" + (f", {to_go}" if to_go else "")
 
 
+@pytest.mark.parametrize(
+    ("gone_s", "recorded", "limit_s", "share"),
+    [
+        (30.0, 1, None, 1 / 7),
+        (30.0, 1, 120.0, 0.25),
+        (30.0, 6, 120.0, 6 / 7),
+        (130.0, 1, 120.0, 1.0),
+    ],
+)
+def test_the_bar_is_full_when_the_trials_or_the_minutes_are_over(
+    plan: Plan,
+    monkeypatch: pytest.MonkeyPatch,
+    gone_s: float,
+    recorded: int,
+    limit_s: float | None,
+    share: float,
+) -> None:
+    clock = Seconds(monkeypatch)
+    shown = Display(Console(), plan, limit_s)
+    clock.gone = gone_s
+    assert shown.share(Progress(statuses={"ok": recorded})) == pytest.approx(share)
+
+
+def test_a_resumed_sweep_counts_what_was_recorded_before(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(display, "LINE_S", 0.0)
+    console = Console(record=True, width=120)
+    left = replace(plan, trials=plan.trials[3:])
+    shown = Display(console, left, before=3)
+    shown.update(Progress(statuses={"ok": 1}), [])
+    assert console.export_text().startswith("4/7 trials (3 before, 1 ok), 0:0")
+    assert shown.share(Progress(statuses={"ok": 4})) == 1.0
+
+
 def test_memory_that_a_question_frees_goes_back_to_the_system(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
