@@ -236,3 +236,20 @@ def test_a_gpu_is_read_without_its_user() -> None:
         "assert monitor.energy_mj() > 0\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(("low_mhz", "warnings"), [(1901, []), (1899, ["clocks_unsettled"])])
+def test_a_clock_is_unsettled_from_a_twentieth_of_its_median(
+    low_mhz: int, warnings: list[WarningName]
+) -> None:
+    clocks = (low_mhz, 2000, 2000, 2000)
+    readings = [GpuReading(sm_clock_mhz=clock) for clock in clocks]
+    assert watched(Scripted(*readings)).warnings == warnings
+
+
+@pytest.mark.parametrize(("clock_mhz", "warnings"), [(1921, []), (1920, ["power_capped"])])
+def test_a_power_cap_counts_from_three_percent_below_the_highest_clock(
+    clock_mhz: int, warnings: list[WarningName]
+) -> None:
+    capped = GpuReading(sm_clock_mhz=clock_mhz, throttle_reasons=("sw_power_cap",))
+    assert watched(Scripted(*[capped] * 4)).warnings == warnings

@@ -1,0 +1,45 @@
+"""A config's further environment variables, and names that are refused with what is allowed."""
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.errors import MOST_NAMES, unknown
+
+CONFIG = TypeAdapter(CudnnConfig)
+
+
+def read(**keys: Any) -> CudnnConfig:
+    return CONFIG.validate_json(json.dumps(keys))
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("PYTHONPATH", "allowed: the name of a variable that is not Python's"),
+        ("RAY_ADDRESS", "allowed: the name of a variable that is not Python's"),
+        ("SWEEP_CODE", "allowed: the name of a variable that is not Python's"),
+        ("NO NAME", "allowed: the name of a variable that is not Python's"),
+        ("CUDA_CACHE_PATH", "belongs to cudnn-sweep itself"),
+        ("TORCH_CUDNN_USE_HEURISTIC_MODE_B", "belongs to the setting heuristic_mode_b"),
+        ("NVIDIA_TF32_OVERRIDE", "belongs to precision"),
+    ],
+)
+def test_variables_of_others_are_refused(name: str, fault: str) -> None:
+    with pytest.raises(ValidationError, match=fault):
+        read(environment={name: "1"})
+
+
+def test_variables_are_sorted_and_hold_no_null_byte() -> None:
+    assert list(read(environment={"B": "1", "A": "2"}).environment) == ["A", "B"]
+    with pytest.raises(ValidationError, match="found 'A'"):
+        read(environment={"A": "1\0"})
+
+
+def test_an_unknown_name_is_answered_with_all_names_or_with_those_like_it() -> None:
+    names = [f"name{number:02}" for number in range(MOST_NAMES + 1)]
+    assert str(unknown("thing", "other", names[1:])).endswith(", ".join(names[1:]))
+    assert f"allowed: {MOST_NAMES + 1} names, like" in str(unknown("thing", "name1", names))
