@@ -50,7 +50,7 @@ LOCKED: dict[str, str | bool] = {
 
 MOST_BYTES = 2_500_000_000  # that DuckDB holds: with it a million trials are asked in under 4 GB
 FEW_ROWS = 3000  # copied in 0.05 to 0.3 s: each question about a contrast saves as much
-HELD_ROWS = 200_000  # 0.5 GB with 300 samples each; a report over 100,000 takes a fifth less CPU time
+HELD_ROWS = 200_000  # a report over 100,000 takes a fifth less CPU time, and 0.5 GB
 INTERRUPT_S = 5.0  # in which a question ends that is asked to
 INTERRUPT_EVERY_S = 0.05  # for it may be between two statements
 SPILLS = "sweep-query-"  # a folder of this user alone, for a question that lacks memory
