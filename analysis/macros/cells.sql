@@ -99,7 +99,7 @@ with bans as (
 )
 
 select
-    records.* exclude (settings), -- noqa: AM04
+    records.* exclude (settings, config_hash), -- noqa: AM04
     configs.settings,
     concat_ws(', ', nullif(configs.other_settings, ''), 'errata=' || bans.errata)
         as other_settings,

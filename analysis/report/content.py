@@ -67,6 +67,7 @@ def gather(
     contrasts: Iterable[Contrast],
     min_effect: float,
 ) -> Content:
+    database.hold_rows()
     cells = named(_own(database, "cells"))
     answers = [_compared(database, contrast, min_effect, cells) for contrast in contrasts]
     compared = [answer for answer in answers if answer.cells]

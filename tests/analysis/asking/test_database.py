@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import stat
 import tempfile
@@ -14,7 +15,7 @@ from scipy import stats
 from cudnn_sweep.analysis.asking import database as asking
 from cudnn_sweep.analysis.asking.database import LOCKED, Database, open_database
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.analysis.storing.store import Store, open_store
 
 NONE = -1  # rows: then no DuckDB is kept for the next store
 REFUSED = YAML(typ="safe", pure=True).load((Path(__file__).parent / "refused.yaml").read_text())
@@ -50,6 +51,26 @@ def test_a_refusal_says_which_statements_were_found(
 ) -> None:
     with pytest.raises(QueryError, match=f"found {found}"):
         attacked.query(sql)
+
+
+@pytest.mark.parametrize(("held_rows", "is_held"), [(1000, True), (0, False)])
+def test_rows_that_are_held_are_read_once(
+    kept_store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    held_rows: int,
+    is_held: bool,
+) -> None:
+    monkeypatch.setattr(asking, "FEW_ROWS", NONE)
+    monkeypatch.setattr(asking, "HELD_ROWS", held_rows)
+    shutil.copytree(kept_store.location, tmp_path / "copied")
+    with open_database(open_store(str(tmp_path / "copied"))) as database:
+        count = database.query("select count(steady_wall_ms) as n from records").to_pylist()
+        database.hold_rows()
+        for part in (tmp_path / "copied").rglob("*.parquet"):
+            part.unlink()
+        again = database.query("select count(steady_wall_ms) as n from records").to_pylist()
+        assert (again == count) == is_held
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_the_prelude_reads_all_results_and_ends_with_the_question_as_asked(
     other = shutil.copytree(results, tmp_path / "other")
     asked = ("--results", str(other), "--prelude", "--sweep-id", "night-1")
     found = _query("failures", results, *asked)
-    assert found.stdout.startswith("create or replace view records")
+    assert "\ncreate or replace view records" in found.stdout
     assert str(results) in found.stdout and str(other) in found.stdout
     assert found.stdout.endswith("EXECUTE q(sweep_id := 'night-1');\n")
 

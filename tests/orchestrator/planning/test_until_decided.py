@@ -15,7 +15,6 @@ from cudnn_sweep.analysis.answering.verdicts import ContrastState, Verdict
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
-from cudnn_sweep.orchestrator.launching import destinations
 from cudnn_sweep.orchestrator.launching.destinations import launch
 from cudnn_sweep.orchestrator.nightly.request import read_night
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions
@@ -23,6 +22,7 @@ from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import Planned, request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.running.run_sweep import plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.workloads.cells.suite import LOOKS
 from tests.fake_machine import FakeEffect, FakeMachine, FakeNoise, FakeScript
 from tests.orchestrator.running.test_ends import Lost
@@ -139,7 +139,7 @@ def test_a_launch_that_is_cut_prints_the_table_and_next_steps_of_one_that_ends(
     machine: FakeMachine, options: LaunchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = Cut(script=machine.script, night=machine.night)
-    monkeypatch.setattr(destinations, "ThisMachine", lambda: cut)
+    monkeypatch.setattr(ThisMachine, "free", lambda *_, **__: cut)
     told = Console(record=True, width=160)
     with pytest.raises(KeyboardInterrupt):
         launch(replace(options, minutes=0.4, json=True), told)
