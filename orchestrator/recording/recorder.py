@@ -1,7 +1,4 @@
-"""The recorder: makes each trial durable before Tune gets its result, and counts the launch's progress.
-
-A launch has one, on the launching node.
-"""
+"""The launch's one recorder: makes each trial durable before Tune gets its result, and counts the progress."""
 
 import asyncio
 import re
@@ -131,9 +128,7 @@ class Recorder:
     def __init__(
         self, location: str, *, followed: bool = False, configs: int | None = None
     ) -> None:
-        """`followed`: keep copies of the records for `take`. `configs`: as `configs_to_fail` returns it; None: no cell
-        is given up.
-        """
+        """`followed`: keep copies for `take`. `configs`: as `configs_to_fail` returns it; None: no cell is given up."""
         self._store = open_store(location)
         self._fresh: list[RunRecord] | None = [] if followed else None
         self._progress = Progress()
@@ -150,17 +145,14 @@ class Recorder:
         self._slots_missing = 0
         self._all_slots = asyncio.Event()
 
-    def wanted(self, trial_ids: list[str]) -> set[str]:
-        """Return those of these trials that are neither recorded in this launch nor given up."""
-        return {*trial_ids}.difference(self._recorded, self._given_up())
+    def wanted(self, cells: dict[str, str]) -> set[str]:
+        """Return the trials that are neither recorded nor given up, alone or with their cell. `cells`: by trial_id."""
+        wanted = {*cells}.difference(self._recorded, self._given_up())
+        return {trial_id for trial_id in wanted if cells[trial_id] not in self._hopeless.cells}
 
     def _given_up(self) -> list[str]:
         often = [trial_id for trial_id, tries in self._attempts.items() if tries > MAX_LOST]
         return [trial_id for trial_id in often if trial_id not in self._recorded]
-
-    def hopeless_cells(self) -> set[str]:
-        """Return the cells that are given up: their other trials do not run."""
-        return set(self._hopeless.cells)
 
     def begin(self, trial_id: str, slot: str) -> int | None:
         """Count an attempt and return its number; None if no trial may start any more."""
@@ -173,7 +165,11 @@ class Recorder:
 
     async def record(self, record: RunRecord) -> bool:
         """Make a record durable. Return False if that failed: then it is held, and no further trial may start."""
-        if self._is_first(record):
+        self._progress.slots.pop(record.slot, None)
+        if record.trial_id in self._recorded:
+            self._progress.repeated += 1  # the first counts
+        else:
+            self._recorded.add(record.trial_id)
             self._waiting[record.trial_id] = record
         async with self._writing:
             if record.trial_id in self._waiting:
@@ -262,15 +258,6 @@ class Recorder:
                 continue
             self._progress.kept_in[str(refuge)] = self._progress.kept_in.get(str(refuge), 0) + 1
             return
-
-    def _is_first(self, record: RunRecord) -> bool:
-        """Return whether a record is its trial's first; a later one is only counted."""
-        self._progress.slots.pop(record.slot, None)
-        if record.trial_id in self._recorded:
-            self._progress.repeated += 1
-            return False
-        self._recorded.add(record.trial_id)
-        return True
 
     def _write(self, *records: RunRecord) -> str | None:
         """Write records; return the error that kept them from being durable, or None. Other calls may run meanwhile."""

@@ -27,15 +27,11 @@ class _Cell:
 
 
 class BlockQueue:
-    """A plan without looks: its blocks in order. Else each cell's blocks up to a look, then those of open cells up
-    to their next one.
+    """The blocks of a plan in order; with looks, each cell's blocks up to a look, then open cells' up to their next one.
 
     Results are looked at when nothing is left to hand out. So cells are judged together, and the order of blocks
-    depends on the plan and the records alone. A cell's blocks up to its next look run side by side. None past the
-    look is handed out before it. Open cells that are behind catch up first, so that a sweep cut short and resumed
-    judges its cells together, too.
-
-    A block that is to find a warm compute cache waits for the block that fills it.
+    depends on the plan and the records alone. Open cells that are behind catch up first, so that a resumed sweep judges
+    its cells together, too. A block that is to find a warm compute cache waits for the block that fills it.
     """
 
     def __init__(

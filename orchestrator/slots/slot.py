@@ -40,10 +40,7 @@ class Slot(Protocol):
     name: str
 
     def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
-        """Yield a block's records, each as soon as it is final. A fault of a trial's process is in its record.
-
-        Raises ServerError if a server dies.
-        """
+        """Yield a block's records, each as soon as it is final, with faults. Raises ServerError if a server dies."""
 
     def close(self) -> None: ...
 
@@ -91,12 +88,16 @@ class ForkedSlot:
                 return server
 
             servers = dict(zip(keys, pool.map(open_one, keys), strict=True))
-            own = servers[OWN]
+            own = servers[OWN].environment
             for (software, *_), place in servers.items():
-                _check_same_device(software, own.environment, place.environment)
+                its = place.environment
+                if (own.env_hash, own.gpu_uuid) != (its.env_hash, its.gpu_uuid):
+                    raise ServerError(
+                        f"{software}: finds {its.gpu} {its.gpu_uuid or ''} where this one's own software finds "
+                        f"{own.gpu} {own.gpu_uuid or ''}: only one device's trials can be compared"
+                    )
             opened.pop_all()
-        name = own.environment.gpu_uuid or f"{own.environment.host}/{accelerator}"
-        return cls(session, name, servers)
+        return cls(session, own.gpu_uuid or f"{own.host}/{accelerator}", servers)
 
     @property
     def measuring(self) -> MeasureSpec:
@@ -128,9 +129,7 @@ class ForkedSlot:
     def _server_of(self, trial: Trial) -> Server:
         return server_of(trial, apart=self._apart)
 
-    def start(
-        self, trial: Trial, attempt: int, *, takes_turns: bool, beside: bool = False
-    ) -> Running:
+    def start(self, trial: Trial, attempt: int, *, takes_turns: bool, beside: bool) -> Running:
         request, key = self._request(trial), self._server_of(trial)
         cache, server = request.compute_cache, self._servers[key].server
         follows = not beside and key == self._ran_last
@@ -241,7 +240,7 @@ def _server(session: Session, key: Server, *, survey_only: bool = False) -> Fork
 
 
 def _open(session: Session, key: Server, *, survey_only: bool) -> DeviceServer:
-    """Return a fork server, and the device that it sees."""
+    """Return a fork server, and the device that it sees; pin its processes to the cores of its GPU, if it has one."""
     server = _server(session, key, survey_only=survey_only)
     wanted = {trial.cell.gpu for trial in session.plan.trials}
     try:
@@ -252,28 +251,13 @@ def _open(session: Session, key: Server, *, survey_only: bool) -> DeviceServer:
                 f"{environment.host}: {plan_gpus}, this slot finds {environment.gpu}: "
                 "see what CUDA_VISIBLE_DEVICES shows there"
             )
-        return _pinned(server, environment, session.gpus)
     except ServerError:
         server.close()
         raise
-
-
-def _check_same_device(software: str, own: Environment, its: Environment) -> None:
-    if (own.env_hash, own.gpu_uuid) != (its.env_hash, its.gpu_uuid):
-        raise ServerError(
-            f"{software}: finds {its.gpu} {its.gpu_uuid or ''} where this one's own software finds "
-            f"{own.gpu} {own.gpu_uuid or ''}: only one device's trials can be compared"
-        )
-
-
-def _pinned(server: ForkServer, environment: Environment, gpus: Sequence[str]) -> DeviceServer:
-    """Pin the server's processes to its GPU's cores, now that CUDA has shown which GPU that is."""
-    pinning, cpus = pinning_of(environment.gpu_uuid, gpus), frozenset(os.sched_getaffinity(0))
+    pinning = pinning_of(environment.gpu_uuid, session.gpus)
+    cpus = frozenset(os.sched_getaffinity(0)) if pinning is None else pinning.cpus
     if pinning is not None:
-        cpus = pinning.cpus
         server.pin(cpus)
-        cores, node = len(cpus), pinning.node
-        environment = replace(
-            environment, cpu_cores=cores, pinned_cpus=str(pinning), numa_node=node
-        )
+        text, node = str(pinning), pinning.node
+        environment = replace(environment, cpu_cores=len(cpus), pinned_cpus=text, numa_node=node)
     return DeviceServer(server=server, environment=environment, cpus=cpus)

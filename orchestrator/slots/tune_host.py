@@ -112,11 +112,9 @@ class BlockRunner(tune.Trainable):
 
     def _wanted(self, trials: list[Trial]) -> list[Trial]:
         """Return the trials that are neither recorded nor given up: an earlier worker may have had some of a block."""
-        ids = [trial.trial_id for trial in trials]
-        answers = [self._recorder.wanted.remote(ids), self._recorder.hopeless_cells.remote()]
-        wanted, hopeless = ray.get(answers)
-        left = [trial for trial in trials if trial.trial_id in wanted]
-        return [trial for trial in left if trial.cell.cell_id not in hopeless]
+        cells = {trial.trial_id: trial.cell.cell_id for trial in trials}
+        wanted = ray.get(self._recorder.wanted.remote(cells))
+        return [trial for trial in trials if trial.trial_id in wanted]
 
     def _begin(self, trial: Trial) -> int | None:
         assert self._slot is not None
@@ -229,7 +227,7 @@ class UntilLost(tune.Stopper):
 
     def _recorder_gone(self) -> str | None:
         if self._answer is None and monotonic() >= self._next_question:
-            self._answer = self._recorder.wanted.remote([])
+            self._answer = self._recorder.wanted.remote({})
         if self._answer is not None and ray.wait([self._answer], timeout=0)[0]:
             self._next_question = monotonic() + LOOK_S
             answer, self._answer = self._answer, None
@@ -256,7 +254,6 @@ class UntilLost(tune.Stopper):
 
 
 def alive_nodes() -> set[str]:
-    """Return the ids of the nodes that Ray has not given up."""
     return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
 
 
@@ -273,10 +270,8 @@ class Host:
         self._standings: str | None = None
         here = NodeAffinitySchedulingStrategy(_own_node(), soft=False)
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
-        recorder = ray.remote(Recorder).options(**options)
-        self.recorder: Any = recorder.remote(
-            results, followed=followed, configs=configs_to_fail(session)
-        )
+        recorder, configs = ray.remote(Recorder).options(**options), configs_to_fail(session)
+        self.recorder: Any = recorder.remote(results, followed=followed, configs=configs)
         """An actor, which stays as long as its Ray unless it is killed."""
 
     def progress(self) -> Progress:
