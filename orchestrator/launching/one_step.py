@@ -1,6 +1,4 @@
-"""Plans of one step of a model or workload, for `sweep advise` and its like, or of the cells of a suite, for `sweep bans`
-and `sweep bisect`.
-"""
+"""Plans of a model's step, for `sweep advise` and its like, or of a suite's cells, for `sweep bans` and `bisect`."""
 
 from collections.abc import Mapping, Sequence
 from time import monotonic

@@ -53,10 +53,7 @@ class Place(Protocol):
     """Where a sweep's trials run."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Return what is there; import no workload if `needs_cuda` and there is no GPU.
-
-        Raises SpecError if the suite cannot run.
-        """
+        """Survey it; import no workload if `needs_cuda` without a GPU. Raises SpecError if the suite cannot run."""
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
         """Call the model of each trial once, after a look. Raises SpecError, as ModelError, if one does not run."""
@@ -124,10 +121,7 @@ def run_sweep(
     console: Console,
     if_cut: Callable[[Ran], object] = lambda ran: None,
 ) -> Ran:
-    """Choose the sweep to resume, or open one, and run its missing trials.
-
-    `if_cut`: called with what is recorded, if the launch ends early.
-    """
+    """Choose the sweep to resume, or open one, and run its missing trials. `if_cut`: called if that ends early."""
     request, machine = planned.request, planned.machine
     store = open_results(request.results, console)
 

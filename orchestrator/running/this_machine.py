@@ -175,13 +175,8 @@ def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Itera
             except SweepBusyError as error:
                 if not goes_on(str(error)):
                     raise
-        while (busy := _busy(uuids) if wait_s else None) and goes_on(busy):
-            pass
+        while wait_s and (busy := [(uuid, count) for uuid in uuids if (count := others_on(uuid))]):
+            uuid, count = busy[0]
+            if not goes_on(f"other processes work on {uuid}: {count}"):
+                break
         yield
-
-
-def _busy(uuids: Sequence[str]) -> str | None:
-    for uuid in uuids:
-        if processes := others_on(uuid):
-            return f"other processes work on {uuid}: {processes}"
-    return None
