@@ -13,7 +13,6 @@ from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal
-from uuid import uuid4
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeFloat, PositiveFloat
@@ -27,7 +26,7 @@ from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.planning.standing import standings
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply
-from cudnn_sweep.orchestrator.recording.record import make_record
+from cudnn_sweep.orchestrator.recording.record import Attempt, make_record
 from cudnn_sweep.orchestrator.recording.recorder import Progress, Recorder
 from cudnn_sweep.orchestrator.running.run_sweep import RunSession
 from cudnn_sweep.orchestrator.showing.say import say
@@ -351,9 +350,7 @@ def _ran(machine: FakeMachine, session: Session, store: Store, budget_s: float |
                     trial,
                     made_up.outcome(began),
                     environments[trial.software],
-                    slot=UUID,
-                    attempt=attempt,
-                    attempt_id=uuid4().hex,
+                    Attempt(slot=UUID, attempt=attempt),
                 )
                 loop.run(recorder.record(record))
         asking.done(block)

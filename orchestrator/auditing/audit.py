@@ -1,5 +1,5 @@
-"""Runs the user's script as `python script.py arguments` would, and reads what was found in it. The shapes that its model
-was called with are written as the file of the regime `listed`, and a suite that names it.
+"""Runs the user's script as `python script.py arguments` would, and reads its findings. The shapes of its model's calls are
+written as a file for the regime `listed`, with a suite that names the file.
 """
 
 import json
@@ -11,8 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -44,7 +43,7 @@ begin(os.path.dirname(__file__), before)
 """
 REPEAT_S = 5.0  # between signals to a script that does not end at its limit
 GRACE_S = 30.0  # for it to end, save what it has, and say so
-LOOK_S = 0.5  # between looks at what the script has started; torch takes longer to import
+LOOK_S = 0.5  # between looks at the script's processes; torch takes longer to import
 SIGNALLED = 128  # an exit code, and the signal's number
 WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
 
@@ -55,7 +54,7 @@ MAIN = "__main__"
 AMP = {"bfloat16": "amp_bf16", "float16": "amp_fp16"}
 PLAIN = {"bfloat16": "bf16", "float16": "fp16"}
 REPLICATING = "DataParallel"  # calls a copy of the model on each GPU
-BELOW = 2  # what an audit writes: it reads no tensor
+BELOW = 2  # a placeholder: an audit reads no tensor
 
 Direction = Literal["training", "inference"]
 
@@ -78,22 +77,21 @@ class AuditRequest:
 class Audited:
     request: AuditRequest
     ended: Ended
-    """itself: the script ran to its end; limit: by --seconds or --steps; interrupt: Ctrl-C, or the end of the
-    command; signal: another signal."""
+    """itself: at its end; limit: by --seconds or --steps; interrupt: Ctrl-C, or the command's end; signal: another."""
     exit_code: int
     """The script's own; 0 at a limit; 128 and its number for a signal."""
     findings: Findings | None
-    """None: the script was killed, or replaced itself by another program, before it could say anything."""
+    """None: the script was killed, or replaced itself by another program, before it wrote any."""
     others: int
-    """Processes that it started, of which nothing is known: they loaded torch, or set a flag after a fork."""
+    """Processes that it started and that the audit did not see: they loaded torch, or set a flag after a fork."""
 
     @property
     def unseen(self) -> str | None:
-        """The processes that the audit did not see, and the command that audits each; None if there are none."""
+        """A text on the processes that the audit did not see, with the command that audits each; None without any."""
         if not self.others:
             return None
         arguments = self.request.arguments if self.request.is_module else ()
-        at = next((at for at, each in enumerate(arguments) if each.endswith(".py")), None)
+        at = next((at for at, word in enumerate(arguments) if word.endswith(".py")), None)
         of_rank = "RANK.py" if at is None else shlex.join(arguments[at:])
         return (
             f"Not seen: processes with torch that the script started ({self.others}), and the flags set there. "
@@ -103,34 +101,33 @@ class Audited:
 
 
 def audit_script(request: AuditRequest) -> Audited:
-    """Raises SpecError for a file that is not there, or no script."""
-    if request.script.endswith(".ipynb"):
-        raise SpecError(
-            f"{request.script}: a notebook: `jupyter nbconvert --to script {request.script}`"
-        )
-    if not request.is_module and not Path(request.script).exists():
-        raise SpecError(
-            f"{request.script}: no such file; allowed: a script of Python, or -m MODULE"
-        )
+    """Run the script and return its findings. Raises SpecError for a file that does not exist, or is no script."""
+    script = request.script
+    if script.endswith(".ipynb"):
+        raise SpecError(f"{script}: a notebook: `jupyter nbconvert --to script {script}`")
+    if not request.is_module and not Path(script).exists():
+        raise SpecError(f"{script}: no such file; allowed: a script of Python, or -m MODULE")
     with tempfile.TemporaryDirectory(prefix="sweep-audit-") as folder:
         Path(folder, START).write_text(START_TEXT, encoding="utf-8")
         command, environment = [sys.executable, *request.words], _environment(request, Path(folder))
-        with _signals_held():
+        with_torch = Others()
+        # Hold signals back, to wait for them: the script decides what Ctrl-C does to it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+        try:
             process = subprocess.Popen(  # the command has one thread
                 command,
                 env=environment,
                 preexec_fn=_in_the_child,  # noqa: PLW1509
             )
-            others = Others()
-            signalled = _wait(process, request.seconds, others)
+            signalled = _wait(process, request.seconds, with_torch)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         file = Path(folder, FINDINGS)
         forked = {int(mark.suffix[1:]) for mark in Path(folder).glob(f"{FINDINGS}.[0-9]*")}
-        unseen = (others.found | forked) - {process.pid}
+        unseen = len((with_torch.found | forked) - {process.pid})
         findings = FROM_JSON.validate_json(file.read_bytes()) if file.exists() else None
     ended, code = _ended(process.returncode, findings, signalled)
-    return Audited(
-        request=request, ended=ended, exit_code=code, findings=findings, others=len(unseen)
-    )
+    return Audited(request=request, ended=ended, exit_code=code, findings=findings, others=unseen)
 
 
 def _environment(request: AuditRequest, folder: Path) -> dict[str, str]:
@@ -141,18 +138,8 @@ def _environment(request: AuditRequest, folder: Path) -> dict[str, str]:
         "python_path": theirs,
         "modules": "." if request.is_module else os.path.dirname(os.path.realpath(request.script)),
     }
-    path = os.pathsep.join([str(folder), *([theirs] if theirs else [])])
+    path = os.pathsep.join(filter(None, (str(folder), theirs)))
     return {**os.environ, "PYTHONPATH": path, VARIABLE: json.dumps(settings)}
-
-
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """Hold signals back, to wait for them: the script decides what Ctrl-C does to it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _in_the_child() -> None:
@@ -160,8 +147,8 @@ def _in_the_child() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
 
 
-def _wait(process: "subprocess.Popen[bytes]", seconds: float | None, others: Others) -> int | None:
-    """Wait for the script's end. Returns the last signal that came to this command."""
+def _wait(process: "subprocess.Popen[bytes]", seconds: float | None, started: Others) -> int | None:
+    """Wait for the script's end, and return the last signal that came to this command."""
     asks_at = math.inf if seconds is None else monotonic() + seconds
     kills_at = math.inf
     last: int | None = None
@@ -170,20 +157,20 @@ def _wait(process: "subprocess.Popen[bytes]", seconds: float | None, others: Oth
         if now >= min(asks_at, kills_at):
             process.send_signal(signal.SIGKILL if now >= kills_at else END)
             asks_at, kills_at = now + REPEAT_S, min(kills_at, now + GRACE_S)
-        others.look(process.pid)
+        started.look(process.pid)
         came = signal.sigtimedwait(WATCHED, min(LOOK_S, max(0.0, asks_at - monotonic())))
         if came is None or came.si_signo == signal.SIGCHLD:
             continue
         last = came.si_signo
         if last == signal.SIGTERM:
             asks_at = min(asks_at, monotonic())
-        elif came.si_code <= 0:  # from a process; a terminal tells the script itself
+        elif came.si_code <= 0:  # from a process; a terminal signals the script itself
             process.send_signal(last)
     return last
 
 
 def _ended(code: int, findings: Findings | None, signalled: int | None) -> tuple[Ended, int]:
-    """And the exit code as a shell says it. `code`: the process's own."""
+    """Return how the script ended, and its exit code as a shell prints it. `code`: the process's own."""
     as_shell = code if code >= 0 else SIGNALLED - code
     if signalled is not None:
         return "interrupt", SIGNALLED + signalled if signalled == signal.SIGTERM else as_shell
@@ -207,16 +194,15 @@ class Inputs:
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
-    """Inputs of the model of this name or line, or the one with most convolutions; None if there are no shapes."""
+    """Return inputs of the model of this name or line, or of that with most convolutions; None without shapes."""
     models = (model for model in findings.models if name in (None, model.name, made_at(model)))
     return next(filter(None, map(_inputs, models)), None)
 
 
 def _inputs(model: Model) -> Inputs | None:
-    direction: Direction = (
-        "training" if any(each.training for each in model.shapes) else "inference"
-    )
-    calls = {each.shape: getattr(each, direction) for each in model.shapes}
+    is_training = any(seen.training for seen in model.shapes)
+    direction: Direction = "training" if is_training else "inference"
+    calls = {seen.shape: getattr(seen, direction) for seen in model.shapes}
     by_kind: dict[tuple[int, int | None], Counter[Sizes]] = defaultdict(Counter)
     for shape, count in calls.items():  # those of one file have as many sizes and channels
         if count and len(shape) <= MOST_SIZES and 0 not in shape:
@@ -234,7 +220,7 @@ def _inputs(model: Model) -> Inputs | None:
 
 
 def shapes_text(inputs: Inputs, script: str) -> str:
-    """A CSV that `regime: {listed: {file: ...}}` takes."""
+    """Return a CSV for `regime: {listed: {file: ...}}`."""
     columns = [name for name in named_sizes(inputs.usual) if name != "channels"]
     rows = [
         ",".join(str(sizes[name]) for name in columns) + f",{count}"
@@ -246,10 +232,7 @@ def shapes_text(inputs: Inputs, script: str) -> str:
 
 
 def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
-    """A suite that times the model at these shapes; None for a model that no suite can name.
-
-    It is launched in the current folder.
-    """
+    """Return a suite, for the current folder, that times the model at these shapes; None if no suite can name it."""
     workload = _workload(inputs.model, Path.cwd())
     if workload is None:
         return None
@@ -267,7 +250,7 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
     if any(model.values()):
         cell["model"] = {key: value for key, value in model.items() if value}
     if findings.convolutions:
-        usual = max(findings.convolutions, key=lambda each: each.calls)
+        usual = max(findings.convolutions, key=lambda convolution: convolution.calls)
         if precision := _precision(usual):
             cell["precision"] = precision
         cell["layout"] = usual.memory_format
@@ -279,24 +262,19 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
 
 
 def what_to_add(inputs: Inputs) -> list[str]:
-    """What the user has to add before the suite can run."""
+    """Return what the user has to add before the suite can run."""
     model, lacking = inputs.model, []
+    remedy = _what_to_name(model)
     if model.made is None:
-        lacking.append(f"{model.name} is a copy: {_what_to_name(model)}")
+        lacking.append(f"{model.name} is a copy: {remedy}")
     elif model.made.others:
         values = ", ".join(model.made.others)
-        lacking.append(
-            f"no suite can say {values}, of which {model.name} is made: {_what_to_name(model)}"
-        )
+        lacking.append(f"no suite can say {values}, of which {model.name} is made: {remedy}")
     lacking += what_it_takes(model, inputs.direction == "training", space_names(inputs.usual))
-    if (
-        model.module == MAIN
-        and model.file
-        and MAIN not in Path(model.file).read_text("utf-8", "replace")
-    ):
-        lacking.append(
-            f'{os.path.relpath(model.file)} trains when it is imported: put that under `if __name__ == "__main__":`'
-        )
+    file = model.file if model.module == MAIN else None
+    if file and MAIN not in Path(file).read_text("utf-8", "replace"):
+        guard = 'put that under `if __name__ == "__main__":`'
+        lacking.append(f"{os.path.relpath(file)} trains when it is imported: {guard}")
     return lacking
 
 
@@ -322,11 +300,11 @@ def _is_of_torch(model: Model) -> bool:
 
 def _what_to_name(model: Model) -> str:
     """Return what to do about a model that cannot be made from its class and plain values."""
-    what, name = "what makes it", "FILE.py:NAME"
+    code, name = "what makes it", "FILE.py:NAME"
     if model.made is not None:
-        what = f"what {place_text(model.made.at)} makes"
+        code = f"what {place_text(model.made.at)} makes"
         name = f"{os.path.relpath(model.made.at.file)}:NAME"
-    return f"put {what} into a function that returns it, and name that, `workload: {name}`"
+    return f"put {code} into a function that returns it, and name that, `workload: {name}`"
 
 
 def _expected(inputs: Inputs) -> dict[str, int]:
@@ -339,7 +317,7 @@ def _expected(inputs: Inputs) -> dict[str, int]:
 
 
 def _workload(model: Model, folder: Path) -> str | None:
-    """As a suite names it: by a file below `folder`, else by its module."""
+    """Return the model's name in a suite: by a file below `folder`, else by its module; None if it has none."""
     if "<locals>" in model.name or "." in model.name or _is_of_torch(model):
         return None
     if model.file is not None and Path(model.file).is_relative_to(folder):
@@ -356,7 +334,7 @@ def _precision(usual: Convolution) -> str | None:
 
 
 def check_may_write(file: Path) -> None:
-    """Raises SpecError where something else than an audit has written it."""
+    """Raise SpecError if the file exists and no audit wrote it."""
     if not file.exists():
         return
     with file.open(encoding="utf-8", errors="replace") as stream:
@@ -366,35 +344,33 @@ def check_may_write(file: Path) -> None:
 
 
 def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any, list[str]]:
-    """As `inputs` of a suite, None for one tensor of floats; and the arguments that no suite can describe.
-    `space`: names of sizes.
-    """
-    all_given = (each for each in model.arguments if each.training == training)
-    given = [each for each in all_given if each.kind != "NoneType" or isinstance(each.name, int)]
-    by_place = all(isinstance(each.name, int) for each in given)
+    """Return a suite's `inputs`, None for one tensor of floats; and the arguments that no suite can describe."""
+    of_direction = (argument for argument in model.arguments if argument.training == training)
+    given = [arg for arg in of_direction if arg.kind != "NoneType" or isinstance(arg.name, int)]
+    by_place = all(isinstance(argument.name, int) for argument in given)
     tensors: dict[str | int, Any] = {}
     obstacles: list[str] = []
-    for each in given:
-        name = each.name
+    for argument in given:
+        name, key = argument.name, argument.key
         if isinstance(name, int) and name < len(model.parameters):
             name = model.parameters[name]
-        tensor = _tensor(each, space)
-        if each.key is not None and (not by_place or "." in each.key):
+        tensor = _tensor(argument, space)
+        if key is not None and (not by_place or "." in key):
             tensor = "in a dict"
         if isinstance(tensor, str):
-            obstacles.append(f"{name}{'' if each.key is None else f'[{each.key!r}]'} ({tensor})")
-        elif each.key is None:
-            tensors[each.name if by_place else name] = tensor
+            obstacles.append(f"{name}{'' if key is None else f'[{key!r}]'} ({tensor})")
+        elif key is None:
+            tensors[argument.name if by_place else name] = tensor
         else:
-            tensors.setdefault(each.name, {})[each.key] = tensor
-    is_plain = [(each.name, each.key, "float" in each.kind) for each in given] == [(0, None, True)]
+            tensors.setdefault(argument.name, {})[key] = tensor
+    is_plain = [(arg.name, arg.key, "float" in arg.kind) for arg in given] == [(0, None, True)]
     if is_plain or not tensors or (by_place and obstacles):
         return None, obstacles
     return (list(tensors.values()) if by_place else tensors), obstacles
 
 
 def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:
-    """As a suite describes it, or why it cannot."""
+    """Return a tensor as a suite describes it, or why it cannot."""
     if given.shape is None or not ("float" in given.kind or given.kind in (*WHOLE, "bool")):
         return given.kind
     sizes = [_size(place, given.shape, space) for place in range(len(given.shape))]
@@ -409,14 +385,12 @@ def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:
     return tensor
 
 
-def _size(
-    place: int, shape: Sequence[Sequence[int | str]], space: Sequence[str]
-) -> str | int | None:
-    """In space as the input where all of its last sizes are; else a number where it is one in each call."""
+def _size(at: int, shape: Sequence[Sequence[int | str]], space: Sequence[str]) -> str | int | None:
+    """Return a size in space as the input's if all of the last sizes are; else a number if each call has one."""
     tail = zip(space, shape[-len(space) :], strict=False)
-    from_end = place - len(shape)
-    if place > 0 and -from_end <= len(space) and all(name in sizes for name, sizes in tail):
+    from_end = at - len(shape)
+    if at > 0 and -from_end <= len(space) and all(name in sizes for name, sizes in tail):
         return space[from_end]
-    if place == 0 and "batch" in shape[0]:
+    if at == 0 and "batch" in shape[0]:
         return "batch"
-    return next((size for size in shape[place] if size != 0), None)
+    return next((size for size in shape[at] if size != 0), None)

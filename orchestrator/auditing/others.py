@@ -1,23 +1,23 @@
-"""Watches which processes a script starts that load torch: an audit sees nothing of them."""
+"""Watches for processes with torch that a script starts: an audit sees nothing of them."""
 
 import os
 from contextlib import suppress
 from pathlib import Path
 
 LIBRARY = b"/libtorch_python"
-OF_TORCH = b"/_inductor/"  # what compiles for torch.compile
+OF_TORCH = b"/_inductor/"  # compiles for torch.compile
 
 
 class Others:
-    """The script's descendants, looked at from outside: the audit leaves no mark on them."""
+    """The script's descendants, seen from outside: the audit leaves no mark on them."""
 
     def __init__(self) -> None:
         self._loaded: set[int] = set()
         self.found: set[int] = set()
 
     def look(self, process: int, parent: bytes | None = None) -> None:
-        """`parent`: how its parent began, if that has loaded torch; a fork began in the same way, and is none
-        of the others.
+        """Note a process with torch, and its descendants. `parent`: how the parent began, if that has torch; a fork
+        began in the same way, and is not counted.
         """
         with suppress(OSError):  # it has ended
             command = _read(process, "cmdline")

@@ -1,4 +1,4 @@
-"""A trace as a suite's file: its convolutions as problems, and cells that time each alone. And as a table."""
+"""A trace as a suite's file, with its convolutions as problems and cells that time each alone; and as a table."""
 
 import json
 import shlex
@@ -39,18 +39,15 @@ WIDE = 120
 
 
 def suite_text(trace: Trace) -> str:
-    """Strict YAML that `load_suite` reads.
-
-    Raises SpecError where no convolution is in a precision that a suite has.
-    """
-    kept = {name: each for name, each in trace.named().items() if each.precision is not None}
+    """Return strict YAML for `load_suite`. Raises SpecError if no convolution has a precision that a suite has."""
+    kept = {name: conv for name, conv in trace.named().items() if conv.precision is not None}
     if not kept:
-        dtypes = ", ".join(sorted({each.dtype for each in trace.convolutions}))
+        dtypes = ", ".join(sorted({conv.dtype for conv in trace.convolutions}))
         raise SpecError(
             f"{trace.request.model}: all convolutions are in {dtypes}; "
             "allowed in a suite: float32, bfloat16, float16"
         )
-    problems = {name: _problem(each) for name, each in kept.items()}
+    problems = {name: _problem(conv) for name, conv in kept.items()}
     return (
         "\n".join(_head(trace))
         + f"\n{yaml_text({'problems': problems}, UNBROKEN)}{yaml_text({'cells': _cells(trace, kept)})}"
@@ -59,11 +56,11 @@ def suite_text(trace: Trace) -> str:
 
 
 def left_out(trace: Trace) -> list[str]:
-    """A line for each convolution that no suite can hold."""
+    """Return a line for each convolution that no suite can hold."""
     return [
-        f"left out: {name}, as a suite has no precision for {each.dtype}"
-        for name, each in trace.named().items()
-        if each.precision is None
+        f"left out: {name}, as a suite has no precision for {conv.dtype}"
+        for name, conv in trace.named().items()
+        if conv.precision is None
     ]
 
 
@@ -75,7 +72,7 @@ def _counts_text(trace: Trace) -> str:
 
 
 def _short_sizes(sizes: Shape) -> str:
-    """One number where all are equal, as torch.nn.Conv2d takes it."""
+    """Return one number if all sizes are equal, as torch.nn.Conv2d takes it."""
     return sizes_text(sizes[:1] if len(set(sizes)) == 1 else sizes)
 
 
@@ -109,7 +106,7 @@ def _command(request: TraceRequest) -> str:
 
 
 def _problem(convolution: TracedConvolution) -> CommentedMap:
-    """Only what differs from what ProblemSpec takes for granted."""
+    """Return the fields that differ from ProblemSpec's defaults."""
     spec = ProblemSpec.model_validate(
         {
             "input": sizes_text(convolution.input_shape),
@@ -126,20 +123,18 @@ def _problem(convolution: TracedConvolution) -> CommentedMap:
         }
     )
     written = spec.model_dump(exclude_defaults=True)
-    on_a_line = CommentedMap((key, _value(value)) for key, value in written.items())
+    on_a_line = CommentedMap(
+        (key, int(value) if isinstance(value, str) and value.isdigit() else value)
+        for key, value in written.items()
+    )
     on_a_line.fa.set_flow_style()
     return on_a_line
 
 
-def _value(value: str | bool | int) -> str | bool | int:
-    """One size is a number, several are text."""
-    return int(value) if isinstance(value, str) and value.isdigit() else value
-
-
 def _cells(trace: Trace, kept: dict[str, TracedConvolution]) -> list[dict[str, object]]:
     groups: defaultdict[tuple[str | None, str], CommentedSeq] = defaultdict(CommentedSeq)
-    for name, each in kept.items():
-        groups[each.precision, each.layout].append(name)
+    for name, conv in kept.items():
+        groups[conv.precision, conv.layout].append(name)
     for names in groups.values():
         names.fa.set_flow_style()
     return [
@@ -160,13 +155,13 @@ def yaml_text(part: Mapping[str, object], width: int = WIDTH) -> str:
     yaml.indent(mapping=2, sequence=4, offset=2)
     text = StringIO()
     yaml.dump(part, text)
-    # Where a list goes on in the next line, ruamel leaves a space behind.
+    # ruamel leaves a blank at the end of a line, if its list goes on in the next
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
 
 
 def trace_table(trace: Trace, console: Console) -> RenderableType:
-    """Where there is less room the kernel is left to the name, and columns stand closer together."""
-    rows = [_row(trace, name, each) for name, each in trace.named().items()]
+    """Return the table; on a narrow console without the kernel, which the name has, and with narrow gaps."""
+    rows = [_row(trace, name, conv) for name, conv in trace.named().items()]
     same = {
         column: value
         for column, value in rows[0].items()

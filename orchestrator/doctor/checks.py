@@ -1,4 +1,4 @@
-"""What a doctor looks at: CUDA and each GPU, its clocks, and who else works on it; where a sweep writes."""
+"""A doctor's checks of CUDA and each GPU, its clocks, its other users, and the folders where a sweep writes."""
 
 import shutil
 import tempfile
@@ -28,13 +28,13 @@ SEVERITY: tuple[State, ...] = ("ok", "warning", "problem")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A problem keeps a sweep from running or its verdicts from being believed; a warning may not."""
+    """A problem keeps a sweep from running, or makes its verdicts wrong; a warning may not."""
 
     name: str
     state: State
     found: str
     advice: str = ""
-    """What to do; only a check that is ok has none."""
+    """What to do; empty if it is ok."""
 
 
 def ok(name: str, found: str) -> Check:
@@ -78,8 +78,8 @@ def _cuda(machine: Survey) -> Check:
     if models:
         return ok("CUDA", f"{machine.environment.cuda}, {len(machine.gpus)} × {models[0]}")
     why = machine.no_cuda or "torch finds no GPU: see that nvidia-smi lists one"
-    found, _, advice = why.partition(": ")
-    return warning("CUDA", f"no CUDA: settings have no effect here; {found}", advice)
+    reason, _, advice = why.partition(": ")
+    return warning("CUDA", f"no CUDA: settings have no effect here; {reason}", advice)
 
 
 def _cudnn(version: int | None) -> Check:
@@ -97,7 +97,7 @@ def _driver(version: str | None) -> Check:
 
 
 def _read(source: MonitorKind, uuid: str | None) -> GpuTelemetry:
-    """A single moment, while no process of ours uses the GPU."""
+    """Read a single moment, while no process of ours uses the GPU."""
     telemetry = Telemetry(open_monitor(source, uuid, our_pids=()))
     telemetry.note()
     return telemetry.summary(None)
@@ -109,8 +109,8 @@ def _monitor(source: MonitorKind, readings: list[GpuTelemetry], gpus: int) -> Ch
         advice = "leave it at nvml: only NVML reports real clocks and other processes"
         return warning("NVML", f"not asked: telemetry is {source}", advice)
     if not gpus:
-        found = "no NVML, and no GPU whose clocks, power and processes it could report"
-        return warning("NVML", found, "nothing to do without a GPU; a GPU driver includes NVML")
+        state = "no NVML, and no GPU whose clocks, power and processes it could report"
+        return warning("NVML", state, "nothing to do without a GPU; a GPU driver includes NVML")
     if silent:
         advice = (
             "see that nvidia-smi lists them; in a container NVIDIA_DRIVER_CAPABILITIES must name "
@@ -127,25 +127,23 @@ def _clocks(name: str, reading: GpuTelemetry, max_mhz: int | None) -> Check:
     most = "" if max_mhz is None else f" of at most {max_mhz}"
     warmth = "" if reading.temperature_c is None else f", {reading.temperature_c} °C"
     reasons = ", ".join(reading.throttle_reasons or ()) or "none"
-    found = f"SM clock {reading.sm_clock_mhz:g}{most} MHz{warmth}, throttle reasons: {reasons}"
+    clocks = f"SM clock {reading.sm_clock_mhz:g}{most} MHz{warmth}, throttle reasons: {reasons}"
     is_throttled = "throttled" in (reading.warnings or ())
-    return warning(name, found, ADVICE["throttled"]) if is_throttled else ok(name, found)
+    return warning(name, clocks, ADVICE["throttled"]) if is_throttled else ok(name, clocks)
 
 
 def _cores(name: str, uuid: str, uuids: Sequence[str]) -> Check:
     pinning = pinning_of(uuid, uuids)
     if pinning is None:
-        found = "its trials run on all cores: NVML does not list it, nor its neighbours"
-        advice = (
-            "see that nvidia-smi lists it; measure on one GPU of this host at a time until then"
-        )
-        return warning(name, found, advice)
+        cores = "its trials run on all cores: NVML does not list it, nor its neighbours"
+        until_then = "measure on one GPU of this host at a time until then"
+        return warning(name, cores, f"see that nvidia-smi lists it; {until_then}")
     near = "an unknown NUMA node" if pinning.node is None else f"NUMA node {pinning.node}"
     return ok(name, f"CPUs {pinning} are its trials' own; it is at {near}")
 
 
 def others_on(uuid: str) -> int:
-    """How many processes work on it, as far as NVML says."""
+    """Return the number of processes that work on it, as far as NVML reports them."""
     return _read("nvml", uuid).other_processes or 0
 
 
@@ -154,8 +152,8 @@ def _others(name: str, reading: GpuTelemetry) -> Check:
         advice = "see that nvidia-smi lists no process on it: results would not tell"
         return warning(name, "not said", advice)
     if "shared_gpu" in (reading.warnings or ()):
-        found = f"other processes that work on it: {reading.other_processes}"
-        return warning(name, found, ADVICE["shared_gpu"])
+        users = f"other processes that work on it: {reading.other_processes}"
+        return warning(name, users, ADVICE["shared_gpu"])
     return ok(name, "no other process works on it")
 
 
@@ -179,7 +177,6 @@ def _results(location: str) -> Check:
 
 
 def _compute_caches(folder: Path) -> Check:
-    """Compiled kernels are kept below a folder of this user's."""
     name = "compute caches"
     try:
         with _made_folders_removed(folder):
@@ -187,16 +184,16 @@ def _compute_caches(folder: Path) -> Check:
             with tempfile.NamedTemporaryFile(dir=folder):
                 pass
     except OrchestratorError as error:
-        found, _, advice = str(error).rpartition(": ")
-        return problem(name, found, advice)
+        reason, _, advice = str(error).rpartition(": ")
+        return problem(name, reason, advice)
     except OSError as error:
-        found = f"{folder} cannot be written: {error.strerror}"
-        return problem(name, found, private_folder.ADVICE)
+        reason = f"{folder} cannot be written: {error.strerror}"
+        return problem(name, reason, private_folder.ADVICE)
     return ok(name, f"{folder} can be written")
 
 
 def _room(name: str, folder: Path) -> Check:
-    there = next(each for each in (folder, *folder.parents) if each.exists())
+    there = next(path for path in (folder, *folder.parents) if path.exists())
     free_gb = shutil.disk_usage(there).free / 1e9
     if free_gb >= LEAST_FREE_GB:
         return ok(name, f"{folder} can be written, {number(free_gb)} GB free")
@@ -206,12 +203,12 @@ def _room(name: str, folder: Path) -> Check:
 
 @contextmanager
 def _made_folders_removed(folder: Path | None) -> Iterator[None]:
-    """A look leaves nothing behind."""
+    """Remove the empty folders that a check made."""
     folders = [] if folder is None else [folder, *folder.parents]
-    made = [each for each in folders if not each.exists()]
+    new = [path for path in folders if not path.exists()]
     try:
         yield
     finally:
-        for each in made:
-            if each.is_dir() and not any(each.iterdir()):
-                each.rmdir()
+        for path in new:
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()

@@ -1,4 +1,4 @@
-"""Doctor: is this machine fit to measure on? Found out before hours of it are spent."""
+"""Doctor: is this machine fit to measure on? It answers before hours are spent."""
 
 import math
 import os
@@ -58,13 +58,14 @@ def check_pairs(machine: Survey, telemetry: MonitorKind, seconds: float) -> Iter
             measuring_lock(machine.gpu_uuids[:1] or ["cpu"]),
             tempfile.TemporaryDirectory(prefix="sweep-doctor-") as folder,
         ):
-            records, found = _measure(_plan(machine, telemetry), Path(folder), seconds)
+            records, verdicts = _measure(_plan(machine, telemetry), Path(folder), seconds)
     except SweepBusyError as error:
         yield warning("self-test", f"left out: {error}", "run this again when that has ended")
     except ServerError as error:
         yield problem("self-test", str(error), "the fork server's own output is above")
     else:
-        yield from _told(records, [check for each in found for check in check_pair(each)])
+        pairs = [check for verdict in verdicts for check in check_pair(verdict)]
+        yield from _self_test(records, pairs)
 
 
 def _plan(machine: Survey, telemetry: MonitorKind) -> Plan:
@@ -90,7 +91,7 @@ def _plan(machine: Survey, telemetry: MonitorKind) -> Plan:
 
 
 def _measure(plan: Plan, folder: Path, seconds: float) -> tuple[list[RunRecord], list[Verdict]]:
-    """Whole pairs only; a failed trial ends it."""
+    """Measure whole pairs, until the time is up or a trial fails."""
     store = open_store(str(folder / "results"))
     session = session_of(plan, "self-test", folder)
     records: list[RunRecord] = []
@@ -102,28 +103,27 @@ def _measure(plan: Plan, folder: Path, seconds: float) -> tuple[list[RunRecord],
                 break
     for record in records:
         store.write(record)
-    found = Verdict.of(store, field="twin", baseline="0", candidate="1", min_effect=MIN_EFFECT)
-    return records, found
+    twins = {"field": "twin", "baseline": "0", "candidate": "1"}
+    return records, Verdict.of(store, **twins, min_effect=MIN_EFFECT)
 
 
-def _told(records: list[RunRecord], compared: list[Check]) -> Iterator[Check]:
-    """The first failure, the pairs, and what makes them doubtful."""
+def _self_test(records: list[RunRecord], pairs: list[Check]) -> Iterator[Check]:
+    """Yield the first failure, the pairs, and the warnings that make them doubtful."""
     failed = next((record for record in records if record.status != "ok"), None)
     if failed is not None:
-        found = f"a trial ended with {failed.status}: {failed.message or 'without a word'}"
-        yield problem("self-test", found, "every trial here would end so: mend this first")
-    yield from compared
-    if not compared and failed is None:
-        found = "no pair can be judged: the GPU was shared or throttled in each"
-        yield warning("self-test", found, "mend what is said below, and run this again")
+        end = f"a trial ended with {failed.status}: {failed.message or 'without a word'}"
+        yield problem("self-test", end, "every trial here would end so: mend this first")
+    yield from pairs
+    if not pairs and failed is None:
+        no_pair = "no pair can be judged: the GPU was shared or throttled in each"
+        yield warning("self-test", no_pair, "mend what is said below, and run this again")
     for name, advice in ADVICE.items():
         if trials := sum(name in (record.warnings or ()) for record in records):
-            found = f"{name} in {trials} of {len(records)} trials"
-            yield warning("self-test, GPU", found, advice)
+            yield warning("self-test, GPU", f"{name} in {trials} of {len(records)} trials", advice)
 
 
 def check_pair(seen: Verdict) -> Iterator[Check]:
-    """In plain words, by either clock. That two equal configs differ is a problem: nothing here can be believed."""
+    """Judge the pairs by either clock. If two equal configs differ, no verdict of this machine holds: a problem."""
     if seen.ratio is not None:
         ends = seen.ratio, seen.ratio_low, seen.ratio_high
         yield _compared("wall", seen.blocks, *ends, seen.wall_statistical_verdict)
@@ -138,37 +138,32 @@ def _compared(
     name = f"self-test, {clock}"
     apart = f"two identical configs differ by {percent(abs(ratio - 1), 1)}"
     if pairs < 2 or low is None or high is None:
-        return warning(
-            name, f"{apart} in a single pair, too few to judge", "give it more --seconds"
-        )
+        single = f"{apart} in a single pair, too few to judge"
+        return warning(name, single, "give it more --seconds")
     interval = f"(95% interval {percent(low - 1, 1, '+')} to {percent(high - 1, 1, '+')})"
-    found, effect = f"{apart} {interval} over {pairs} pairs: ", percent(MIN_EFFECT)
+    pair, effect = f"{apart} {interval} over {pairs} pairs: ", percent(MIN_EFFECT)
     if verdict == "equivalent":
-        return ok(name, f"{found}differences of {effect} can be detected here")
+        return ok(name, f"{pair}differences of {effect} can be detected here")
     if verdict == "inconclusive":
-        needed = _pairs_needed(pairs, low, high)
+        # an interval narrows with the root of the pairs; it should reach no further than the effect
+        times = math.log(high / low) / 2 / math.log1p(MIN_EFFECT)
+        needed = math.ceil(pairs * max(times**2, 2.0))
         return warning(
             name,
-            f"{found}differences of {effect} cannot be detected here",
+            f"{pair}differences of {effect} cannot be detected here",
             "end other programs on this machine and run this again; otherwise a sweep needs "
             + (f"about `replicates: {needed}`" if needed <= MANY else f"over {MANY} replicates"),
         )
     return problem(
         name,
-        f"{found}more than chance, although nothing differs",
+        f"{pair}more than chance, although nothing differs",
         "find what changes from process to process (other programs, clocks, memory that runs out) "
         "and run this again; until then trust no verdict of this machine",
     )
 
 
-def _pairs_needed(pairs: int, low: float, high: float) -> int:
-    """An interval narrows with the root of the pairs; it should reach no further than the effect."""
-    times = math.log(high / low) / 2 / math.log1p(MIN_EFFECT)
-    return math.ceil(pairs * max(times**2, 2.0))
-
-
 def look_at_this_machine() -> Survey:
-    """Torch and CUDA are looked at in a process that is thrown away, never in this one."""
+    """Survey torch and CUDA in a process of its own, never in this one."""
     with ForkServer(survey_only=True) as server:
         return survey(server, [])
 
@@ -176,9 +171,7 @@ def look_at_this_machine() -> Survey:
 def examine(
     results: str, self_test_s: float, telemetry: MonitorKind = "nvml", *, quick: bool = False
 ) -> Iterator[Check]:
-    """One check after the other, each as soon as it is done. `results`: folder or URL that must take records.
-    `quick`: leave out what takes its time, Ray's start and the self-test.
-    """
+    """Yield each check as soon as it is done. `results`: where records go. `quick`: no start of Ray, no self-test."""
     yield ok("CPU", f"{processor()}, {usable_cpus()} of {os.cpu_count()} cores")
     machine: Survey | None = None
     try:

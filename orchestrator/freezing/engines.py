@@ -1,4 +1,4 @@
-"""`sweep bans`: each engine that a cell takes is banned, in turns with PyTorch's own rules, to see what that costs."""
+"""`sweep bans`: the price of each ban. Each engine that a cell takes is banned, in turns with PyTorch's own rules."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -31,7 +31,7 @@ UNTIL = UntilDecided(until="decided", at_most=20)
 def engines(
     options: BansOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Ran | None:
-    """Measure; None where no cell takes an engine. Raises NeedsGpuError where there is no GPU."""
+    """Measure; None if no cell takes an engine. Raises NeedsGpuError if there is no GPU."""
     open_results(options.location, console)  # to fail before anything is looked at
     say(console, LOOKING.format(workload=options.workload))
     name, suite = suite_asked(options, MEASURE)
@@ -60,7 +60,7 @@ def engines(
 
 
 def _bans(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, list[str]]:
-    """By cell_id, of the cells that take an engine: what a process of each takes."""
+    """Return the bans of the engines that a process takes, by cell_id; cells without an engine are left out."""
     by_cell: dict[str, list[str]] = {}
     failed = ""
     with opened(looked, console) as probe:
@@ -77,13 +77,13 @@ def _bans(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, lis
                 by_cell[trial.cell.cell_id] = bans
     if failed and not by_cell:
         raise ModelError(f"no cell that could be looked at takes an engine; {failed}")
-    every = sorted({ban for bans in by_cell.values() for ban in bans})
+    every = sorted(set().union(*by_cell.values()))
     say(console, f"Engines that are taken: {', '.join(every) or 'none'}.")
     return by_cell
 
 
 def bans_of(tags: Iterable[str]) -> list[str]:
-    """The errata that ban the engine of each plan, without repetition."""
+    """Return the errata that ban the engine of each plan, without repetition."""
     rules = {
         str(Rule(operation=match["operation"], engine=int(match["engine"])))
         for match in map(TAG.match, tags)

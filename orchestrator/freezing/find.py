@@ -1,5 +1,5 @@
-"""Finds the rules: searches in several processes, times the best plans once more, bans what stands in front of
-them, and sees what a process without a search then takes.
+"""Finds the rules: searches in several processes, times the best plans once more, bans the plans in front of the best, and
+sees which plans a process without a search then takes.
 """
 
 import itertools
@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from statistics import median, median_high
+from typing import TypeAlias
 
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.freezing.probe import Probe
@@ -18,13 +19,15 @@ from cudnn_sweep.workloads.records.measured import LoggedChoice
 SEARCHES = 3  # processes that time all plans of a search
 AGAIN = 3  # that time the best of them once more
 BEST = 1.1  # times the fastest: plans that are timed once more
-ROUNDS = 10  # processes without a search, until they take what is expected
+ROUNDS = 10  # processes without a search, until they take the expected plans
 CONFLICTS = 2  # operations that come first once, to see what that costs the others
 MATTERS = 0.005  # of the time of all operations
 TURNS = 3  # of whole steps, one process each
 
 LEAST_GAIN = 0.001  # of the time of all operations, of one more ban
-UNTIMED = 10.0  # times the slowest plan known: what a plan is taken to need that no search timed
+First: TypeAlias = Sequence[tuple[int, str]]
+"""Operations, by number, whose plan is decided before all others'."""
+UNTIMED = 10.0  # times the slowest timed plan: the assumed time of a plan that no search timed
 
 
 @dataclass(kw_only=True, slots=True)
@@ -33,13 +36,12 @@ class Operation:
 
     name: str
     plans: list[str]
-    calls: int = 1
-    """In a step."""
+    calls: int = 1  # in a step
     timed_ms: dict[str, list[float]] = field(default_factory=dict)
 
     def ms(self, plan: str) -> float:
-        """Of all its calls: by the median of what searches saw."""
-        medians = {each: median_high(times) for each, times in self.timed_ms.items()}
+        """Return the time of all its calls with a plan, by the median of the searches."""
+        medians = {name: median_high(times) for name, times in self.timed_ms.items()}
         return self.calls * medians.get(plan, UNTIMED * max(medians.values(), default=0.0))
 
     @property
@@ -47,13 +49,11 @@ class Operation:
         return min(self.plans, key=self.ms)
 
     def taken(self, rules: Collection[Rule], version: int) -> str | None:
-        return next(
-            (plan for plan in self.plans if not any(rule.bans(plan, version) for rule in rules)),
-            None,
-        )
+        allowed = (p for p in self.plans if not any(rule.bans(p, version) for rule in rules))
+        return next(allowed, None)
 
     def saw(self, took: str, expected: str | None) -> None:
-        """A process without a search took another plan than this list says: it is tried earlier."""
+        """Move the plan that a process without a search took to the place of the expected one: it is tried earlier."""
         if took in self.plans:
             self.plans.remove(took)
         at = self.plans.index(expected) if expected in self.plans else len(self.plans)
@@ -63,19 +63,17 @@ class Operation:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choice:
     rules: tuple[Rule, ...]
-    taken: tuple[str | None, ...]
-    """The plan of each operation."""
     ms: float
-    """Of all operations, by the searches' times."""
+    """Time of all operations, by the searches' times."""
     lost_ms: tuple[float, ...]
-    """Of each operation: to its fastest plan."""
+    """Difference of each operation to its fastest plan."""
 
 
 class _Search:
-    """Over sets of banned plans, each by a rule of its own."""
+    """A search over sets of banned plans, each banned by a rule of its own."""
 
     def __init__(self, operations: Sequence[Operation], version: int) -> None:
-        self._ms = [{plan: each.ms(plan) for plan in each.plans} for each in operations]
+        self._ms = [{plan: op.ms(plan) for plan in op.plans} for op in operations]
         plans = {plan for times in self._ms for plan in times}
         self._rules = {plan: Rule.against(plan, version) for plan in plans}
         self._hits = {
@@ -83,7 +81,7 @@ class _Search:
             for ban, rule in self._rules.items()
         }
         self.decided: dict[int, str] = {}
-        """The plans of operations that keep theirs."""
+        """Plans that operations must keep, by the operation's number."""
 
     def rules(self, banned: set[str]) -> tuple[Rule, ...]:
         return tuple(sorted((self._rules[ban] for ban in banned), key=str))
@@ -102,14 +100,14 @@ class _Search:
         return set().union(*(self._hits[ban] for ban in banned))
 
     def reaching(self, number: int, plan: str, banned: set[str]) -> set[str] | None:
-        """These bans, changed so that an operation takes this plan; None where none do."""
+        """Return the bans, changed so that an operation takes this plan; None if no bans can do that."""
         kept = {ban for ban in banned if plan not in self._hits[ban]}
-        before = set(itertools.takewhile(lambda each: each != plan, self._ms[number]))
+        before = set(itertools.takewhile(lambda earlier: earlier != plan, self._ms[number]))
         ahead = before - self._gone(kept)
         return None if plan in self._gone(ahead) else kept | ahead
 
     def improved(self, banned: set[str]) -> set[str]:
-        """Step by step the change that saves most, until none saves anything that matters."""
+        """Make the change that saves most, step by step, until none saves LEAST_GAIN."""
         while True:
             present, gone = self.cost(banned), self._gone(banned)
             steps = [
@@ -125,7 +123,7 @@ class _Search:
             banned = best
 
     def pruned(self, banned: set[str]) -> set[str]:
-        """Without each ban without which nothing is slower."""
+        """Return the bans without those that save nothing."""
         for ban in sorted(banned):
             if self.cost(banned - {ban}) <= self.cost(banned):
                 banned = banned - {ban}
@@ -134,13 +132,13 @@ class _Search:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frozen:
-    """What was found: nothing to ban where `rules` is empty."""
+    """The rules to keep; none if there is nothing to ban."""
 
     rules: tuple[Rule, ...]
     plans: tuple[str, ...]
-    """Of each operation, as a process without a search took them under the rules."""
+    """Plan of each operation of a process without a search, under the rules."""
     cannot: tuple[str, ...]
-    """Operations whose fastest plan another one must not take, or the reverse."""
+    """Operations that cannot have their fastest plan, for the sake of others."""
 
     @property
     def text(self) -> str:
@@ -148,7 +146,11 @@ class Frozen:
 
 
 def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen:
-    """`version`: of cuDNN, such as 91900. Raises SpecError where a process fails."""
+    """Return the rules by which a process without a search takes the fastest plans.
+
+    `version`: of cuDNN, such as 91900. Raises SpecError if a process fails.
+    """
+    # 1. Search, and time the best plans again.
     on, off = CudnnConfig(benchmark=True), CudnnConfig(benchmark=False)
     say(f"Searching in {SEARCHES} processes.")
     operations = merged([probe.log(on) for _ in range(SEARCHES)])
@@ -157,32 +159,28 @@ def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen
     chosen_again = CudnnConfig(benchmark=True, errata=text_of(slow))
     add(operations, [probe.log(chosen_again) for _ in range(AGAIN)])
     see(operations, (), version, probe.log(off))
+
+    # 2. Ban the plans in front of the best; if operations are in conflict, put the one that loses most first.
     choice, plans = settle(probe, operations, version)
     total = choice.ms
-    conflicts = sorted(range(len(operations)), key=lambda each: -choice.lost_ms[each])
-    hard = [each for each in conflicts if choice.lost_ms[each] > MATTERS * total]
-    found = {choice.rules: (choice, plans)}
+    conflicts = sorted(range(len(operations)), key=lambda number: -choice.lost_ms[number])
+    hard = [number for number in conflicts if choice.lost_ms[number] > MATTERS * total]
+    choices = {choice.rules: (choice, plans)}
     for number in hard[:CONFLICTS]:
-        first = [(number, operations[number].fastest)]
-        other, others_plans = settle(probe, operations, version, first)
-        found.setdefault(other.rules, (other, others_plans))
-    if len(found) > 1:
-        say(f"Timing whole steps under {len(found)} sets of rules, in turns.")
-        times: dict[tuple[Rule, ...], list[float]] = {rules: [] for rules in found}
+        settled = settle(probe, operations, version, [(number, operations[number].fastest)])
+        choices.setdefault(settled[0].rules, settled)
+
+    # 3. Time whole steps under each set of rules, and take the fastest.
+    if len(choices) > 1:
+        say(f"Timing whole steps under {len(choices)} sets of rules, in turns.")
+        times: dict[tuple[Rule, ...], list[float]] = {rules: [] for rules in choices}
         for _ in range(TURNS):
             for rules, ms in times.items():
                 ms.append(probe.step_ms(CudnnConfig(errata=text_of(rules))))
-        choice, plans = found[min(times, key=lambda rules: median(times[rules]))]
-    cannot = [
-        f"{operations[each].name} {each + 1}"
-        for each in conflicts
-        if choice.lost_ms[each] > MATTERS * total
-    ]
-    return Frozen(
-        rules=choice.rules,
-        plans=tuple(plans),
-        cannot=tuple(cannot),
-    )
+        choice, plans = choices[min(times, key=lambda rules: median(times[rules]))]
+    lose = (number for number in conflicts if choice.lost_ms[number] > MATTERS * total)
+    cannot = tuple(f"{operations[number].name} {number + 1}" for number in lose)
+    return Frozen(rules=choice.rules, plans=tuple(plans), cannot=cannot)
 
 
 def merged(logs: Sequence[LogPass]) -> list[Operation]:
@@ -196,7 +194,7 @@ def merged(logs: Sequence[LogPass]) -> list[Operation]:
 
 
 def add(operations: list[Operation], logs: Sequence[LogPass]) -> None:
-    """What further processes timed. Raises SpecError where they ran other operations."""
+    """Add the times of further processes. Raises SpecError if they ran other operations."""
     for log in logs:
         _check_same(operations, log)
         for operation, (_, plans) in zip(operations, _each(log), strict=True):
@@ -212,31 +210,28 @@ def _each(log: LogPass) -> list[tuple[LoggedChoice, list[TimedPlan]]]:
 
 
 def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
-    """Bans of what is far from the best of its operation, and concerns no plan that is not."""
+    """Return bans of the plans that are far from the best of their operation, if they ban none of the best."""
     best = {
         plan
-        for each in operations
-        for plan in each.timed_ms
-        if each.ms(plan) <= BEST * each.ms(each.fastest)
+        for operation in operations
+        for plan in operation.timed_ms
+        if operation.ms(plan) <= BEST * operation.ms(operation.fastest)
     }
-    others = {plan for each in operations for plan in each.plans} - best
-    rules = {Rule.against(plan, version) for plan in others}
+    rest = {plan for operation in operations for plan in operation.plans} - best
+    rules = {Rule.against(plan, version) for plan in rest}
     return {rule for rule in rules if not any(rule.bans(plan, version) for plan in best)}
 
 
 def settle(
-    probe: Probe,
-    operations: list[Operation],
-    version: int,
-    first: Sequence[tuple[int, str]] = (),
+    probe: Probe, operations: list[Operation], version: int, first: First = ()
 ) -> tuple[Choice, list[str]]:
-    """Rules, and the plans that a process takes under them."""
+    """Return a choice, and the plans that a process takes under its rules."""
     for _ in range(ROUNDS):
         choice = choose(operations, version, first)
         log = probe.log(CudnnConfig(errata=text_of(choice.rules)))
         if not see(operations, choice.rules, version, log):
             break
-    return choice, [each.engine for each in log.logged_choices or []]
+    return choice, [taken.engine for taken in log.logged_choices or []]
 
 
 def _check_same(operations: Sequence[Operation], log: LogPass) -> None:
@@ -249,7 +244,7 @@ def _check_same(operations: Sequence[Operation], log: LogPass) -> None:
 
 
 def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: LogPass) -> bool:
-    """Return whether a process without a search took other plans than the operations' lists say, and correct the lists.
+    """Correct the operations' lists by the plans of a process without a search. Return whether any differed.
 
     Raises SpecError if it ran other operations.
     """
@@ -263,17 +258,15 @@ def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: L
     return is_other
 
 
-def choose(
-    operations: Sequence[Operation], version: int, first: Sequence[tuple[int, str]] = ()
-) -> Choice:
-    """Which plans to ban, so that without a search each operation takes the fastest one that it can have.
+def choose(operations: Sequence[Operation], version: int, first: First = ()) -> Choice:
+    """Choose the plans to ban, so that without a search each operation takes the fastest one that it can have.
 
-    Without a search PyTorch takes the first plan of cuDNN's list that runs. A ban holds for the whole process, so a
-    plan that one operation should not take may be the one that another needs: then what all operations take together
-    decides. Of all ways to bring one operation to a faster plan, by banning what stands in front of it and no longer
-    what it needs, the one that saves most is taken, until none saves anything that matters.
+    Without a search PyTorch takes the first plan of cuDNN's list that runs. A ban holds for the whole process, and one
+    operation may need the plan that another should not take: then the time of all operations decides. A step brings one
+    operation to a faster plan: it bans the plans in front, and lifts the bans of the plan itself. The step that saves
+    most is made, again and again, until none saves LEAST_GAIN.
 
-    `version`: of cuDNN. `first`: operations, by number, whose plan is decided before all others'.
+    `version`: of cuDNN.
     """
     search = _Search(operations, version)
     banned: set[str] = set()
@@ -282,9 +275,10 @@ def choose(
             banned = reached
             search.decided[number] = plan
     banned = search.pruned(search.improved(banned))
-    taken = tuple(each.taken(search.rules(banned), version) for each in operations)
+    rules = search.rules(banned)
     lost = tuple(
-        (math.inf if plan is None else each.ms(plan)) - each.ms(each.fastest)
-        for each, plan in zip(operations, taken, strict=True)
+        (math.inf if plan is None else operation.ms(plan)) - operation.ms(operation.fastest)
+        for operation in operations
+        for plan in [operation.taken(rules, version)]
     )
-    return Choice(rules=search.rules(banned), taken=taken, ms=search.cost(banned), lost_ms=lost)
+    return Choice(rules=rules, ms=search.cost(banned), lost_ms=lost)

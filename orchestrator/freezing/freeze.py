@@ -1,6 +1,4 @@
-"""`sweep freeze`: find which plans to ban, compare off, on and frozen in turns, and keep that as a file; or see
-what a kept file does now.
-"""
+"""`sweep freeze`: compares off, on and a search's kept choice in turns, and writes that to a file; or checks a file."""
 
 import json
 import os
@@ -8,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -24,7 +23,7 @@ from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.find import Frozen, find_rules
 from cudnn_sweep.orchestrator.freezing.probe import Probe, forked_probe
 from cudnn_sweep.orchestrator.gating.answer import CODES, State
-from cudnn_sweep.orchestrator.gating.gate import MEASURE, UNTIL, state_of
+from cudnn_sweep.orchestrator.gating.gate import MEASURE, UNTIL, state_of, verdict_of
 from cudnn_sweep.orchestrator.launching.advising import (
     SUITE,
     answered_of,
@@ -44,10 +43,9 @@ from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.showing.write_whole import written_anew
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.errata import as_json, read_kept
-from cudnn_sweep.workloads.cells.suite import WithoutGpu
 from cudnn_sweep.workloads.hardware.environment import Environment
 
-SLOWER = 0.01  # than off, a step: what --check lets pass, as a gate does
+SLOWER = 0.01  # slowdown of a step that --check lets pass, as a gate does
 CHECK = "freeze-check"  # its suite
 HOLDS = {
     ExitCode.FINE: "The kept choice holds",
@@ -68,17 +66,9 @@ def freeze(
     out: Console,
     opened: OpenProbe = forked_probe,
 ) -> int:
-    """Print the answer on `out`, and return the exit code; `console` shows what goes on meanwhile.
-
-    Raises ModelError if a step does not run.
-    """
-    run = _freeze if options.check is None else _check
-    return run(options, console, place, out, opened)
-
-
-def _freeze(
-    options: FreezeOptions, console: Console, place: Place, out: Console, opened: OpenProbe
-) -> int:
+    """Print the answer on `out`, and return the exit code. Raises ModelError if a step does not run."""
+    if options.check is not None:
+        return _check(options, console, place, out, opened)
     if options.file.exists():
         raise SpecError(
             f"{options.file} is there already: see with --check what it does, or name another one by --output"
@@ -89,7 +79,7 @@ def _freeze(
     planned = _looked(options, None, console, place)
     environment = planned.machine.environment
     with opened(planned, console) as probe:
-        frozen = find_rules(probe, environment.cudnn or 0, lambda text: say(console, text))
+        frozen = find_rules(probe, environment.cudnn or 0, partial(say, console))
     if not frozen.rules:
         count = counted(len(frozen.plans), "convolution operation")
         why = f"Nothing to gain: without a search {count} take their fastest plans already."
@@ -120,7 +110,7 @@ def _freeze(
 
 
 def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:
-    """Raises NeedsGpuError where there is no GPU."""
+    """Plan the step and call it once. Raises NeedsGpuError if there is no GPU."""
     say(console, LOOKING.format(workload=options.workload))
     suite = suite_to_compare(options, errata)
     machine = place.look(suite, needs_cuda=True)
@@ -132,21 +122,19 @@ def _looked(options: FreezeOptions, errata: str | None, console: Console, place:
 
 
 def _minutes(options: FreezeOptions) -> float:
-    """Of the command up to the end of a comparison that begins now."""
+    """Return the command's minutes up to the end of a comparison that begins now."""
     return options.minutes + (monotonic() - options.began) / 60
 
 
 def _nothing(options: FreezeOptions, out: Console, why: str) -> int:
     text = f"{why} No file is written."
-    if options.json:
-        say(out, json.dumps({"frozen": None, "why": text}, indent=2))
-    else:
-        say(out, f"\n{text}")
+    answer = json.dumps({"frozen": None, "why": text}, indent=2)
+    say(out, answer if options.json else f"\n{text}")
     return ExitCode.FINE
 
 
 def _not_shown(kept: Kept) -> str:
-    """No gain, with the blocks that were measured and those that would show one."""
+    """Return why there is no gain, with the blocks that were measured and those that would show one."""
     row, text = kept.advice, f"No gain shown {kept.step}."
     if row.advice != UNDECIDED or row.blocks_needed is None:
         return text
@@ -174,21 +162,17 @@ def _provenance(
 def _check(
     options: FreezeOptions, console: Console, place: Place, out: Console, opened: OpenProbe
 ) -> int:
-    """Whether a step takes the plans that the file was made for, and by a gate's rule is not slower than with off."""
-    file = options.check or ""
+    """Check that a step takes the file's plans and, by a gate's rule, is not slower than with off."""
+    file = str(options.check)
     errata, then = kept_rules(file) or "", _frozen_in(file)
     planned = _looked(options, errata, console, place)
     environment = planned.machine.environment
     with opened(planned, console) as probe:
         log = probe.log(CudnnConfig(errata=errata))
-    taken = [each.engine for each in log.logged_choices or []]
+    taken = [choice.engine for choice in log.logged_choices or []]
     plans = then["plans"]
     pairs = list(enumerate(zip(plans, taken, strict=False), 1))
-    others = [
-        f"operation {number}: {one} then, {other} now"
-        for number, (one, other) in pairs
-        if one != other
-    ]
+    moved = [f"operation {at}: {old} then, {now} now" for at, (old, now) in pairs if old != now]
     changed = [
         f"{name}: made with {then.get(name)}, here {now}"
         for name in OF_ENVIRONMENT
@@ -196,7 +180,7 @@ def _check(
     ]
     state, row = _in_turns(options, errata, planned, console, place)
     code = CODES[state] if taken == plans else ExitCode.WORSE
-    same = len(pairs) - len(others)
+    same = len(pairs) - len(moved)
     if options.json:
         answer = {
             "holds": code == ExitCode.FINE,
@@ -205,7 +189,7 @@ def _check(
             **{name: getattr(row, name, None) for name in COLUMNS},
             "frozen_ms_then": then.get("frozen_ms"),
             "changed": changed,
-            "other_plans": others,
+            "other_plans": moved,
         }
         say(out, json.dumps(answer, indent=2))
         return code
@@ -215,7 +199,7 @@ def _check(
         share = f"{ratio(row.ratio)} of the time with off{interval(row.ratio_low, row.ratio_high)}"
         step = f"a step takes {milliseconds(row.candidate_ms)}, {share}"
     again = [f"Make it anew: {options.command()}"] if code == ExitCode.WORSE else []
-    say(out, "\n".join([f"\n{HOLDS[code]}: {count}; {step}.", *changed, *others, *again]))
+    say(out, "\n".join([f"\n{HOLDS[code]}: {count}; {step}.", *changed, *moved, *again]))
     return code
 
 
@@ -223,9 +207,7 @@ def _in_turns(
     options: FreezeOptions, errata: str, looked: Planned, console: Console, place: Place
 ) -> tuple[State, Verdict | None]:
     """Compare off and frozen as a gate compares its sides. Raises UnfinishedError if it was stopped undecided."""
-    suite = suite_of(options, UNTIL, MEASURE)
-    configs = [CudnnConfig(), CudnnConfig(errata=errata)]
-    suite = suite.model_copy(update={"configs": configs, "without_gpu": WithoutGpu()})
+    suite = suite_of(options, UNTIL, MEASURE, (CudnnConfig(), CudnnConfig(errata=errata)))
     planned = plan_step(
         options,
         suite,
@@ -233,20 +215,19 @@ def _in_turns(
         suite_name=CHECK,
         minutes=_minutes(options),
         min_effect=SLOWER,
+        one_sided=True,
     )
-    planned = replace(planned, request=replace(planned.request, one_sided=True))
     ran = run_sweep(planned, place, console)
-    contrast = {"field": "errata", "baseline": "null", "candidate": as_text(errata)}
-    rows = Verdict.of(ran.store, ran.session.sweep_id, **contrast, min_effect=SLOWER)
-    row = max(rows, key=lambda each: each.blocks, default=None)
-    failed = (False, False) if row is None else (row.baseline_failed > 0, row.candidate_failed > 0)
-    state = state_of(row, *failed)
+    row = verdict_of(ran, "errata", "null", as_text(errata))
+    state: State = "cannot tell yet"
+    if row is not None:
+        state = state_of(row, row.baseline_failed > 0, row.candidate_failed > 0)
     ran.unless_stopped(CODES[state])
     return state, row
 
 
 def _frozen_in(file: str) -> Mapping[str, Any]:
-    """What `sweep freeze` wrote beside the rules. Raises SpecError."""
+    """Return the provenance that `sweep freeze` wrote beside the rules. Raises SpecError."""
     try:
         frozen: Any = read_kept(Path(file))[1]["frozen"]
         plans = frozen["plans"]

@@ -1,4 +1,4 @@
-"""Processes that tell which plans a step takes, and how long it takes with them; untold in the results."""
+"""Unrecorded processes that report a step's plans and time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,16 +35,16 @@ class ProcessFailed(ModelError):
 
 
 class Probe(Protocol):
-    """Its processes may raise ProcessFailed."""
+    """Runs processes of one cell, which may raise ProcessFailed."""
 
     def of(self, trial: Trial) -> "Probe":
-        """The same of another cell."""
+        """Return a probe of another cell."""
 
     def log(self, config: CudnnConfig) -> LogPass:
-        """What a fresh process takes at its first step at each shape."""
+        """Return the plans of a fresh process's first step at each shape."""
 
     def step_ms(self, config: CudnnConfig) -> float:
-        """Time per step of a fresh process."""
+        """Return the time per step of a fresh process."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,7 +91,7 @@ class ForkedProbe:
 
 @contextmanager
 def forked_probe(planned: Planned, console: Console) -> Iterator[Probe]:
-    """Of the first cell, on the first GPU that was chosen, while nobody else measures on it."""
+    """Open a probe of the first cell on the first chosen GPU, and hold that GPU."""
     uuids = planned.machine.gpu_uuids
     with (
         free_devices(uuids, 0.0, console),

@@ -42,8 +42,8 @@ class Gate:
     workload: str
     base: str
     head: str
-    gpu: str
-    sweep_id: str
+    gpu: str = ""
+    sweep_id: str = ""
     threshold: float
     state: State
     row: Verdict | None = None
@@ -56,11 +56,11 @@ class Gate:
     kernels: Sequence[KernelChange] = ()
     """Kernels that base and head launch a different number of times in a step."""
     different: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Parts of the environment that differ: of base and head, by name."""
+    """Parts of the environment that differ: those of base and head, by name."""
     messages: dict[str, str] = field(default_factory=dict)
-    """Why trials of a side failed, by its label."""
+    """Message of a failed trial of each side, by the side's label."""
     notes: Sequence[str] = ()
-    """What the sides are, if it is not what was typed."""
+    """How the sides differ from what was typed."""
     changed: Sequence[str] = ()
     """Files of a commit's tree that were changed while it was measured."""
     passes_undecided: bool = False
@@ -70,7 +70,7 @@ class Gate:
 
     @property
     def code(self) -> ExitCode:
-        """A gate whose files were changed never passes: else a change could excuse itself."""
+        """The exit code. A gate whose files were changed never passes: else a change could excuse itself."""
         is_excused = self.state == "cannot tell yet" and self.passes_undecided and not self.changed
         return ExitCode.FINE if is_excused else CODES[self.state]
 
@@ -78,9 +78,8 @@ class Gate:
     def headline(self) -> str:
         row = self.row
         if self.changed:
-            return (
-                f"Cannot tell: files changed while they were measured: {some(self.changed, NAMED)}."
-            )
+            files = some(self.changed, NAMED)
+            return f"Cannot tell: files changed while they were measured: {files}."
         if self.state == "broken":
             return f"Broken: {self.workload} does not run at {self.head}."
         if row is None or row.ratio is None:
@@ -104,23 +103,25 @@ class Gate:
         for side, message in self.messages.items():
             yield "Why", f"{side}: {message}"
         if row is not None and row.baseline_ms is not None:
-            times = (
-                f"{milliseconds(row.baseline_ms)} at base, {milliseconds(row.candidate_ms)} at head"
-            )
-            yield "A step", f"{times}, in {counted(row.blocks, 'block')} on {self.gpu}"
+            base, head = milliseconds(row.baseline_ms), milliseconds(row.candidate_ms)
+            blocks = counted(row.blocks, "block")
+            yield "A step", f"{base} at base, {head} at head, in {blocks} on {self.gpu}"
             if row.device_ratio is not None:
                 ends = _ends(row.device_ratio_low, row.device_ratio_high)
                 yield "GPU time", f"{ratio(row.device_ratio)} of base's{ends}"
         if self.alone:
-            yield "A/A", "; ".join(map(_alone_text, self.alone))
+            alone = [
+                f"{pair.kind} against itself {ratio(pair.ratio)}"
+                f"{_ends(pair.ratio_low, pair.ratio_high)}, {counted(pair.pairs, 'pair')}"
+                for pair in self.alone
+            ]
+            yield "A/A", "; ".join(alone)
         if self.false_alarms is not None and self.least_found is not None:
             alarms = f"would call {_share(self.false_alarms)} of equal changes slower"
             least = _share(self.least_found) if self.least_found < 1 else "over 100%"
             yield "This gate", f"{alarms}; finds a slowdown of {least} in four of five"
         if self.kernels:
-            changed = [
-                f"{each.kernel} ({each.baseline} → {each.candidate})" for each in self.kernels
-            ]
+            changed = [f"{k.kernel} ({k.baseline} → {k.candidate})" for k in self.kernels]
             yield "Kernels", some(changed, NAMED)
         if row is not None:
             yield "More", self.query()
@@ -152,19 +153,13 @@ class Gate:
 
 def junit(name: str, kind: str, message: str, text: str) -> str:
     """Return a test suite of one case. `kind`: failure, error or skipped; empty if it passed."""
-    counts = {"failures": "failure", "errors": "error", "skipped": "skipped"}
-    suite = ElementTree.Element("testsuite", name="sweep gate", tests="1")
-    for attribute, each in counts.items():
-        suite.set(attribute, str(int(kind == each)))
+    kinds = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+    counts = {name: str(int(kind == counted)) for name, counted in kinds.items()}
+    suite = ElementTree.Element("testsuite", counts, name="sweep gate", tests="1")
     case = ElementTree.SubElement(suite, "testcase", classname="sweep.gate", name=printable(name))
     if kind:
         ElementTree.SubElement(case, kind, message=printable(message)).text = printable(text)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
-
-
-def _alone_text(row: AnswerRow) -> str:
-    ends = _ends(row.ratio_low, row.ratio_high)
-    return f"{row.kind} against itself {ratio(row.ratio)}{ends}, {counted(row.pairs, 'pair')}"
 
 
 def _ends(low: float | None, high: float | None) -> str:
@@ -174,5 +169,4 @@ def _ends(low: float | None, high: float | None) -> str:
 
 
 def _share(value: float) -> str:
-    """Return two digits, in percent."""
     return "under 0.1%" if value < 0.001 else f"{two_digits(100 * value)}%"

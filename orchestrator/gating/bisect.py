@@ -31,11 +31,11 @@ from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.survey import Survey
 
-PACKAGES_S = 60.0
+LIST_S = 60.0
 PACKAGES = """
 import json
 from importlib.metadata import distributions
-print(json.dumps({each.name: each.version for each in distributions()}))
+print(json.dumps({package.name: package.version for package in distributions()}))
 """
 NONE = "none"  # in place of the version of a package that is not installed
 BAD = ("slower", "broken")
@@ -62,11 +62,11 @@ class Bisection:
     environments: Sequence[Installation]
     """From the oldest to the newest."""
     answers: Mapping[int, Gate]
-    """Comparisons with the oldest, by the other environment's number."""
+    """Comparisons with the oldest, by the number of the newer environment."""
     good: int
     """Number of the last environment that is not slower."""
     first: int | None
-    """Number of the first slow one; those between the two cannot be told."""
+    """Number of the first slow environment; those between the two are undecided."""
 
     @property
     def newest(self) -> Gate:
@@ -83,8 +83,8 @@ class Bisection:
             return f"{self.newest.head}: {self.newest.headline}{again}"
         first, answer = self.environments[self.first], self.answers[self.first]
         which = f"{first.side.label} ({first.versions}) is the first"
-        if unknown := self.environments[self.good + 1 : self.first]:
-            names = ", ".join(each.side.label for each in unknown)
+        if undecided := self.environments[self.good + 1 : self.first]:
+            names = ", ".join(environment.side.label for environment in undecided)
             which += f", or one before it that cannot be told ({names}),"
         row = answer.row
         if answer.state == "broken" or row is None or row.ratio is None:
@@ -95,33 +95,31 @@ class Bisection:
 
     @property
     def changed(self) -> dict[str, tuple[object, object]]:
-        """What differs between the first slow environment and the last good one: software, and every package."""
+        """Versions that differ between the last good environment and the first slow one, of software and packages."""
         if self.first is None:
             return {}
         before, since = (
-            {**each.packages, **{name: getattr(each.software, name) for name in SETTINGS_APART}}
-            for each in (self.environments[self.good], self.environments[self.first])
+            {**at.packages, **{name: getattr(at.software, name) for name in SETTINGS_APART}}
+            for at in (self.environments[self.good], self.environments[self.first])
         )
         names = [*SETTINGS_APART, *sorted({*before, *since}, key=str.lower)]
         parts = {name: (before.get(name, NONE), since.get(name, NONE)) for name in names}
         return {name: values for name, values in parts.items() if values[0] != values[1]}
 
     def text(self) -> str:
-        wide = max(len(each.side.label) for each in self.environments)
-        answers = {0: "Baseline."} | {at: each.headline for at, each in self.answers.items()}
+        wide = max(len(environment.side.label) for environment in self.environments)
+        answers = {0: "Baseline."} | {at: answer.headline for at, answer in self.answers.items()}
         lines = [
-            f"{each.side.label:<{wide}}  {each.versions}: {answers.get(number, 'Not measured.')}"
-            for number, each in enumerate(self.environments)
+            f"{at.side.label:<{wide}}  {at.versions}: {answers.get(number, 'Not measured.')}"
+            for number, at in enumerate(self.environments)
         ]
-        changed = [f"{name}: {one} → {other}" for name, (one, other) in self.changed.items()]
+        changed = [f"{name}: {before} → {since}" for name, (before, since) in self.changed.items()]
         since = [f"Changed there: {', '.join(changed)}"] if changed else []
         return "\n".join([self.headline, "", *lines, *since])
 
     def json(self) -> str:
-        answer = {"headline": self.headline, "changed": self.changed, **asdict(self)}
-        return json.dumps(
-            answer, indent=2, default=lambda part: getattr(part, "__dict__", str(part))
-        )
+        body = {"headline": self.headline, "changed": self.changed, **asdict(self)}
+        return json.dumps(body, indent=2, default=lambda part: getattr(part, "__dict__", str(part)))
 
 
 def bisect(
@@ -136,10 +134,9 @@ def bisect(
     sides = environments_of(options.pythons)
     say(console, LOOKING.format(workload=options.workload))
     name, suite = suite_asked(options, MEASURE)
-    found = [look(each.code.python or Path(), workload_names(suite)) for each in sides]
-    machine = replace(
-        place.look(suite), environment=found[0].environment, workloads=found[0].workloads
-    )
+    surveys = [look(side.code.python or Path(), workload_names(suite)) for side in sides]
+    oldest = surveys[0]
+    machine = replace(place.look(suite), environment=oldest.environment, workloads=oldest.workloads)
     planned = plan_cells(options, name, suite, machine)
     if (cells := len(planned.chosen.cell_ids())) > 1:
         raise SpecError(f"found {cells} cells of {name}, allowed: one; --only cell_id=... names it")
@@ -148,8 +145,8 @@ def bisect(
             for note in call_models(server, first_calls(planned.chosen)):
                 warn(console, note)
     environments = [
-        Installation(side=side, software=each.environment, packages=_packages(side.code.python))
-        for side, each in zip(sides, found, strict=True)
+        Installation(side=side, software=seen.environment, packages=_packages(side.code.python))
+        for side, seen in zip(sides, surveys, strict=True)
     ]
     measure = partial(_pair, planned, place, console, environments[0])
     answer = _bisected(options, environments, measure, console)
@@ -163,16 +160,16 @@ def _bisected(
     measure: Callable[[Installation, BisectOptions], Gate],
     console: Console,
 ) -> Bisection:
-    """Compare the newest first; if that is slow, the middle one of those that are left, again and again.
+    """Compare the newest environment with the oldest; if it is slower, the middle one of those that are left, and so on.
 
-    A version that cannot be told is passed over for its neighbours; if the newest is one, for the one before it. Slow is
-    what has half of the newest's slowdown: that is soon decided, and no small change on the way is named in its place.
+    An undecided environment is passed over for its neighbours; if it is the newest, for the one before it. From then
+    on half of the newest's slowdown counts as slow: that is soon decided, and no small change on the way is named.
     """
     answers: dict[int, Gate] = {}
     good, slow = 0, len(environments)
     while left := [at for at in range(good + 1, slow) if at not in answers]:
         middle = (good + slow) / 2 if slow < len(environments) else slow
-        at = min(left, key=lambda each: (abs(each - middle), each))
+        at = min(left, key=lambda number: (abs(number - middle), number))
         answers[at] = answer = measure(environments[at], options)
         say(console, f"{answer.head}: {answer.headline}")
         if answer.state == "slower" and answer.row is not None and slow == len(environments):
@@ -188,48 +185,39 @@ def _bisected(
 
 def _packages(python: Path | None) -> dict[str, str]:
     """Return the version of each package installed there, by name; nothing if that Python does not answer."""
+    command = [str(python), "-P", "-c", PACKAGES]
     try:
-        listed = subprocess.run(
-            [str(python), "-P", "-c", PACKAGES],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=PACKAGES_S,
-        ).stdout
-        return dict(json.loads(listed))
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=LIST_S)
+        return dict(json.loads(done.stdout))
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return {}
-
-
-def _step_file(workload: str) -> str:
-    """What a step's own file says; empty for a workload that is none."""
-    file = Path(workload.rpartition(":")[0])
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 def _pair(
     planned: Planned,
     place: Place,
     console: Console,
-    one: Installation,
-    other: Installation,
+    oldest: Installation,
+    newer: Installation,
     options: BisectOptions,
 ) -> Gate:
-    """The sweep of a pair has its name of what is compared: asked again, it resumes, or has its answer."""
-    suite = with_sides(options, planned.request.suite, one.side, other.side)
+    """Compare two environments. The sweep's id is a hash of both, so a rerun resumes it or finds its answer."""
+    suite = with_sides(options, planned.request.suite, oldest.side, newer.side)
     plan = make_plan(planned.whole.suite, suite, [planned.chosen.trials[0].cell])
     softwares = [
-        (each.software.software_hash, str(each.side.code.python), sorted(each.packages.items()))
-        for each in (one, other)
+        (at.software.software_hash, str(at.side.code.python), sorted(at.packages.items()))
+        for at in (oldest, newer)
     ]
-    named = (plan.plan_hash, softwares, _step_file(options.workload))
+    file = Path(options.workload.rpartition(":")[0])
+    step = file.read_text(encoding="utf-8") if file.is_file() else ""
     request = replace(
         planned.request,
         suite=suite,
-        options=LaunchOptions(sweep_id=f"bisect-{content_hash(named)}"),
-        codes={each.side.label: each.side.code for each in (one, other)},
+        options=LaunchOptions(sweep_id=f"bisect-{content_hash((plan.plan_hash, softwares, step))}"),
+        codes={at.side.label: at.side.code for at in (oldest, newer)},
         budget_minutes=options.minutes,
         min_effect=options.min_effect,
+        one_sided=True,
     )
     planned = replace(planned, request=request, whole=plan, chosen=plan)
-    return compared(options, planned, one.side, other.side, place, console)
+    return compared(options, planned, oldest.side, newer.side, place, console)

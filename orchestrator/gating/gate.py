@@ -1,9 +1,8 @@
-"""`sweep gate`: does one change make a step slower? Two sides in turns on one GPU, each also against itself."""
+"""`sweep gate`: does a change make a step slower? Two sides in turns on one GPU, each also against itself."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -13,7 +12,7 @@ from cudnn_sweep.analysis.answering.answers import AnswerRow
 from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.asking.database import Database, open_database
 from cudnn_sweep.analysis.asking.formats import escaped
-from cudnn_sweep.analysis.asking.queries import Value, literal
+from cudnn_sweep.analysis.asking.queries import literal
 from cudnn_sweep.analysis.asking.settings import as_text
 from cudnn_sweep.analysis.words import printable
 from cudnn_sweep.orchestrator.errors import ModelError, OutputError, SpecError, exit_code_of
@@ -25,13 +24,12 @@ from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step, suit
 from cudnn_sweep.orchestrator.launching.step_options import GateOptions, TurnOptions
 from cudnn_sweep.orchestrator.planning.plan import first_calls
 from cudnn_sweep.orchestrator.planning.request import Planned
-from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.orchestrator.showing.write_whole import is_stream, write_whole
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGpu
-from cudnn_sweep.workloads.survey import Survey
 
 SUITE = "gate"
 UNTIL = UntilDecided(until="decided", at_most=20)
@@ -125,13 +123,13 @@ def gate(options: GateOptions, console: Console, place: Place, out: Console) -> 
 
 @contextmanager
 def _reported(options: GateOptions) -> Iterator[None]:
-    """Write into the files, too, that there is no answer, and why. Raises OutputError before anything is measured."""
+    """If there is no answer, write the reason into the files, too. Raises OutputError before anything is measured."""
 
     def no_answer(reason: str, *, streams: bool = True) -> None:
         failed = junit(options.workload, "error", reason, reason)
         _write(options, f"**No answer**: {escaped(reason)}\n", failed, streams=streams)
 
-    no_answer(BEGUN, streams=False)  # whatever ends the gate, no older answer stays
+    no_answer(BEGUN, streams=False)  # no older answer stays, even if the gate is killed
     try:
         yield
     except Exception as error:
@@ -151,24 +149,13 @@ def _measured(options: GateOptions, sides: Sides, console: Console, place: Place
     for note in sides.notes:
         warn(console, note)
     say(console, LOOKING.format(workload=options.workload))
-    suite = with_sides(options, suite_of(options, UNTIL, MEASURE), base, head)
-    plan = partial(
-        plan_step,
-        options,
-        suite,
-        suite_name=SUITE,
-        minutes=options.minutes,
-        codes={side.label: side.code for side in (base, head)},
-        min_effect=options.min_effect,
-    )
-    planned, faults = _look(plan, suite, (head, base), place, console)
+    planned, faults = _look(options, base, head, place, console)
     if planned is None or head.label in faults:
         return Gate(
             workload=options.workload,
             base=base.label,
             head=head.label,
             gpu=planned.machine.environment.gpu if planned else "",
-            sweep_id="",
             threshold=options.min_effect,
             state="broken" if planned else "cannot tell yet",
             messages=faults,
@@ -184,22 +171,28 @@ def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -
 
 
 def _look(
-    plan: Callable[[Survey], Planned],
-    suite: SuiteSpec,
-    sides: Sequence[Side],
-    place: Place,
-    console: Console,
+    options: GateOptions, base: Side, head: Side, place: Place, console: Console
 ) -> tuple[Planned | None, dict[str, str]]:
-    """Return the plan of the first side on which the step runs, and why it does not on the sides before it.
+    """Return a plan by head, or by base if the step does not run at head, and the faults by side.
 
-    Raises SpecError if it runs on no side and was typed wrongly.
+    Raises SpecError if the step runs on no side and was typed wrongly.
     """
+    suite = with_sides(options, suite_of(options, UNTIL, MEASURE), base, head)
     faults: dict[str, str] = {}
     typed: SpecError | None = None
-    for side in sides:
+    for side in (head, base):
         try:
             with side.entered():
-                planned = plan(place.look(suite))
+                planned = plan_step(
+                    options,
+                    suite,
+                    place.look(suite),
+                    suite_name=SUITE,
+                    minutes=options.minutes,
+                    codes={base.label: base.code, head.label: head.code},
+                    min_effect=options.min_effect,
+                    one_sided=True,
+                )
                 if side.code.python is None:
                     place.call(first_calls(planned.chosen), planned.machine, console)
             return planned, faults
@@ -215,30 +208,21 @@ def compared(
     options: TurnOptions, planned: Planned, base: Side, head: Side, place: Place, console: Console
 ) -> Gate:
     """Run a sweep of two sides, and return its answer. Raises UnfinishedError if it was stopped undecided."""
-    planned = replace(planned, request=replace(planned.request, one_sided=True))
     ran = run_sweep(planned, place, console)
     store, sweep_id = ran.store, ran.session.sweep_id
-    texts = as_text(base.label), as_text(head.label)
-    contrast = {"field": "code", "baseline": texts[0], "candidate": texts[1]}
-    rows = Verdict.of(store, sweep_id, **contrast, min_effect=options.min_effect)
-    row = max(rows, key=lambda each: each.blocks, default=None)
+    base_text, head_text = as_text(base.label), as_text(head.label)
+    row = verdict_of(ran, "code", base_text, head_text)
     with open_database(store, sweep_id) as database:
         kernels = kernel_changes(database, sweep_id, f"code = {literal(head.label)}", kind=None)
-        values: dict[str, Value] = {"base_text": texts[0], "head_text": texts[1]}
-        found = database.query(PAIRS, {**values, "sweep_id": sweep_id}).to_pylist()
-        pairs = [AnswerRow(**each) for each in found]
+        values = {"base_text": base_text, "head_text": head_text, "sweep_id": sweep_id}
+        pairs = [AnswerRow(**pair) for pair in database.query(PAIRS, values).to_pylist()]
         budget_s = 60 * (planned.request.budget_minutes or 0)
         false_alarms, least_found = _power(database, options, pairs, row, budget_s)
     trials = store.snapshot(sweep_id).table(["code", "message", *SETTINGS_APART]).to_pylist()
-    of_sides = {
-        side.label: [each for each in trials if each["code"] == side.label] for side in (base, head)
-    }
-    messages = {
-        side: printable(each["message"])
-        for side, those in of_sides.items()
-        for each in those
-        if each["message"]
-    }
+    of_base = [trial for trial in trials if trial["code"] == base.label]
+    of_head = [trial for trial in trials if trial["code"] == head.label]
+    failed = [trial for trial in (*of_base, *of_head) if trial["message"]]
+    messages = {trial["code"]: printable(trial["message"]) for trial in failed}
     answer = Gate(
         workload=options.workload,
         base=base.label,
@@ -248,15 +232,15 @@ def compared(
         threshold=options.min_effect,
         state=state_of(row, base.label in messages, head.label in messages),
         row=row,
-        alone=[each for each in pairs if each.kind is not None],
+        alone=[pair for pair in pairs if pair.kind is not None],
         false_alarms=false_alarms,
         least_found=least_found,
         kernels=kernels,
         different={
-            name: (str(one[name]), str(other[name]))
-            for one, other in zip(*of_sides.values(), strict=False)
+            name: (str(before[name]), str(after[name]))
+            for before, after in zip(of_base, of_head, strict=False)
             for name in SETTINGS_APART
-            if one[name] != other[name]
+            if before[name] != after[name]
         },
         messages=messages,
         results=options.where(),
@@ -282,6 +266,14 @@ def _power(
     looks = database.query(LOOKS, {"most": most, "lacks": int(prior is None)}).to_pylist()
     quantiles = {look["blocks"]: look["quantile"] for look in looks}
     return power(scatter, prior, options.min_effect, quantiles)
+
+
+def verdict_of(ran: Ran, field: str, baseline: str, candidate: str) -> Verdict | None:
+    """Return the contrast's verdict with most blocks; None if there is no verdict."""
+    contrast = {"field": field, "baseline": baseline, "candidate": candidate}
+    least, sweep_id = ran.session.min_effect, ran.session.sweep_id
+    rows = Verdict.of(ran.store, sweep_id, **contrast, min_effect=least)
+    return max(rows, key=lambda row: row.blocks, default=None)
 
 
 def state_of(row: Verdict | None, base_fails: bool, head_fails: bool) -> State:

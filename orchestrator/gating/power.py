@@ -1,4 +1,4 @@
-"""What a gate can find: its own rule, applied to made-up pairs that scatter as its real ones do."""
+"""The slowdown that a gate can find: its own rule, applied to made-up pairs that scatter like its real ones."""
 
 import math
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 GATES = 4000  # made-up ones: a rate of 1% is then known within 0.3%
-FOUND = 0.8  # of these, by the slowdown that a gate is said to find
+FOUND = 0.8  # of these gates find the least slowdown that is reported
 
 
 def power(

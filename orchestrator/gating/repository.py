@@ -14,14 +14,14 @@ from cudnn_sweep.analysis.words import printable, some
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
 
-# What would write beside our index, run the user's hooks or overlook changes.
+# Without these git would write beside our index, run the user's hooks or overlook changes.
 SETTINGS = (
     *("core.hooksPath=/dev/null", "core.splitIndex=false", "core.fsmonitor=false"),
     *("core.untrackedCache=false", "core.ignoreStat=false", "submodule.recurse=false"),
 )
 VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 # Magit exports one of them, and git does not list them.
-PATHSPECS = frozenset(f"GIT_{each}_PATHSPECS" for each in ("LITERAL", "GLOB", "NOGLOB", "ICASE"))
+PATHSPECS = frozenset(f"GIT_{kind}_PATHSPECS" for kind in ("LITERAL", "GLOB", "NOGLOB", "ICASE"))
 CODE = ("*.py", "*.pth", "*.so")  # a new one stands in for a module
 SUBMODULE = "160000 "  # how `git ls-files --stage` begins its line
 POINTER = b"version https://git-lfs"
@@ -40,30 +40,28 @@ class Tree:
     """Its .git folder."""
 
     def git(self, *words: str) -> str:
-        """Return what git prints of this tree. Raises SpecError with git's reason."""
+        """Run git on this tree, and return its output. Raises SpecError with git's reason."""
         where = (f"--git-dir={self.repository}", f"--work-tree={self.folder}")
         options = ("-c", "core.sparseCheckout=false", *where)
         return git(*options, *words, folder=self.folder, index=self.index)
 
     def notes(self) -> list[str]:
-        """Return what the folder lacks: submodules, and files of Git LFS that stayed pointers."""
+        """Return notes on what the folder lacks: submodules, and files of Git LFS that stayed pointers."""
         staged = self.git("ls-files", "--stage", "-z").split("\0")
         modules = [line.partition("\t")[2] for line in staged if line.startswith(SUBMODULE)]
         large = self.git("ls-files", "-z", "--", ":(attr:filter=lfs)").split("\0")
         pointers = [name for name in large if name and _is_pointer(self.folder / name)]
-        found = {"Submodules are not checked out": modules, "Pointers of Git LFS": pointers}
-        return [
-            f"{what}: {printable(some(names, NAMED))}" for what, names in found.items() if names
-        ]
+        lacking = {"Submodules are not checked out": modules, "Pointers of Git LFS": pointers}
+        return [f"{text}: {printable(some(n, NAMED))}" for text, n in lacking.items() if n]
 
     def changed(self) -> list[str]:
         """Return the files that differ from the commit, and new modules."""
         try:
-            found = self.git("diff", "--name-only", "-z").split("\0")
-            found += self.git("ls-files", "--others", "-z", "--", *CODE).split("\0")
+            names = self.git("diff", "--name-only", "-z").split("\0")
+            names += self.git("ls-files", "--others", "-z", "--", *CODE).split("\0")
         except SpecError as error:  # its folder or its index
-            found = [f"all ({error})"]
-        return [printable(name) for name in found if name]
+            names = [f"all ({error})"]
+        return [printable(name) for name in names if name]
 
 
 def check_out(commit: str, scratch: Path) -> Tree:
@@ -79,8 +77,8 @@ def check_out(commit: str, scratch: Path) -> Tree:
 def commit_of(text: str) -> str | None:
     """Return the whole hash of the commit that is called so."""
     with suppress(SpecError):
-        found = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
-        return found if found.isalnum() else None  # ^main is all but its commits
+        name = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
+        return name if name.isalnum() else None  # ^main is all but its commits
     return None
 
 
@@ -96,14 +94,14 @@ def remove_worktrees_of_gates() -> None:
 
 
 def git(*words: str, folder: Path | None = None, index: Path | None = None) -> str:
-    """Return what git prints. It is waited for whatever happens. Raises SpecError with its reason.
+    """Run git, wait for its end in any case, and return its output. Raises SpecError with its reason.
 
     It does not get the variables that git exports to hooks: with GIT_INDEX_FILE it would write the index of the
     commit that is being made.
     """
-    variables = {name: each for name, each in os.environ.items() if name not in _of_hooks()}
+    variables = {name: text for name, text in os.environ.items() if name not in _of_hooks()}
     variables |= VARIABLES | ({"GIT_INDEX_FILE": str(index)} if index else {})
-    settings = (part for each in SETTINGS for part in ("-c", each))
+    settings = (word for setting in SETTINGS for word in ("-c", setting))
     code, output, reason = _run(["git", *settings, *words], variables, folder)
     if code:
         shown = printable(" ".join(reason.split()))[:SHOWN]
@@ -145,7 +143,6 @@ def _run(
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End git and its filters."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)

@@ -23,7 +23,7 @@ from cudnn_sweep.orchestrator.planning.session import Code
 from cudnn_sweep.orchestrator.process.protocol import MODULES
 
 ALLOWED = "a commit of this repository, a folder, a wheel (.whl), or the Python of an environment"
-AS_PATH = ("./", "../", "/", "~")  # how a path begins that is nothing else
+AS_PATH = ("./", "../", "/", "~")  # a text that begins so is a path
 PYTHON = "a Python is a path to bin/python, such as venv/bin/python"
 SHALLOW = "a shallow clone needs its history (fetch-depth: 0 on GitHub, GIT_DEPTH: 0 on GitLab, git fetch --unshallow)"
 NO_ANCESTOR = f"{{base}} and {{head}} have no common ancestor here: {SHALLOW}, or --exact compares the two as typed"
@@ -36,12 +36,12 @@ SOURCES = ("", "src")  # below a repository's root, where its modules may be
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Side:
     label: str
-    """As results name it: `base:main:0a1b2c3d4e5f`."""
+    """Its name in results, such as `base:main:0a1b2c3d4e5f`."""
     code: Code
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Processes that start meanwhile find its modules, and files from its folder."""
+        """Let processes that start meanwhile find its modules, and files from its folder."""
         folder = Path.cwd()
         try:
             os.chdir(self.code.folder or folder)
@@ -57,9 +57,9 @@ class Sides:
     base: Side
     head: Side
     trees: Mapping[str, Tree]
-    """Of those that are commits, by name (base, head)."""
+    """Trees of the sides that are commits, by name (base, head)."""
     notes: list[str] = field(default_factory=list)
-    """What is measured, if it is not just what was typed."""
+    """How the measured sides differ from what was typed."""
 
     def changed(self) -> list[str]:
         """Return the files that differ from their commits by now, such as `base: bench/step.py`."""
@@ -75,11 +75,10 @@ def scratch_for_gate() -> Iterator[Path]:
 
 
 def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
-    """Return the sides that two texts mean. Of two commits the base is their merge base, unless `exact`.
+    """Return the sides that two texts mean. The base of two commits is their merge base, unless `exact`.
 
-    `scratch`: a folder for trees and unpacked wheels.
-
-    Raises SpecError for what is no side, UnfinishedError if a commit cannot be checked out.
+    `scratch`: a folder for trees and unpacked wheels. Raises SpecError for a text that is no side, UnfinishedError if a
+    commit cannot be checked out.
     """
     texts, notes = {"base": base, "head": head}, []
     commits = {name: _commit(name, text) for name, text in texts.items()}
@@ -110,8 +109,8 @@ def _commit(name: str, text: str) -> str | None:
         return None
     commit = commit_of(text)
     if commit and (Path(text).is_dir() or _is_wheel(Path(text)) or _is_program(Path(text))):
-        each = f"./{text} is the path, {commit} the commit"
-        raise SpecError(f"{name.upper()}: {text} is a commit and a path: {each}")
+        names = f"./{text} is the path, {commit} the commit"
+        raise SpecError(f"{name.upper()}: {text} is a commit and a path: {names}")
     return commit
 
 
@@ -119,25 +118,25 @@ def _take_merge_base(commits: dict[str, str | None], texts: Mapping[str, str]) -
     """Put the merge base in place of BASE's commit. Returns a note if it is another one."""
     base, head = commits["base"] or "", commits["head"] or ""
     try:
-        commits["base"] = found = git("merge-base", base, head)
+        commits["base"] = ancestor = git("merge-base", base, head)
     except SpecError:
         raise SpecError(NO_ANCESTOR.format(**texts)) from None
-    if found == head != base:
+    if ancestor == head != base:
         raise SpecError(OLDER.format(**texts))
-    if found == base:
+    if ancestor == base:
         return []
-    before = counted(int(git("rev-list", "--count", f"{found}..{base}")), "commit")
+    before = counted(int(git("rev-list", "--count", f"{ancestor}..{base}")), "commit")
     of_two = f"the merge base of {texts['base']} and {texts['head']}"
-    return [printable(f"BASE is {found[:12]}, {of_two}, {before} before {texts['base']}.")]
+    return [printable(f"BASE is {ancestor[:12]}, {of_two}, {before} before {texts['base']}.")]
 
 
 def _tree(name: str, text: str, commit: str, scratch: Path) -> Tree:
-    """Raises UnfinishedError if git fails: a server of large files is away, or the disk is full."""
+    """Check out a commit. Raises UnfinishedError if git fails: a server of large files is away, or the disk is full."""
     try:
         return check_out(commit, scratch)
     except SpecError as error:
-        what = printable(f"{text} ({commit[:12]})")
-        raise UnfinishedError(f"{name.upper()}: git cannot check out {what}: {error}") from None
+        typed = printable(f"{text} ({commit[:12]})")
+        raise UnfinishedError(f"{name.upper()}: git cannot check out {typed}: {error}") from None
 
 
 def _label(name: str, text: str, commit: str) -> str:
@@ -187,7 +186,7 @@ def _why_no_commit() -> str:
 
 
 def environments_of(pythons: str) -> list[Side]:
-    """Of `--pythons`; a folder stands for its bin/python. Raises SpecError."""
+    """Return the environments of `--pythons`; a folder stands for its bin/python. Raises SpecError."""
     sides = []
     for text in dict.fromkeys(text.strip() for text in pythons.split(",")):
         path = Path(text).expanduser()
@@ -205,7 +204,7 @@ def _environment(label: str, path: Path) -> Side:
 
 
 def _is_program(path: Path) -> bool:
-    """Whether it is a Python; nothing is run because of its name alone."""
+    """Return whether a path is a Python: a file's name alone starts no program."""
     is_named_so = path.parent.name == "bin" and path.name.startswith("python")
     return is_named_so and path.is_file() and os.access(path, os.X_OK)
 
@@ -220,9 +219,9 @@ def _in_folder(root: Path, below: Path) -> Code:
 
 
 def _looked_for_in(places: list[Path]) -> dict[str, str]:
-    """Before what is installed: an editable install of the same package must not stand in for it."""
-    kept = dict.fromkeys(str(each.resolve()) for each in places if each.is_dir())
-    return {MODULES: os.pathsep.join(kept)}
+    """Return the variable by which these places come before an editable install of the same package."""
+    folders = dict.fromkeys(str(place.resolve()) for place in places if place.is_dir())
+    return {MODULES: os.pathsep.join(folders)}
 
 
 def _install(wheel: Path, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which GPUs a sweep runs on, of those that are there: by model, and what share of each."""
+"""Chooses the GPUs that a sweep runs on, by model, and the share of each model."""
 
 import math
 from collections.abc import Iterable
@@ -12,20 +12,19 @@ ROUNDING = 1e-9  # 0.29 of 100 is 28.999999999999996
 
 
 def models_asked(choice: GpuChoice, there: Iterable[str]) -> list[str]:
-    """Which of the models `there` are asked for. Raises SpecError where none is."""
+    """Return the requested models of those `there`. Raises SpecError if there is none."""
     models = list(dict.fromkeys(there))
     if choice.models == ALL_MODELS:
         return models
-    chosen = {model for name in as_list(choice.models) for model in _called(name, models)}
+    names = as_list(choice.models)
+    chosen = {model for name in names for model in _called(name, models)}
     if not chosen:
-        raise SpecError(
-            f"gpus.models: asked for {', '.join(as_list(choice.models))}, found {', '.join(models)}"
-        )
+        raise SpecError(f"gpus.models: asked for {', '.join(names)}, found {', '.join(models)}")
     return [model for model in models if model in chosen]
 
 
 def model_asked(choice: GpuChoice, there: Iterable[str]) -> str:
-    """The model that a launch measures. Raises SpecError where none is asked for, or several."""
+    """Return the model that a launch measures. Raises SpecError if none is requested, or several are."""
     models = models_asked(choice, there)
     if len(models) > 1:
         raise SpecError(
@@ -35,31 +34,27 @@ def model_asked(choice: GpuChoice, there: Iterable[str]) -> str:
 
 
 def models_missing(choice: GpuChoice, there: Iterable[str]) -> list[str]:
-    """The names asked for that no model has."""
     models = list(there)
     names = [] if choice.models == ALL_MODELS else as_list(choice.models)
     return [name for name in names if not _called(name, models)]
 
 
 def share_of(choice: GpuChoice, gpus: int) -> int:
-    """How many of a model's GPUs, at most that share of them, but one at least."""
+    """Return the number of a model's GPUs to use: at most the share, at least one."""
     return max(1, math.floor(choice.share * gpus + ROUNDING))
 
 
 def gpus_asked(choice: GpuChoice, machine: Survey) -> Survey:
-    """`machine` with only the GPUs that are asked for, all of one model.
-
-    Raises SpecError where none is asked for, or several models are.
-    """
-    asked = model_asked(choice, machine.gpus or [machine.environment.gpu])
+    """Return `machine` with only the requested GPUs. Raises SpecError if none is requested, or several models are."""
+    model = model_asked(choice, machine.gpus or [machine.environment.gpu])
     seen = zip(machine.gpus, machine.gpu_uuids, strict=True)
-    uuids = [uuid for model, uuid in seen if model == asked]
+    uuids = [uuid for name, uuid in seen if name == model]
     kept = uuids[: share_of(choice, len(uuids))]
-    return replace(machine, gpus=[asked] * len(kept), gpu_uuids=kept)
+    return replace(machine, gpus=[model] * len(kept), gpu_uuids=kept)
 
 
 def _called(name: str, models: list[str]) -> list[str]:
-    """The model of that name or, where there is none, those whose name has it as a part."""
+    """Return the model of that name; if there is none, all models with the name as a part of theirs."""
     wanted = name.casefold()
     exact = [model for model in models if model.casefold() == wanted]
     return exact or [model for model in models if wanted in model.casefold()]

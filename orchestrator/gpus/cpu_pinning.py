@@ -1,6 +1,6 @@
-"""Pinning: which cores a GPU's trials run on, so that those of its neighbours do not disturb them.
+"""Pinning: the cores where a GPU's trials run, undisturbed by its neighbours' trials.
 
-Linux tells which cores this process may use, and the NUMA node that they and a GPU are at.
+Linux reports the cores that this process may use, their NUMA nodes, and a GPU's NUMA node.
 """
 
 import os
@@ -10,36 +10,35 @@ from pathlib import Path
 
 from cudnn_sweep.workloads.hardware.listed_gpus import listed_gpus
 
-FEW = 2  # cores; a slot that has more gives one up where else none were left for Ray and the driver
+FEW = 2  # cores; a slot with more gives one to Ray and the driver if none would be left
 SYSTEM = Path("/sys")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Core:
-    """A physical core: those of its hardware threads that we may use."""
+    """A physical core, with the hardware threads that we may use."""
 
     cpus: tuple[int, ...]
     node: int | None
-    """Its NUMA node; None where Linux does not say."""
+    """Its NUMA node; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pinning:
     cpus: frozenset[int]
     node: int | None
-    """The GPU's NUMA node, where known."""
+    """The GPU's NUMA node; None if unknown."""
 
     def __str__(self) -> str:
         return show_cpus(self.cpus)
 
 
 def pinning_of(gpu_uuid: str | None, launched_on: Collection[str] = ()) -> Pinning | None:
-    """The CPUs for a GPU or slice of this host, the same in each of our processes on it.
+    """Return the CPUs for a GPU or slice of this host, the same in each of our processes there.
 
-    They are shared out among all that NVML lists, measured on or not: neighbours are another sweep's too,
-    and a GPU has as many cores whether the others are used or not. A job that has a part of the host's CPUs
-    (Slurm's, a container's) has them for its own GPUs: those of `launched_on`. None without a GPU, and where
-    NVML does not list this one: its neighbours are unknown.
+    The CPUs are shared out among all GPUs that NVML lists, used or not: another sweep may use the others, and a GPU's
+    number of cores must not depend on that. A job with a part of the host's CPUs (Slurm's, a container's) has them for
+    its own GPUs: those of `launched_on`. None without a GPU, or if NVML does not list it, as its neighbours are unknown.
     """
     if gpu_uuid is None:
         return None
@@ -57,11 +56,10 @@ def pinning_of(gpu_uuid: str | None, launched_on: Collection[str] = ()) -> Pinni
 def cores_for(
     slot: str, slots: Mapping[str, int | None], cores: Sequence[Core]
 ) -> tuple[Core, ...]:
-    """An equal share of the cores near this slot, which no other slot has.
+    """Return an equal share of the cores near this slot, which no other slot has.
 
-    `slots`: all of the host, in an order that all agree on, and their NUMA nodes. Where a node is
-    unknown or has no core for us, all cores are shared out among all slots. Where there are fewer cores
-    than slots, the slots share them.
+    `slots`: NUMA nodes of all of the host's slots, in an order that is the same everywhere. If a node is unknown or has
+    no core for us, all cores are shared out among all slots. If there are fewer cores than slots, the slots share them.
     """
     near = {node: [core for core in cores if core.node == node] for node in set(slots.values())}
     if all(near.values()):
@@ -74,7 +72,7 @@ def cores_for(
         return tuple(pool)
     if left == 0 and share > FEW:
         share -= 1
-    # The first cores are what is left over: CPU 0 handles most interrupts.
+    # The first cores are left over: CPU 0 handles most interrupts.
     end = len(pool) - share * (len(group) - 1 - group.index(slot))
     return tuple(pool[end - share : end])
 
@@ -84,19 +82,19 @@ def _unknown_last(node: int | None) -> tuple[bool, int]:
 
 
 def read_cores(allowed: Collection[int], system: Path = SYSTEM) -> tuple[Core, ...]:
-    """The physical cores of the CPUs `allowed`, in the order of their numbers."""
+    """Return the physical cores of the CPUs `allowed`, in the order of their numbers."""
     nodes = _nodes(system)
     cores = dict.fromkeys(_siblings(cpu, allowed, system) for cpu in sorted(allowed))
     return tuple(Core(cpus=cpus, node=nodes.get(cpus[0])) for cpus in cores)
 
 
 def isolated_cpus(system: Path = SYSTEM) -> list[int]:
-    """Those that the kernel gives nobody who does not ask (isolcpus)."""
+    """Return the CPUs that the kernel gives only on request (isolcpus)."""
     return parse_cpus(_read(system / "devices/system/cpu/isolated"))
 
 
 def node_of_gpu(pci_address: str, system: Path = SYSTEM) -> int | None:
-    """`pci_address` as NVML writes it, with eight digits of domain where Linux has four."""
+    """Return a GPU's NUMA node. `pci_address`: as NVML writes it, with eight digits of domain to Linux's four."""
     domain, _, rest = pci_address.lower().partition(":")
     address = f"{int(domain, 16):04x}:{rest}"
     node = _read(system / "bus/pci/devices" / address / "numa_node")
@@ -104,7 +102,7 @@ def node_of_gpu(pci_address: str, system: Path = SYSTEM) -> int | None:
 
 
 def parse_cpus(text: str) -> list[int]:
-    """The CPUs of a list as Linux writes it, `0-3,8`."""
+    """Return the CPUs of a list as Linux writes it, `0-3,8`."""
     cpus: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
@@ -113,7 +111,6 @@ def parse_cpus(text: str) -> list[int]:
 
 
 def show_cpus(cpus: Collection[int]) -> str:
-    """CPUs as Linux writes them, `0-3,8`."""
     ranges: list[list[int]] = []
     for cpu in sorted(cpus):
         if ranges and cpu == ranges[-1][-1] + 1:
@@ -132,7 +129,7 @@ def _nodes(system: Path) -> dict[int, int]:
 
 
 def _siblings(cpu: int, allowed: Collection[int], system: Path) -> tuple[int, ...]:
-    """The hardware threads of this one's core that we may use, itself among them."""
+    """Return the hardware threads of a CPU's core that we may use, including the CPU itself."""
     topology = system / f"devices/system/cpu/cpu{cpu}/topology"
     siblings = parse_cpus(_read(topology / "thread_siblings_list"))
     return tuple(sorted(set(siblings) & set(allowed) | {cpu}))

@@ -1,6 +1,7 @@
-"""`sweep advise`: should benchmark be on for this model, over so many steps, and what does it gain?"""
+"""`sweep advise`: should benchmark be on for this model, over so many steps, and what is the gain?"""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -47,10 +48,9 @@ TIMED_ON_CPU = (
 
 
 def advise(options: AdviseOptions, console: Console, place: Place, out: Console) -> int:
-    """Measure, print the answer on `out`, and return the exit code.
+    """Measure, print the answer on `out` and progress on `console`, and return the exit code.
 
     Without a GPU, the newest stored measurement of the step answers; if there is none, a step is timed on the CPU.
-    `console` shows what goes on meanwhile.
     """
     if options.reference:
         return _from_reference(options, out)
@@ -62,7 +62,8 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     planned = plan_step(
         options, suite, machine, suite_name=SUITE, minutes=options.minutes, job=options.job
     )
-    if machine.environment.device == "cuda" or options.on_any_device:
+    compares = machine.environment.device == "cuda" or options.on_any_device
+    if compares:
         gpu, minutes = machine.environment.gpu, f"{options.minutes:g} minutes"
         say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
     elif _newest(open_store(options.location), options, on_gpu=True) is not None:
@@ -74,14 +75,13 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     answered = answered_of(options, ran.store, ran.session.sweep_id)
     code = ran.unless_stopped(code_of(answered))
     tell(options, answered, out)
-    no_gpu = machine.environment.device != "cuda" and not options.on_any_device
-    return ExitCode.NEEDS_GPU if no_gpu and code == ExitCode.CANNOT_TELL else code
+    return code if compares or code != ExitCode.CANNOT_TELL else ExitCode.NEEDS_GPU
 
 
 def suite_to_compare(
     options: AdviseOptions, errata: str | None, float64: bool = False
 ) -> SuiteSpec:
-    """Benchmark off and on, and off with these errata where they are given."""
+    """Return a suite with benchmark off and on, and with off under these errata if there are some."""
     measure = MeasureSpec(
         reference_replicates=int(float64), logged_replicates=0, calibrate=False, device_budget_s=0.3
     )
@@ -95,7 +95,7 @@ def suite_to_compare(
 
 
 def kept_rules(file: str | None) -> str | None:
-    """A file's rules as a config has them. Raises SpecError."""
+    """Return a file's rules as a config has them. Raises SpecError."""
     try:
         return None if file is None else text_of(read_file(Path(file)))
     except ValueError as error:
@@ -156,15 +156,14 @@ def _from_reference(options: AdviseOptions, out: Console) -> ExitCode:
 
 
 def _newest(store: Store, options: AdviseOptions, *, on_gpu: bool = False) -> str | None:
-    """The newest sweep of this step, with the same input, regime, direction and arguments.
+    """Return the newest sweep of this step, with the same input, regime, direction and arguments.
 
-    One on a GPU, where there is one; `on_gpu`: no other.
+    A sweep on a GPU is preferred; `on_gpu`: no other is returned.
     """
-    cells = sorted(
-        stored_cells(store, SUITE, options.workload), key=lambda each: each.device == "cpu"
-    )
-    steps = (each for each in cells if is_step(options, each))
-    return next((each.sweep_id for each in steps if not on_gpu or each.device != "cpu"), None)
+    cells = stored_cells(store, SUITE, options.workload)
+    on_gpus = [cell for cell in cells if cell.device != "cpu"]
+    on_cpus = [] if on_gpu else [cell for cell in cells if cell.device == "cpu"]
+    return next((c.sweep_id for c in (*on_gpus, *on_cpus) if is_step(options, c)), None)
 
 
 def tell(options: AdviseOptions, answered: Answered, out: Console) -> ExitCode:
@@ -177,10 +176,8 @@ def tell(options: AdviseOptions, answered: Answered, out: Console) -> ExitCode:
 
 def answered_of(options: AdviseOptions, store: Store, sweep_id: str) -> Answered:
     rows = Advice.of(store, sweep_id, **options.job.values())
-    asked = [row for row in rows if row.asked]
-    other = [row for row in rows if not row.asked]
-    most = max(asked, key=lambda row: row.blocks, default=None)
-    beside = next((row for row in other if most and row.in_turns == most.in_turns), None)
+    most = _with_most_blocks(rows)
+    others = (row for row in rows if not row.asked and most and row.in_turns == most.in_turns)
     trials = store.snapshot(sweep_id).table(TIMED).to_pylist()
     with open_database(store, sweep_id) as database:
         kernels = kernel_changes(database, sweep_id) if most else []
@@ -188,7 +185,7 @@ def answered_of(options: AdviseOptions, store: Store, sweep_id: str) -> Answered
         kept=kept_choice(options, store, sweep_id, options.freeze, kept_rules(options.freeze)),
         sweep_id=sweep_id,
         advice=most,
-        other=beside,
+        other=next(others, None),
         kernels=kernels,
         ranks=RankPrediction.of(store, sweep_id, ranks=options.ranks) if options.ranks else [],
         times_ms=[row["steady_wall_ms"] for row in trials if row["steady_wall_ms"] is not None],
@@ -207,20 +204,25 @@ def answered_of(options: AdviseOptions, store: Store, sweep_id: str) -> Answered
 def kept_choice(
     options: AdviseOptions, store: Store, sweep_id: str, file: str | None, errata: str | None
 ) -> Kept | None:
-    """What the store says of a kept choice; None where the sweep does not have it."""
+    """Return the stored results of a kept choice; None if the sweep has none."""
     if file is None or errata is None:
         return None
     contrast = {"field": "errata", "baseline": "null", "candidate": as_text(errata)}
     rows = Advice.of(store, sweep_id, **contrast, **options.job.values())
     measured = [freeze for freeze in Freeze.of(store, sweep_id) if freeze.errata == errata]
-    asked = max((row for row in rows if row.asked), key=lambda row: row.blocks, default=None)
-    if asked is None or not measured:
+    advice = _with_most_blocks(rows)
+    if advice is None or not measured:
         return None
-    return Kept(file=file, advice=asked, measured=measured[0])
+    return Kept(file=file, advice=advice, measured=measured[0])
+
+
+def _with_most_blocks(rows: Sequence[Advice]) -> Advice | None:
+    """Return the row with most blocks, of those for the start that is requested."""
+    return max((row for row in rows if row.asked), key=lambda row: row.blocks, default=None)
 
 
 def as_json(answered: Answered) -> dict[str, object]:
-    """The rows of the question `advice`, and what stands beside them."""
+    """Return the rows of the question `advice`, with kernels, ranks, times and messages."""
     return {
         "sweep_id": answered.sweep_id,
         "advice": answered.said,
@@ -244,12 +246,12 @@ def _rounded(value: object) -> object:
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}")
     if isinstance(value, dict):
-        return {name: _rounded(each) for name, each in value.items()}
-    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
+        return {name: _rounded(part) for name, part in value.items()}
+    return [_rounded(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def code_of(answered: Answered) -> ExitCode:
-    """Whether there is a decision, time was too short for one, or the model does not run."""
+    """Return the exit code: there is a decision, time was too short for one, or the model does not run."""
     if answered.fails:
         return ExitCode.DOES_NOT_RUN
     if answered.said == UNDECIDED:

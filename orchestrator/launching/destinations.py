@@ -1,4 +1,4 @@
-"""Where a launch goes, as its launch file says: a row a kind. A kind is a file that declares a Destination."""
+"""Where a launch goes, by its launch file: a row a kind. A kind is a file that declares a Destination."""
 
 import json
 from collections.abc import Callable
@@ -31,18 +31,18 @@ from cudnn_sweep.workloads.cells.suite import most_replicates
 class Destination(Protocol):
     @property
     def where(self) -> str:
-        """In words."""
+        """The destination, in words."""
 
     def launch(self, request: SweepRequest, console: Console) -> int:
         """Run the sweep, or send it. Returns the exit code."""
 
     def show(self, request: SweepRequest, console: Console) -> int:
-        """Say what `launch` would run; writes nothing. Returns the exit code."""
+        """Print what `launch` would run, write nothing, and return the exit code."""
 
     def night(
         self, request: SweepRequest, night: NightJob, keep: Keep, console: Console
     ) -> Place | None:
-        """Run the night there and `keep` its outcome. Returns the place if this process is to measure it instead."""
+        """Run the night there and `keep` its outcome, or return the place if this process is to measure it."""
 
 
 File = LaunchFile[SweepSpec]
@@ -53,34 +53,28 @@ def destination_of(file: File) -> Destination:
 
 
 def cluster_of(file: File) -> RunningCluster:
-    """The one that jobs are sent to. Raises SpecError for a file that means no such cluster."""
+    """Return the cluster that jobs are sent to. Raises SpecError for a file that means no such cluster."""
     destination = destination_of(file)
-    if not isinstance(destination, RunningCluster):
-        raise SpecError(
-            f"{file.path} names no cluster that jobs are sent to: it means {destination.where}"
-        )
-    return destination
+    if isinstance(destination, RunningCluster):
+        return destination
+    where = destination.where
+    raise SpecError(f"{file.path} names no cluster that jobs are sent to: it means {where}")
 
 
 def launch(options: LaunchOptions, console: Console) -> int:
-    """Return the exit code. Raises one of the folders' errors where nothing can start."""
+    """Launch, or print the plan of a dry run, and return the exit code. Raises a folder's error if nothing can start."""
     file = launch_file(options.file)
     request = replace(request_of(file, options), launched_at=monotonic())
     destination = destination_of(file)
-    if options.dry_run:
-        return destination.show(request, console)
-    return destination.launch(request, console)
+    run = destination.show if options.dry_run else destination.launch
+    return run(request, console)
 
 
 def launch_file(file: Path | None) -> LaunchFile[SweepSpec]:
-    if file is None:
-        return no_launch_file(LAUNCH_FILE, SweepSpec)
-    return read_launch_file(file, SweepSpec)
+    return read_launch_file(file, SweepSpec) if file else no_launch_file(LAUNCH_FILE, SweepSpec)
 
 
 class Here:
-    """A Destination."""
-
     where = "this machine"
 
     def launch(self, request: SweepRequest, console: Console) -> int:
@@ -118,35 +112,32 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
     (lambda file: "provider" in file.ray_part, BroughtUpCluster),
     (lambda file: True, lambda file: Here()),
 ]
-"""Which files mean a kind, and its destination; the first that fits."""
+"""The test of each kind of launch file, and its destination; the first match wins."""
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:
-    """What a run is for where flags do nothing."""
+    """Print that a run without a GPU is only a demonstration, and how it is shortened."""
     if planned.machine.environment.device == "cuda":
         return
     suite = planned.request.suite
-    short = suite.on("cpu")
-    few, usual = most_replicates(short.replicates), most_replicates(suite.replicates)
+    few, usual = (most_replicates(s.replicates) for s in (suite.on("cpu"), suite))
     shows = "this only shows what a sweep does"
     if suite.needs_cuda:
-        shows = (
-            "the suite runs only where there is one, and this is its plan for a machine of one slot"
-        )
-    line = f"No GPU here: cuDNN's flags have no effect, so {shows}"
+        plan = "this is its plan for a machine of one slot"
+        shows = f"the suite runs only where there is one, and {plan}"
     more = f", in {few} blocks per cell instead of {usual}" if few < usual else ""
-    say(console, f"{line}{more}.")
+    say(console, f"No GPU here: cuDNN's flags have no effect, so {shows}{more}.")
 
 
 def to_json(ran: Ran, results: str) -> str:
-    """One object. Verdicts and break-evens have the columns of `helps_or_hurts` and `break_even`, and their cell's
-    name. `results` is the location as it was typed.
+    """Return one JSON object. Verdicts and break-evens have the columns of `helps_or_hurts` and `break_even`, and their
+    cell's name. `results`: the location as it was typed.
     """
 
     def named(row: Verdict | BreakEven) -> dict[str, object]:
         return {"cell": ran.names[row.cell_id], **vars(row)}
 
-    found = {
+    launch = {
         "sweep_id": ran.session.sweep_id,
         "results": results,
         "exit_code": ran.exit_code,
@@ -157,8 +148,8 @@ def to_json(ran: Ran, results: str) -> str:
         "statuses": ran.statuses,
         "warnings": dict(ran.warnings.most_common()),
         "slow_gpus": ran.slow_gpus,
-        "failures": [asdict(each) for each in ran.progress.failures],
-        "verdicts": [named(each) for each in ran.verdicts],
-        "break_evens": [named(each) for each in ran.break_evens],
+        "failures": [asdict(failure) for failure in ran.progress.failures],
+        "verdicts": list(map(named, ran.verdicts)),
+        "break_evens": list(map(named, ran.break_evens)),
     }
-    return json.dumps(json_value(found), indent=1, ensure_ascii=False)
+    return json.dumps(json_value(launch), indent=1, ensure_ascii=False)

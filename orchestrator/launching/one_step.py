@@ -1,6 +1,4 @@
-"""A step of one model or workload, with benchmark off and on, on this machine: what `sweep advise` measures; or the
-cells of a suite, for `sweep bans` and `sweep bisect`.
-"""
+"""Plans of a model's step, for `sweep advise` and its like, or of a suite's cells, for `sweep bans` and `bisect`."""
 
 from collections.abc import Mapping, Sequence
 from time import monotonic
@@ -43,7 +41,7 @@ LOOKING = "Looking at this machine and at {workload}, and importing torch for th
 START_AND_END_S = 10.0  # Ray's start and end
 LEAST_S = 15.0  # two blocks of a small network
 LEAST_TIMEOUT_S = 60.0  # of a process: a search of a large network takes half of it
-# Of `sweep bans` and `sweep bisect`: what says nothing of a model.
+# Options of `sweep bans` and `sweep bisect` that also apply to a suite.
 OF_CELLS = (
     *("workload", "only", "results", "wait", "benchmark", "min_effect", "minutes", "json"),
     "pythons",
@@ -51,11 +49,14 @@ OF_CELLS = (
 
 
 def suite_of(
-    options: AdviseOptions | TurnOptions, replicates: Replicates, measure: MeasureSpec | None = None
+    options: AdviseOptions | TurnOptions,
+    replicates: Replicates,
+    measure: MeasureSpec | None = None,
+    configs: Sequence[CudnnConfig] = (),
 ) -> SuiteSpec:
-    """One cell, `benchmark` off and on; without a GPU off alone."""
+    """Return a suite of one cell with these configs; without any, benchmark off and on, or off alone without a GPU."""
     one_input(options.input)
-    asked: dict[str, object] = {
+    axes: dict[str, object] = {
         "workload": options.workload,
         "precision": options.precision,
         "layout": options.layout,
@@ -70,22 +71,21 @@ def suite_of(
         ),
     }
     try:
-        cell = CellAxes.model_validate(asked)
+        cell = CellAxes.model_validate(axes)
     except ValidationError as error:
-        first = error.errors()[0]
-        told = first["msg"].removeprefix("Value error, ")
-        raise SpecError(f"--{first['loc'][0]}: {told}") from None
-    without_gpu = WithoutGpu(
-        configs=[CudnnConfig(benchmark=False)], replicates=REPLICATES_WITHOUT_GPU
-    )
+        raise SpecError(f"--{error.errors()[0]['loc'][0]}: {_reason(error)}") from None
     measure = measure or MeasureSpec(reference_replicates=0, logged_replicates=0)
-    return SuiteSpec(cells=[cell], replicates=replicates, measure=measure, without_gpu=without_gpu)
+    suite = SuiteSpec(cells=[cell], replicates=replicates, measure=measure)
+    if configs:
+        return suite.model_copy(update={"configs": list(configs), "without_gpu": WithoutGpu()})
+    off = WithoutGpu(configs=[CudnnConfig(benchmark=False)], replicates=REPLICATES_WITHOUT_GPU)
+    return suite.model_copy(update={"without_gpu": off})
 
 
 def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, SuiteSpec]:
-    """A suite's cells, or a step of a model, and the name; in one block, without configs of their own.
+    """Return a suite's cells, or a step of a model, and the name; in one block, without configs of their own.
 
-    Raises SpecError for an unknown suite, or options that are none of a suite's.
+    Raises SpecError for an unknown suite, or options that a suite does not take.
     """
     name, suite = options.workload, suite_of(options, 1, measure)
     if is_path(name) or name in suite_names():
@@ -103,10 +103,7 @@ def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, Suite
 
 
 def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Survey) -> Planned:
-    """A process of each cell that is asked for; its caller says how long may be measured.
-
-    Raises SpecError for a cell that cannot be used.
-    """
+    """Plan a process of each chosen cell, without a time limit. Raises SpecError for a cell that cannot be used."""
     if options.workload in machine.workloads:
         check_step(options, machine)
     request = SweepRequest(
@@ -120,15 +117,15 @@ def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Surv
 
 
 def is_step(options: AdviseOptions, stored: StoredCell) -> bool:
-    """Whether a stored cell is the step that these options describe; without `--input` any input matches.
+    """Return whether a stored cell is the step that these options describe; without `--input` any input matches.
 
-    The workload is not imported: what must be known of it is as it was stored.
+    The workload is not imported: facts about it are as they were stored.
     """
     suite = suite_of(options, 1)
     if not options.input and stored.is_model:
         cells = [suite.cells[0].model_copy(update={"input": tuple(stored.input_shape)})]
         suite = suite.model_copy(update={"cells": cells})
-    known = WorkloadFacts(
+    as_stored = WorkloadFacts(
         directions=("training", "inference") if stored.is_model else (stored.direction,),
         varies=("batch", "space"),
         input_shape=None if stored.is_model else tuple(stored.input_shape),
@@ -136,7 +133,7 @@ def is_step(options: AdviseOptions, stored: StoredCell) -> bool:
         by_strides=stored.by_strides,
     )
     regimes = [name for name in workload_names(suite) if name != options.workload]
-    facts = {**workload_facts(regimes), options.workload: known}
+    facts = {**workload_facts(regimes), options.workload: as_stored}
     try:
         cells_of_it = expand_cells(suite, facts, device=stored.device, gpu=stored.gpu)
     except CellsError:
@@ -154,13 +151,14 @@ def plan_step(
     job: Job | None = None,
     codes: Mapping[str, Code] | None = None,
     min_effect: float = MIN_EFFECT,
+    one_sided: bool = False,
 ) -> Planned:
-    """`minutes`: of the whole command; no process outlasts half of what is left of them.
+    """Plan a new sweep of the step. `minutes`: of the whole command; no process outlasts half of what is left of them.
 
     Raises SpecError, with the reason, for a workload that cannot be used.
     """
     check_step(options, machine)
-    left_s = minutes * 60 - (monotonic() - options.began)
+    left_s = _left_s(options, minutes)
     suite = suite.on(machine.environment.device)
     timeout_s = float(round(max(left_s / 2, LEAST_TIMEOUT_S)))
     measure = suite.measure.model_copy(update={"timeout_s": timeout_s})
@@ -174,42 +172,46 @@ def plan_step(
         job=job,
         codes=codes or {},
         min_effect=min_effect,
+        one_sided=one_sided,
     )
     return planned_on(machine, request)
 
 
 def check_step(options: AdviseOptions | TurnOptions, machine: Survey) -> None:
-    """Raises SpecError, with the reason, for a workload that cannot be used; ModelError if its import fails."""
-    known = machine.workloads[options.workload]
-    if known.fault is not None:
-        raise (ModelError if known.fails else SpecError)(known.fault)
-    if known.is_model and not options.input:
+    """Raise SpecError, with the reason, for a workload that cannot be used; ModelError if its import fails."""
+    facts = machine.workloads[options.workload]
+    if facts.fault is not None:
+        raise (ModelError if facts.fails else SpecError)(facts.fault)
+    if facts.is_model and not options.input:
         raise SpecError(f"{options.workload} is a model: it needs --input, such as 32x3x224x224")
 
 
 def blocks_minutes(options: AdviseOptions | TurnOptions, minutes: float) -> float:
-    """Of the command's minutes, what is left for blocks."""
-    left_s = minutes * 60 - (monotonic() - options.began)
-    return max(left_s - START_AND_END_S, LEAST_S) / 60
+    """Return the part of the command's minutes that is left for blocks."""
+    return max(_left_s(options, minutes) - START_AND_END_S, LEAST_S) / 60
+
+
+def _left_s(options: AdviseOptions | TurnOptions, minutes: float) -> float:
+    return minutes * 60 - (monotonic() - options.began)
 
 
 def read_inputs(text: str | None) -> Inputs | None:
-    """Raises LaunchFileError for what no suite's `inputs` takes."""
+    """Read `--inputs`. Raises LaunchFileError for values that a suite's `inputs` does not take."""
     if text is None:
         return None
     return read_strict_text(f"inputs: {text}", "--inputs", ModelSpec).inputs
 
 
 def _read_expect(text: str | None) -> Expect | None:
-    """Raises LaunchFileError for other counts than those of `Expect`."""
+    """Read `--expect`. Raises LaunchFileError for other counts than those of `Expect`."""
     if text is None:
         return None
-    given = text.replace("=", ": ")
-    return read_strict_text(f"expect: {{{given}}}", "--expect", ModelSpec).expect
+    counts = text.replace("=", ": ")
+    return read_strict_text(f"expect: {{{counts}}}", "--expect", ModelSpec).expect
 
 
 def one_input(texts: Sequence[str]) -> Shape | None:
-    """The sizes of `--input`. Raises SpecError."""
+    """Return the sizes of `--input`. Raises SpecError."""
     try:
         shapes = [none_empty(parse_sizes(text)) for text in texts]
     except ValueError as error:
@@ -231,9 +233,12 @@ def _regime(options: AdviseOptions | TurnOptions) -> object:
         try:
             return ListedChoice(listed=ListedSpec(file=shapes))
         except ValidationError as error:
-            told = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise SpecError(f"--shapes: {told}") from None
+            raise SpecError(f"--shapes: {_reason(error)}") from None
     if regime is None:
         return "fixed"
     text = f"workload: noop\nregime: {regime}"
     return read_strict_text(text, "--regime", CellAxes).regime
+
+
+def _reason(error: ValidationError) -> str:
+    return error.errors()[0]["msg"].removeprefix("Value error, ")

@@ -1,4 +1,4 @@
-"""What `sweep advise` and its like are asked about a step of a model. `--argument NAME=VALUE` is read here."""
+"""Options of `sweep advise` and its like: a step of a model, and a job. `--argument NAME=VALUE` is read here."""
 
 import json
 import shlex
@@ -70,7 +70,7 @@ class StepOptions(_Model):
     wait: WaitOption = False
     program: str = field(default_factory=program)
     began: float = field(default_factory=monotonic)
-    """When the command did: time limits count from there."""
+    """Start of the command: time limits count from there."""
 
     @property
     def arguments(self) -> dict[str, "JsonValue"]:
@@ -78,7 +78,6 @@ class StepOptions(_Model):
 
     @property
     def location(self) -> str:
-        """Of the results."""
         from cudnn_sweep.orchestrator.planning.spec import results_of_the_launch_file
 
         return self.results or results_of_the_launch_file()
@@ -128,7 +127,7 @@ class _Job(_Model):
 
 @dataclass(frozen=True, kw_only=True)
 class AdviseOptions(StepOptions, _Job):
-    """In the order of their help: the model, the job, the step, and what the answer is."""
+    """In the order of their help: the model, the job, the step, and the answer."""
 
     freeze: Annotated[
         str | None, "FILE.json", "Compare a kept choice with off and on: a file of `sweep freeze`."
@@ -139,7 +138,7 @@ class AdviseOptions(StepOptions, _Job):
     ] = False
     json: Annotated[bool, "Print the answer as JSON."] = False
     on_any_device: bool = False
-    """Compare on a CPU too, where the flags do nothing: to try out what comes of an answer."""
+    """Compare on a CPU too, although the flags do nothing there: to try out what follows an answer."""
 
     @property
     def measures_nothing(self) -> bool:
@@ -158,7 +157,7 @@ class AdviseOptions(StepOptions, _Job):
         )
 
     def command(self) -> str:
-        """What to type to do this again, as text for a shell."""
+        """Return what to type to do this again, as text for a shell."""
         return shlex.join([self.program, "advise", *self._words()])
 
     def _words(self) -> list[str]:
@@ -192,7 +191,7 @@ class FreezeOptions(AdviseOptions):
         return shlex.join([self.program, "freeze", *self._words()])
 
     def advise_command(self) -> str:
-        """What asks the store again."""
+        """Return the command that answers from the store again."""
         return shlex.join([self.program, "advise", *self._words(), "--freeze", str(self.file)])
 
 
@@ -209,7 +208,7 @@ class _Sides:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnOptions(StepOptions):
-    """Of commands that compare other things than benchmark off and on."""
+    """Options of commands that compare other things than benchmark off and on."""
 
     regime: None = None  # no options here
     shapes: None = None
@@ -257,11 +256,11 @@ def _read(text: str) -> tuple[str, "JsonValue"]:
     if not equals or not name.isidentifier():
         raise typer.BadParameter(f"found {text!r}, allowed: NAME=VALUE", param_hint="--argument")
     try:
-        found = json.loads(value)
-        json.dumps(found, allow_nan=False)
+        parsed = json.loads(value)
+        json.dumps(parsed, allow_nan=False)
     except json.JSONDecodeError:
         return name, value
     except (RecursionError, ValueError):
-        told = f"found {text[:60]!r}, allowed: finite numbers, in lists that are not too deep"
-        raise typer.BadParameter(told, param_hint="--argument") from None
-    return name, found
+        message = f"found {text[:60]!r}, allowed: finite numbers, in lists that are not too deep"
+        raise typer.BadParameter(message, param_hint="--argument") from None
+    return name, parsed

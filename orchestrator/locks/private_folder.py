@@ -1,4 +1,4 @@
-"""Folders of this user alone, in places that every user of the machine writes to."""
+"""Folders of this user alone, in places where every user of the machine may write."""
 
 import os
 import stat
@@ -12,22 +12,22 @@ ADVICE = "remove it, or name another folder for temporary files by TMPDIR"
 
 
 def our_temporary_folder() -> Path:
-    """This user's, on this machine. Raises OrchestratorError where it is not, or cannot be made."""
+    """Return this user's folder on this machine. Raises OrchestratorError if it is another's, or cannot be made."""
     return private_folder(temporary_path())
 
 
 def temporary_path() -> Path:
-    """Everybody knows this name: nothing may be taken from there that was not looked at."""
+    """Return its path, unchecked: everybody knows this name."""
     return Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}")
 
 
 def scratch_folder(sweep_id: str) -> Path:
-    """For a sweep's compute caches. Raises as `our_temporary_folder` does."""
+    """Return the folder of a sweep's compute caches. Raises OrchestratorError."""
     return our_temporary_folder() / "scratch" / sweep_id
 
 
 def private_folder(path: Path) -> Path:
-    """Make it, or see that it is a folder of ours that nobody else writes to. Raises OrchestratorError."""
+    """Make a folder, or check that it is ours and nobody else may write to it. Raises OrchestratorError."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.lstat()

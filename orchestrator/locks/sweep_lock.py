@@ -1,8 +1,8 @@
 """One launch at a time for each plan and results location, and for each accelerator.
 
-An accelerator is held whichever user measures and whatever TMPDIR says: a name of Linux's abstract sockets is its
-lock. The whole machine sees it (a container with a network of its own sees its own), the kernel gives it back when
-its process ends, and there is no file to tamper with.
+An accelerator's lock is a name of Linux's abstract sockets: it holds for every user and every TMPDIR. The whole machine
+sees it (a container with a network of its own sees its own), the kernel releases it when its process ends, and there is
+no file to tamper with.
 """
 
 import errno
@@ -24,16 +24,15 @@ from cudnn_sweep.orchestrator.errors import OrchestratorError, SweepBusyError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
 
 PREFIX = "cudnn-sweep/measuring/"
-WAITING = 1024  # how many may have asked who holds it
+WAITING = 1024  # processes that may ask at once who holds it
 ASK_S = 1.0
 PEER = struct.Struct("3i")  # pid, uid, gid: see SO_PEERCRED in unix(7)
 
 
 def sweep_lock(location: str, plan_hash: str) -> AbstractContextManager[None]:
-    """Hold the plan: no two launches run it into the same results.
+    """Hold the plan: no two launches run it into the same results. For a URL the lock holds on this machine alone.
 
-    In a local results folder the lock lies there; for a URL it holds on this machine alone.
-    Raises SweepBusyError, naming the holder; OrchestratorError where no lock can be made.
+    Raises SweepBusyError, naming the holder; OrchestratorError if no lock can be made.
     """
     busy = "this sweep is in progress; launch again when it has ended"
     return _held(_folder(location), plan_hash, busy)
@@ -47,18 +46,25 @@ def night_lock(location: str, launch: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def measuring_lock(accelerators: list[str]) -> Iterator[None]:
-    """Hold this machine's accelerators: two launches measuring on one would spoil each other.
+    """Hold this machine's accelerators: two launches on one would disturb each other's measurements.
 
     Raises SweepBusyError, naming the accelerator and the holder.
     """
-    with ExitStack() as stack:
+    with ExitStack() as held:
         for name in sorted(accelerators):
-            stack.enter_context(device_lock(name))
+            lock = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            try:
+                lock.bind(f"\0{PREFIX}{name}")
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise OrchestratorError(f"no lock for {name}: {error.strerror}") from error
+                raise SweepBusyError(_busy(name, _holder(name) or _unknown(name))) from None
+            lock.listen(WAITING)
         yield
 
 
 def holder_of(location: str) -> str | None:
-    """The process that runs a sweep there, from its note; None if there is none."""
+    """Return the process that runs a sweep there, from its note; None if there is none."""
     for holder in _folder(location).glob(".*.holder"):
         note = _describe(holder)
         if Path("/proc", note.split()[1]).exists() or socket.gethostname() not in note:
@@ -68,21 +74,21 @@ def holder_of(location: str) -> str | None:
 
 @contextmanager
 def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
-    """The kernel lets go of the lock when this process ends, however it ends."""
+    """Hold a lock that the kernel releases when this process ends, however it ends."""
     holder = folder / f".{name}.holder"
     lock = FileLock(folder / f".{name}.lock")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
-        if not Path(lock.lock_file).exists():  # what holds no lock makes none either
+        if not Path(lock.lock_file).exists():  # nobody holds it
             raise OrchestratorError(f"no lock can be made in {folder}: it takes no file") from None
         raise SweepBusyError(f"{otherwise}: {_describe(holder)}") from None
     except OSError as error:
         reason = error.strerror or error
         raise OrchestratorError(f"no lock can be made in {folder}: {reason}") from error
     try:
-        with suppress(OSError):  # a full disk: then nobody is told who holds it
+        with suppress(OSError):  # a full disk: then no message names the holder
             _write_new(holder)
         yield
     finally:
@@ -115,20 +121,6 @@ def _describe(holder: Path) -> str:
         return "a launch that has just begun"
 
 
-@contextmanager
-def device_lock(name: str) -> Iterator[None]:
-    """Raises SweepBusyError, naming the device and the holder."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
-        try:
-            lock.bind(_address(name))
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise OrchestratorError(f"no lock for {name}: {error.strerror}") from error
-            raise SweepBusyError(_busy(name, _holder(name) or _unknown(name))) from None
-        lock.listen(WAITING)
-        yield
-
-
 def held_by(name: str) -> str | None:
     """Return that another sweep is measuring on the device, and which; None if nobody is. Takes no lock."""
     holder = _holder(name)
@@ -139,31 +131,23 @@ def _busy(name: str, holder: str) -> str:
     return f"another sweep is measuring on {name}: {holder}"
 
 
-def _address(name: str) -> str:
-    return f"\0{PREFIX}{name}"
-
-
 def _holder(name: str) -> str | None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.settimeout(ASK_S)
         try:
-            asking.connect(_address(name))
+            asking.connect(f"\0{PREFIX}{name}")
             peer = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
         except ConnectionRefusedError:
             return None
         except OSError:
             return _unknown(name)
     pid, uid, _ = PEER.unpack(peer)
-    return f"process {pid} of {_user(uid)} on {socket.gethostname()}"
+    user = f"user {uid}"
+    with suppress(KeyError):  # a container's user may have no name
+        user = pwd.getpwuid(uid).pw_name
+    return f"process {pid} of {user} on {socket.gethostname()}"
 
 
 def _unknown(name: str) -> str:
     shown = f"`sudo ss -xap | grep {PREFIX}{name}` shows which, and it must end first"
     return f"a launch that has just begun, or a process that does not answer; {shown}"
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"

@@ -1,4 +1,4 @@
-"""A slot's end of the fork server: starts it, has it begin processes, passes them the baton, closes it."""
+"""A slot's end of the fork server: starts the server, begins processes, passes them the baton, closes the server."""
 
 import os
 import select
@@ -46,7 +46,7 @@ SERVER = "cudnn_sweep.orchestrator.process.server"
 # sets its own number (torch.set_num_threads).
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
-# What of our own environment is about our own Python and version: not for another one's.
+# Variables about our own Python and version: not for another environment's.
 OURS_ALONE = ("PYTHONPATH", "PYTHONHOME", "SWEEP_VERSION", "SWEEP_COMMIT")
 TRACE_TIMEOUT_S = 600.0  # a large model's first pass on a few CPU cores takes minutes
 CALL_TIMEOUT_S = 20.0
@@ -59,8 +59,7 @@ SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs tak
 class ForkServer(AbstractContextManager["ForkServer"]):
     """A server process that runs each job in a fresh process.
 
-    Not started in a session of its own, and it ends when our side of its input closes: it cannot
-    outlive the process that holds this object.
+    It ends when our side of its input closes, so it cannot outlive the process that holds this object.
     """
 
     def __init__(
@@ -73,12 +72,11 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         gpu_uuids: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """`python`: another environment's, with a torch and a cudnn-sweep of its own. `survey_only`: leave
-        out what only measuring needs, seconds of imports. `preload`: modules that children find imported.
-        `gpu_uuids`: the GPUs that they see, where not those of this process. `variables`: further ones of its
-        environment.
+        """`python`: another environment's, with a torch and a cudnn-sweep of its own. `survey_only`: leave out imports
+        that only measuring needs: seconds. `preload`: modules to import for the children. `gpu_uuids`: the GPUs
+        that they see; empty: this process's. `variables`: added to the environment.
 
-        Raises ServerError where it does not come up, PythonError if it is another environment's.
+        Raises ServerError if it does not come up, PythonError if another environment's does not.
         """
         program = str(python.expanduser() if python else sys.executable)
         options = [*(["--survey-only"] if survey_only else []), *preload]
@@ -87,7 +85,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)} if gpu_uuids else {}
         name = f"the fork server of {python}" if python else "the fork server"
         kind = PythonError if python else ServerError
-        # Ctrl-C is for whoever started it, also while it imports
+        # Ctrl-C is for the process that starts it, also while it imports
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._process = subprocess.Popen(
@@ -114,7 +112,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             raise kind(f"{name} {fault}")
 
     def _greeted(self) -> str | None:
-        """What is wrong with how it begins."""
+        """Return what is wrong with the server's greeting, if anything."""
         line = self._read(within_s=GREETING_S, most=GREETING_BYTES)
         if not line:
             with suppress(subprocess.TimeoutExpired):  # its output may close before it ends
@@ -145,55 +143,53 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         os.sched_setaffinity(self.pid, cpus)
 
     def begin(self, request: Request) -> int:
-        """Fork a process for a job; it has the baton. Returns its number here, until its Outcome was heard."""
+        """Fork a process for a job, which has the baton. Return its number here, valid until its Outcome is read."""
         self._count += 1
-        self._tell(line_of(BEGIN, self._count, REQUEST.dump_json(request)))
+        self._send(line_of(BEGIN, self._count, REQUEST.dump_json(request)))
         return self._count
 
     def pass_on(self, number: int, turn: Turn) -> None:
-        """Pass a process the baton."""
-        self._tell(line_of(PASS, number, TURN.dump_json(turn)))
+        self._send(line_of(PASS, number, TURN.dump_json(turn)))
 
     def end(self, number: int) -> None:
         """End a process, and wait for that."""
-        self._tell(line_of(END, number))
+        self._send(line_of(END, number))
         while isinstance(self.hear(number), Said):
             pass
 
     def run(self, request: Request) -> Outcome:
-        """Raises ServerError where the server dies; what the job itself does is in the Outcome."""
+        """Run a job to its end. A fault of the job is in its Outcome. Raises ServerError if the server dies."""
         outcome = self.hear(self.begin(request))
         assert isinstance(outcome, Outcome), outcome
         return outcome
 
-    def _tell(self, line: bytes) -> None:
-        try:
+    def _send(self, line: bytes) -> None:
+        with suppress(ConnectionError):  # reading finds the same end, and reports its cause
             self._requests.write(line)
             self._requests.flush()
-        except ConnectionError:
-            pass  # reading finds the same end, and says how it came
 
     def hear(self, number: int) -> Said | Outcome:
-        """What a process says when it passes the baton back, or what became of it. What comes of others first is kept
-        for them. Raises ServerError where the server dies.
+        """Return a process's report when it passes the baton back, or its outcome. Keep what comes from others first.
+
+        Raises ServerError if the server dies.
         """
         while not self._heard[number]:
             answer = self._read()
             if not answer.endswith(b"\n"):
                 raise ServerError(f"{self._name} died, exit code {self._process.wait()}")
-            word, other, rest = parts_of(answer)
+            word, sender, rest = parts_of(answer)
             if word == REFUSED:
                 raise ServerError(f"{self._name} cannot do what is requested: {rest.decode()}")
             try:
-                heard = (WHAT_WAS_SAID if word == SAID else OUTCOME).validate_json(rest)
+                message = (WHAT_WAS_SAID if word == SAID else OUTCOME).validate_json(rest)
             except ValidationError as error:
                 reason = f"sent a message that this one cannot read: {error}"
                 raise ServerError(f"{self._name} {reason}") from error
-            self._heard[other].append(heard)
-        heard = self._heard[number].popleft()
-        if isinstance(heard, Outcome):
+            self._heard[sender].append(message)
+        message = self._heard[number].popleft()
+        if isinstance(message, Outcome):
             del self._heard[number]
-        return heard
+        return message
 
     def close(self) -> None:
         for stream in (self._requests, self._replies):
@@ -205,8 +201,8 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             self._pidfd = -1
 
     def _read(self, within_s: float | None = None, most: int = sys.maxsize) -> bytes:
-        """Return a line, or less if the server has ended (a process that it forked may keep the pipe open), is silent
-        for so long, or says so many bytes.
+        """Return a line; less if the server has ended (a process that it forked may keep the pipe open), is silent
+        for `within_s`, or sends `most` bytes.
         """
         replies = self._replies.fileno()
         while b"\n" not in self._unread and len(self._unread) < most:
@@ -223,9 +219,10 @@ class ForkServer(AbstractContextManager["ForkServer"]):
 
 
 def survey(server: ForkServer, workloads: list[str], *, needs_cuda: bool = False) -> Survey:
-    """The machine and these workloads; none of them is imported if `needs_cuda` and there is no GPU.
+    """Return what the machine and these workloads are; import none if `needs_cuda` and there is no GPU.
 
-    Raises ServerError if no answer came, with the reason; ModelError if the user's code was asked about."""
+    Raises ServerError with the reason if there is no answer; ModelError if user code was to be imported.
+    """
     own, job = own_code(workloads), SurveyJob(workloads=workloads, needs_cuda=needs_cuda)
     try:
         outcome = server.run(Request(job=job, timeout_s=SURVEY_TIMEOUT_S))
@@ -239,18 +236,22 @@ def survey(server: ForkServer, workloads: list[str], *, needs_cuda: bool = False
 
 
 def trace(server: ForkServer, request: TraceRequest) -> Trace:
-    """Raises SpecError where no answer came, with the reason; ModelError if the model fails."""
+    """Return a model's convolutions. Raises ModelError if the model fails, SpecError for a mistake in the request."""
     outcome = server.run(Request(job=TraceJob(trace=request), timeout_s=TRACE_TIMEOUT_S))
     if outcome.reply is None or outcome.reply.trace is None:
-        is_mistake = outcome.reply is not None and outcome.reply.is_mistake
-        raise (SpecError if is_mistake else ModelError)(outcome.message or outcome.status)
+        raise _fault_of(outcome)(outcome.message or outcome.status)
     return outcome.reply.trace
 
 
-def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[str]:
-    """Call the model of each trial once. Yields a note for each that had too little time or memory.
+def _fault_of(outcome: Outcome) -> type[SpecError]:
+    is_mistake = outcome.reply is not None and outcome.reply.is_mistake
+    return SpecError if is_mistake else ModelError
 
-    Raises ModelError if a model fails, SpecError for a mistake in what was asked.
+
+def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[str]:
+    """Call the model of each trial once, and yield a note for each that had too little time or memory.
+
+    Raises ModelError if a model fails, SpecError for a mistake in the request.
     """
     for trial in trials:
         outcome = server.run(Request(job=CallJob(trial=trial), timeout_s=CALL_TIMEOUT_S))
@@ -258,16 +259,15 @@ def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[
         if outcome.status in ("timeout", "out_of_memory"):
             yield f"{at} was not tried before it is measured: {outcome.message}"
         elif outcome.status != "ok":
-            is_mistake = outcome.reply is not None and outcome.reply.is_mistake
-            raise (SpecError if is_mistake else ModelError)(f"{at}: {outcome.message}")
+            raise _fault_of(outcome)(f"{at}: {outcome.message}")
 
 
 def survey_of(python: Path, workloads: list[str]) -> Survey:
-    """What an environment is, and knows of these. Raises ServerError where it does not come up."""
+    """Return what an environment and these workloads are there. Raises ServerError if it does not come up."""
     with ForkServer(python=python, survey_only=True) as server:
         return survey(server, workloads)
 
 
 def own_code(workloads: list[str]) -> str:
-    """Those that are imported from a user's file or package, in words."""
+    """Return those that are imported from a user's file or package, as text."""
     return ", ".join(name for name in workloads if ":" in name)

@@ -1,4 +1,4 @@
-"""A forked process as its server sees it: its pipes, what it said, how long it may keep the baton."""
+"""A forked process as its server sees it: its pipes, its replies, how long it may keep the baton."""
 
 import math
 import os
@@ -49,12 +49,12 @@ from cudnn_sweep.workloads.survey import survey_machine
 EXIT_S = 30.0  # a process that has replied and does not end is killed after this
 LAST_WORDS = 800  # bytes of a dead process's output that go into its message
 LAST_OUTPUT = 4096  # bytes of it that are kept beside the message
-FOREIGN_BYTES = 80  # of what is no reply of ours
+FOREIGN_BYTES = 80  # shown of a line that is no reply of ours
 
 Heard = TypeVar("Heard")
 
 MOST_CHARACTERS = 2000  # of an error, in its record and on the screen
-NOT_THE_USERS = {"torch", "cudnn_sweep"}  # packages in whose code no mistake is looked for
+NOT_THE_USERS = {"torch", "cudnn_sweep"}  # packages whose code is not to blame
 _replier = 0  # the fresh process's id
 CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeError for host memory
 
@@ -62,15 +62,15 @@ CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeErro
 class PipeBaton:
     """The baton comes as a line in one pipe, and goes as one in the other."""
 
-    def __init__(self, told: int, reply_to: int) -> None:
-        self._told = os.fdopen(told, "rb")
+    def __init__(self, turns: int, reply_to: int) -> None:
+        self._turns = os.fdopen(turns, "rb")
         self._reply_to = reply_to
         self.waited_s = 0.0
 
     def pass_on(self, said: Said) -> Turn:
         began = monotonic()
         _write(self._reply_to, PASSED + WHAT_WAS_SAID.dump_json(said) + b"\n")
-        line = self._told.readline()
+        line = self._turns.readline()
         if not line:
             os._exit(0)  # the server has gone
         self.waited_s += monotonic() - began
@@ -78,21 +78,21 @@ class PipeBaton:
 
 
 class Forked:
-    def __init__(self, request: Request, others: Iterable["Forked"], gap_s: float | None) -> None:
-        """Fork a process that has the baton. `others`: living processes, whose pipes it closes."""
+    def __init__(self, request: Request, living: Iterable["Forked"], gap_s: float | None) -> None:
+        """Fork a process that has the baton. `living`: processes whose pipes it closes."""
 
         self._request = request
         self._gap_s = gap_s
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the process has ended
         self._replies, reply_to = os.pipe()
-        told, self._tell = os.pipe()
+        turns, self._pass_to = os.pipe()
         self._unread = b""
         self._so_far: Reply | None = None
         self._reply: Reply | None = None
         self._started_at, self._born = datetime.now(UTC), monotonic()
         self._left_s = request.timeout_s
         self.deadline = self._born + request.timeout_s
-        """When it is to be killed, by `monotonic`."""
+        """When to kill it, by `monotonic`."""
         self._waited_s = 0.0
         self._passed_on_at: float | None = None
         self._replied_at: float | None = None
@@ -101,19 +101,18 @@ class Forked:
         self._foreign: bytes | None = None
         self.pid = os.fork()
         if self.pid == 0:
-            for other in others:
-                other._close()
+            for process in living:
+                process._close()
             os.close(self._replies)
-            os.close(self._tell)
-            live(request, told, reply_to, self._log.fileno(), self._born)
+            os.close(self._pass_to)
+            live(request, turns, reply_to, self._log.fileno(), self._born)
         os.close(reply_to)
-        os.close(told)
+        os.close(turns)
         # Its end is watched through a pidfd: a descendant may hold its side of the pipe open for ever.
         self._pidfd = os.pidfd_open(self.pid)
 
     @property
     def watched(self) -> set[int]:
-        """What `select` is to look at."""
         return {self._pidfd} if self._is_silent else {self._pidfd, self._replies}
 
     def tell(self, turn: bytes) -> None:
@@ -123,13 +122,11 @@ class Forked:
             self._waited_s += now - self._passed_on_at
             self._passed_on_at = None
             self.deadline = now + self._left_s
-        try:
-            os.write(self._tell, turn + b"\n")
-        except BrokenPipeError:
-            pass  # it has died, and its end says how
+        with suppress(BrokenPipeError):  # it has died, and its outcome has the cause
+            os.write(self._pass_to, turn + b"\n")
 
     def listen(self, ready: set[int]) -> bytes | None:
-        """Read what it says; returns a Said where it passes the baton on."""
+        """Read what it sends; return a Said if it passes the baton on."""
         if self._replies not in ready:
             return None
         data, passed = os.read(self._replies, 2**16), None
@@ -157,11 +154,11 @@ class Forked:
         return said
 
     def has_ended(self, ready: set[int]) -> bool:
-        """And nothing that it said is unread."""
+        """Return whether it has ended, with nothing unread."""
         return self._pidfd in ready and self._replies not in ready
 
     def give_up(self) -> None:
-        """Its time is over."""
+        """Kill it: its time is over."""
         self._timed_out = self._reply is None
         self.deadline = math.inf
         self.kill()
@@ -170,7 +167,7 @@ class Forked:
         signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def bury(self) -> Outcome:
-        """What became of it, once it has ended or was killed."""
+        """Wait for its end, and return the outcome."""
         exit_began = self._replied_at or monotonic()
         wait_status = os.waitpid(self.pid, 0)[1]
         now = monotonic()
@@ -197,12 +194,12 @@ class Forked:
         )
 
     def _close(self) -> None:
-        for descriptor in (self._pidfd, self._replies, self._tell):
+        for descriptor in (self._pidfd, self._replies, self._pass_to):
             os.close(descriptor)
         self._log.close()
 
     def _understood(self, kind: TypeAdapter[Heard], line: bytes) -> Heard | None:
-        """None if the user's code wrote to our pipe too: nothing that follows can be used."""
+        """Parse a line; None if the user's code wrote to our pipe, so that nothing that follows can be used."""
         try:
             return kind.validate_json(line)
         except ValidationError:
@@ -216,14 +213,16 @@ class Forked:
         last = self._end_of_output(LAST_WORDS)
         words = f"; its last output: {last}" if last else ""
         if self._foreign is not None:
-            found = f"found {self._foreign[:FOREIGN_BYTES]!r}{words}"
-            return "error", f"its code wrote to the pipe of this process's replies: {found}"
+            wrote = "its code wrote to the pipe of this process's replies"
+            return "error", f"{wrote}: found {self._foreign[:FOREIGN_BYTES]!r}{words}"
         if self._timed_out:
             return "timeout", f"no result after {self._request.timeout_s:g} s: ended{words}"
         if os.WIFSIGNALED(wait_status):
             number = os.WTERMSIG(wait_status)
             status: Status = "killed" if number == signal.SIGKILL else "crash"
-            return status, _signal_name(number) + words
+            names = {each.value: each.name for each in signal.Signals}  # lacks real-time signals
+            name = names.get(number, f"signal {number}")
+            return status, f"{name} ({signal.strsignal(number)}){words}"
         code = os.WEXITSTATUS(wait_status)
         return "crash", f"ended without a result, exit code {code}{words}"
 
@@ -233,21 +232,15 @@ class Forked:
         return os.pread(log, most_bytes, max(0, size - most_bytes)).decode(errors="replace").strip()
 
 
-def _signal_name(number: int) -> str:
-    """Python has names for the first and the last real-time signal alone."""
-    known = {each.value: each.name for each in signal.Signals}
-    return f"{known.get(number, f'signal {number}')} ({signal.strsignal(number)})"
-
-
-def live(request: Request, told: int, reply_to: int, log: int, born: float) -> None:
-    """Run the job and write the reply; never returns. `born`: when we were forked, by `monotonic`."""
+def live(request: Request, turns: int, reply_to: int, log: int, born: float) -> None:
+    """Run the job, write the reply and end the process. `born`: when it was forked, by `monotonic`."""
     global _replier
     _replier = os.getpid()
     try:
         _limit(request, log)
-        _close_other_pipes(told, reply_to)
+        _close_other_pipes(turns, reply_to)
         before = set(sys.modules)
-        reply = _work(request, told, reply_to, born)
+        reply = _work(request, turns, reply_to, born)
         reply.imported = sorted(set(sys.modules) - before)
         _write(reply_to, REPLY.dump_json(reply) + b"\n")
     except BaseException:  # noqa: BLE001  # ours: the trial's own are in the reply
@@ -260,9 +253,7 @@ def _limit(request: Request, log: int) -> None:
     die_with_parent()
     os.setpgid(0, 0)  # a Ctrl-C at the terminal is the launch's to handle
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the server's requests are not a trial's to read
-    Path("/proc/self/oom_score_adj").write_text(
-        "1000"
-    )  # out of memory: take the trial, not its host
+    Path("/proc/self/oom_score_adj").write_text("1000")  # out of memory: take the trial
     os.dup2(log, 1)
     os.dup2(log, 2)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -274,15 +265,15 @@ def _limit(request: Request, log: int) -> None:
 
 
 def _close_other_pipes(*ours: int) -> None:
-    """The server's, to which the code of a trial has no business to write."""
-    for each in os.listdir("/proc/self/fd"):
+    """Close the server's, to which the code of a trial must not write."""
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
         with suppress(OSError):  # the listing's own is closed by now
-            target = os.readlink(f"/proc/self/fd/{each}")
-            if target.startswith(("pipe:", "socket:")) and int(each) not in ours:
-                os.close(int(each))
+            target = os.readlink(f"/proc/self/fd/{descriptor}")
+            if target.startswith(("pipe:", "socket:")) and descriptor not in ours:
+                os.close(descriptor)
 
 
-def _work(request: Request, told: int, reply_to: int, born: float) -> Reply:
+def _work(request: Request, turns: int, reply_to: int, born: float) -> Reply:
     job = request.job
     reply = Reply()
     try:
@@ -292,7 +283,7 @@ def _work(request: Request, told: int, reply_to: int, born: float) -> Reply:
                 job.trial,
                 reply.measured,
                 lambda: _write(reply_to, SO_FAR + REPLY.dump_json(reply) + b"\n"),
-                PipeBaton(told, reply_to) if job.takes_turns else None,
+                PipeBaton(turns, reply_to) if job.takes_turns else None,
             )
         elif isinstance(job, LogJob):
             reply.log_pass = run_log_pass(job.trial, job.shapes)
@@ -320,7 +311,7 @@ def _work(request: Request, told: int, reply_to: int, born: float) -> Reply:
 
 
 def _print_traceback() -> None:
-    """Print it below what the user's code has printed, whose streams may be gone or anything."""
+    """Print it below the output of the user's code, which may have replaced or closed its streams."""
     with suppress(BaseException):
         sys.stdout.flush()
     with suppress(OSError):
@@ -328,7 +319,7 @@ def _print_traceback() -> None:
 
 
 def _describe(error: BaseException) -> str:
-    """The error, and the line of code that raised it: the user's last one where there is one."""
+    """Return the error and the line of code that raised it: the user's last line, if there is one."""
     text = _storable(f"{type(error).__name__}: {_text(error)}".strip())
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames:
@@ -351,7 +342,7 @@ def _package(frame: FrameType) -> str:
 
 
 def _hint(job: object, error: BaseException) -> str:
-    """Networks that halve their input and join the halves again take no odd size."""
+    """Return a hint for sizes that do not match: networks that halve and double their input need multiples of 32."""
     if isinstance(job, TraceJob):
         return what_to_try(error, job.trace.input)
     if not isinstance(job, TrialJob | CallJob):
@@ -370,7 +361,7 @@ def _hint(job: object, error: BaseException) -> str:
 
 
 def _storable(text: str) -> str:
-    """At most so long, and no half characters: JSON has none."""
+    """Return at most MOST_CHARACTERS, without half characters: JSON has none."""
     whole = text.encode(errors="backslashreplace").decode()
     cut = len(whole) - MOST_CHARACTERS
     return whole if cut <= 0 else f"{whole[:MOST_CHARACTERS]}... ({cut:,} characters more)"

@@ -1,4 +1,4 @@
-"""The calls of Linux that keep a process tree in hand; see prctl(2) and proc(5)."""
+"""Linux calls that control a process tree; see prctl(2) and proc(5)."""
 
 import ctypes
 import os

@@ -1,10 +1,10 @@
-"""What is said between a slot and its fork server, a line at a time: a word, the number of a process, JSON.
+"""The line protocol of a slot and its fork server: `WORD PROCESS JSON`.
 
-A slot begins processes, passes them the baton and ends them; the server says what each said when it
-passed the baton back, and what became of it. A process that is begun has the baton until it says something
-or ends; one at a time has it then. The server may be of another version of ours. It begins with a greeting, which says the protocol's
-number. Of a reply a field that is unknown here is left out, one that is missing there is null; but a
-request has to be understood whole, or it would not be measured as asked: the server refuses it.
+A slot begins processes, passes them the baton and ends them. The server sends the report with which a process passed
+the baton back, and its outcome when it ended. A process that is begun has the baton until it reports or ends. From
+then on one process at a time has it. The server may have another version of ours: its greeting has the protocol's
+number. An unknown field of a reply is ignored, and a missing one is null. An unknown field of a request would change
+what is measured: the server refuses the request.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from cudnn_sweep.workloads.survey import Survey
 
 EXACT = ConfigDict(ser_json_inf_nan="constants")  # an error of infinity is no missing error
 
-PROTOCOL = 3  # raise it where a word's meaning changes; a field more or less needs no other number
+PROTOCOL = 3  # raise it if a word's meaning changes; a field more or less needs no other number
 WHOLE = ConfigDict(extra="forbid")
 MODULES = "SWEEP_MODULES"
 """The variable with folders where a server looks for modules before what is installed."""
@@ -42,18 +42,17 @@ class TrialJob:
 
     trial: TrialRequest
     takes_turns: bool = False
-    """Pass the baton back when one-time costs are paid and once all shapes were met; else measure to the
-    end."""
+    """Pass the baton back when one-time costs are paid and when all shapes were met; else measure to the end."""
     kind: Literal["trial"] = "trial"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogJob:
-    """Say what cuDNN logs of a trial's first step, untimed."""
+    """Return cuDNN's log of a trial's first step, untimed."""
 
     trial: TrialRequest
     shapes: int = 0
-    """Of the first step at each of the regime's first shapes, so many at most; 0: at the base shape."""
+    """Log the first step at each of the regime's first shapes, so many at most; 0: at the base shape."""
     kind: Literal["log"] = "log"
 
 
@@ -67,7 +66,7 @@ class CallJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SurveyJob:
-    """Say what machine this is and what these workloads are."""
+    """Describe the machine and these workloads."""
 
     workloads: list[str]
     needs_cuda: bool = False
@@ -97,7 +96,7 @@ class Request:
 
 @dataclass(kw_only=True, slots=True)
 class Reply:
-    """What a fresh process said itself before it ended."""
+    """What a fresh process sent before it ended."""
 
     __pydantic_config__: ClassVar = EXACT
 
@@ -108,14 +107,14 @@ class Reply:
     survey: Survey | None = None
     trace: Trace | None = None
     is_mistake: bool = False
-    """What was asked for is wrong, so that nothing failed."""
+    """The request is wrong; the code did not fail."""
     imported: list[str] = field(default_factory=list)
-    """Modules that it had to import: what the server should have imported before."""
+    """Modules that it had to import: the server should have them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What became of a fresh process; `reply` is None where it ended without a word."""
+    """How a fresh process ended; `reply` is None if it sent none."""
 
     __pydantic_config__: ClassVar = EXACT
 
@@ -128,7 +127,7 @@ class Outcome:
     ended_at: datetime
     process_s: float
     waited_s: float = 0.0
-    """How much of `process_s` the baton was elsewhere."""
+    """Part of `process_s` in which the baton was elsewhere."""
     exit_s: float | None = None
     gap_s: float | None = None
 
@@ -136,7 +135,7 @@ class Outcome:
 # A slot's words, and the server's.
 BEGIN, PASS, END = b"begin", b"pass", b"end"
 SAID, ENDED, REFUSED = b"said", b"ended", b"refused"
-# What a process's line to its server begins with, unless it is the last one.
+# A process's line to its server begins with one of these, unless it is the last one.
 SO_FAR = b"~"  # a reply that another one follows, unless the process dies first
 PASSED = b"="  # it passes the baton on
 
@@ -153,6 +152,6 @@ def line_of(word: bytes, number: int, rest: bytes = b"") -> bytes:
 
 
 def parts_of(line: bytes) -> tuple[bytes, int, bytes]:
-    """Word, number and rest of a line that `line_of` made."""
+    """Return word, number and rest of a line that `line_of` made."""
     word, number, rest = line.rstrip(b"\n").split(b" ", 2)
     return word, int(number), rest

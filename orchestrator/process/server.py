@@ -1,8 +1,8 @@
-"""The fork server: imports what trials need, once, and forks a fresh process for each request. Several may
-live; each waits for its turn.
+"""The fork server: imports what trials need, once, and forks a fresh process for each request. Several may live, and
+take turns.
 
-It has one thread and never touches CUDA; both are asserted, since a fork of anything else may hang or
-crash. Requests come by standard input, outcomes go to standard output; it ends when its input does.
+The server has one thread and never touches CUDA. Both are asserted, since another process's fork may hang or crash.
+Requests come by standard input, outcomes go to standard output. The server ends when its input ends.
 """
 
 import gc
@@ -48,16 +48,16 @@ REQUESTS = 0  # standard input
 
 def main() -> None:
     replies = os.dup(1)
-    os.dup2(2, 1)  # whatever prints while importing must not break the protocol
+    os.dup2(2, 1)  # code that prints during its import must not break the protocol
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by who started it
     adopt_orphans()
-    gc.disable()  # what is imported stays: to look for garbage in it takes a fifth of that time
+    gc.disable()  # imported modules stay: to look for garbage in them takes a fifth of that time
     options = sys.argv[1:]
     if folders := os.environ.get(MODULES):  # but after Python's own modules
         theirs = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         own = [entry for entry in sys.path if entry not in theirs]
-        at = next((at for at, each in enumerate(own) if each.endswith("-packages")), len(own))
+        at = next((at for at, path in enumerate(own) if path.endswith("-packages")), len(own))
         sys.path[:] = [*own[:at], *folders.split(os.pathsep), *filter(None, theirs), *own[at:]]
     _import_all(late="--survey-only" not in options)
     sys.path.append(os.getcwd())  # a user's `package.module:name`
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 class Server:
-    """Begins and ends processes as it is told, and hears all that live at once."""
+    """Begins and ends processes on request, and reads from all that live at once."""
 
     def __init__(self, replies: int) -> None:
         self._answers = replies
@@ -80,7 +80,7 @@ class Server:
         self._last_gone: float | None = None
 
     def serve(self) -> None:
-        """Returns when the slot has gone."""
+        """Serve requests until the slot has gone."""
         with suppress(BrokenPipeError):
             while self._read_requests(ready := self._wait()):
                 for number, process in list(self._live.items()):
@@ -101,7 +101,7 @@ class Server:
         return set(select.select(watched, (), (), limit_s)[0])
 
     def _read_requests(self, ready: set[int]) -> bool:
-        """Whether there may be more."""
+        """Do the requests that have come. Return whether there may be more."""
         if REQUESTS not in ready:
             return True
         data = os.read(REQUESTS, 2**16)
@@ -114,7 +114,7 @@ class Server:
         if word == BEGIN:
             self._begin(number, rest)
         elif number not in self._live:
-            pass  # it has ended, and that was said
+            pass  # it has ended, and the slot has its outcome
         elif word == PASS:
             self._live[number].tell(rest)
         else:
@@ -126,7 +126,9 @@ class Server:
         try:
             request = REQUEST.validate_json(rest)
         except ValidationError as error:
-            _answer(self._answers, line_of(REFUSED, number, _refusal(error).encode()))
+            first = error.errors()[0]
+            refusal = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            _answer(self._answers, line_of(REFUSED, number, refusal.encode()))
             return
         alone = not self._live and self._last_gone is not None
         gap_s = monotonic() - self._last_gone if alone and self._last_gone else None
@@ -134,20 +136,14 @@ class Server:
 
     def _end(self, number: int) -> None:
         outcome = self._live.pop(number).bury()
-        # What it left behind; a process that others of these left is not told apart.
+        # End what it left behind, and what others of these left: nothing tells them apart.
         end_children(but=[process.pid for process in self._live.values()])
         self._last_gone = monotonic()
         _answer(self._answers, line_of(ENDED, number, OUTCOME.dump_json(outcome)))
 
 
-def _refusal(error: ValidationError) -> str:
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-
-
 def _import_all(*, late: bool) -> None:
-    """What a child would import itself, in time that it would measure or lose."""
-
+    """Import what a child would import itself, in time that it would measure or lose."""
     from cudnn_sweep.workloads.find_regime import regime_types
     from cudnn_sweep.workloads.find_state import state_types
     from cudnn_sweep.workloads.find_workload import bundled_workloads
@@ -178,10 +174,8 @@ def _check_fork(imported: str) -> None:
     """A fork has the one thread that forked, and cannot use CUDA if its parent did."""
     import torch
 
-    if threads() != 1:
-        sys.exit(
-            f"sweep: {imported}: has {threads()} threads after importing; a fork copies only one"
-        )
+    if (count := threads()) != 1:
+        sys.exit(f"sweep: {imported}: has {count} threads after importing; a fork copies only one")
     if torch.cuda.is_initialized():
         sys.exit(f"sweep: {imported}: has touched CUDA while importing")
 

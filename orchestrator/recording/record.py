@@ -1,9 +1,10 @@
-"""Makes the one flat row of a trial from what was planned, what was measured and where."""
+"""Makes the one flat row of a trial: its plan, its measurement and its place."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
+from uuid import uuid4
 
 from cudnn_sweep.analysis.storing.schema import columns_of
 from cudnn_sweep.orchestrator.planning.plan import Trial
@@ -16,8 +17,21 @@ from cudnn_sweep.workloads.records.measured import Logged, Measured
 from cudnn_sweep.workloads.records.row import SCHEMA_VERSION, RunRecord
 
 PHASES = ("start", "one_time", "build", "cold", "calibration", "steady", "checks")
-# Fields of Measurement: parts, whose fields are columns like its own.
+# Parts of a Measurement; their fields are columns, too.
 PARTS = ("memory", "calibration", "wall", "device", "choice", "computed", "telemetry")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """How a slot ran a trial: columns of its row."""
+
+    slot: str
+    attempt: int
+    attempt_id: str = field(default_factory=lambda: uuid4().hex)
+    in_turns: bool = False
+    alone_reason: str | None = None
+    turn_cpus: str | None = None
+    overlapped_s: float = 0.0
 
 
 def make_record(
@@ -25,19 +39,12 @@ def make_record(
     trial: Trial,
     outcome: Outcome,
     environment: Environment,
-    *,
+    attempt: Attempt,
     log: Outcome | None = None,
-    in_turns: bool = False,
-    alone_reason: str | None = None,
-    turn_cpus: str | None = None,
-    overlapped_s: float = 0.0,
-    slot: str,
-    attempt: int,
-    attempt_id: str,
 ) -> RunRecord:
-    """A process that ended without a word is recorded with the config that it was to have.
+    """Return a trial's row; of a process that ended without a reply, with the config that was planned.
 
-    `log`: what became of the untimed process that logs, where there was one.
+    `log`: outcome of the untimed process that logs, if there was one.
     """
     measured = (outcome.reply and outcome.reply.measured) or Measurement()
     status, message = _judged(outcome, log)
@@ -45,8 +52,7 @@ def make_record(
         schema_version=SCHEMA_VERSION,
         sweep_id=session.sweep_id,
         trial_id=trial.trial_id,
-        attempt_id=attempt_id,
-        attempt=attempt,
+        **asdict(attempt),
         retry=session.retries.get(trial.trial_id, 0),
         launch_id=session.launch_id,
         ends_launch=False,
@@ -66,10 +72,6 @@ def make_record(
         repeats_block=trial.repeats_block,
         software=trial.software or None,
         **asdict(measured.config or trial.config),
-        in_turns=in_turns,
-        alone_reason=alone_reason,
-        turn_cpus=turn_cpus,
-        overlapped_s=overlapped_s,
         status=status,
         message=message,
         last_output=outcome.last_output,
@@ -82,7 +84,6 @@ def make_record(
         started_at=outcome.started_at,
         ended_at=outcome.ended_at,
         **asdict(environment),
-        slot=slot,
         env_hash=environment.env_hash,
         software_hash=environment.software_hash,
     )
@@ -96,7 +97,7 @@ def _as_measured(measured: Measurement) -> dict[str, Any]:
 
 
 def _judged(outcome: Outcome, log: Outcome | None) -> tuple[str, str | None]:
-    """A trial whose errata PyTorch did not keep to has measured something else."""
+    """Return status and message: an error if PyTorch ran a plan that the trial's errata ban."""
     ran = log.reply.log_pass.banned_ran if log and log.reply and log.reply.log_pass else []
     return ("error", f"errata: ran {'; '.join(ran)}") if ran else (outcome.status, outcome.message)
 
@@ -117,7 +118,7 @@ def _values(part: Any, kind: type[Measured | Logged]) -> dict[str, Any]:
 
 
 def cell_columns(cell: Cell) -> Mapping[str, Any]:
-    """Each is called as the field of the cell, or of its problem or model, that it shows."""
+    """Return a cell's columns, named after the fields of the cell, its problem and its model."""
     problem, model = cell.problem, cell.model
     inputs = model and model.inputs
     values = {

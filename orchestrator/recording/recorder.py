@@ -1,7 +1,4 @@
-"""The recorder: makes each trial durable before Tune hears of it, and knows how far the launch is.
-
-One in a launch, on the launching node.
-"""
+"""The launch's one recorder: makes each trial durable before Tune gets its result, and counts the progress."""
 
 import asyncio
 import re
@@ -19,12 +16,12 @@ from cudnn_sweep.orchestrator.locks.private_folder import private_folder
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.workloads.warnings import OF_THE_CODE, WarningName
 
-TIMES = 2  # of each config: once may be a matter of the shapes that were drawn
+TIMES = 2  # failures of each config before its cell is given up; one may be due to a random shape
 RAISED = re.compile(
     r"(?P<type>\w+(?:\.\w+)*): .*\((?P<place>\S+:\d+ in [^)]+)\)(?:;.*)?", re.DOTALL
 )
 SLOTS_UP_S = 180.0  # a slot that does not come up must not hold the others for ever
-MAX_LOST = 3  # a trial that takes its worker along so often again is left for the next launch
+MAX_LOST = 3  # further tries of a trial that ended with its worker; then the next launch has it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,31 +36,31 @@ class Progress:
     statuses: dict[str, int] = field(default_factory=dict)
     """Trials recorded in this launch, by status."""
     slots: dict[str, str] = field(default_factory=dict)
-    """The trial that each began last."""
+    """The trial that each slot began last."""
     failures: list[Failure] = field(default_factory=list)
     warnings: list[WarningName] = field(default_factory=list)
-    """What is wrong with what is timed, each once."""
+    """Faults of the timed code, each once."""
     repeated: int = 0
-    """Records that came for a trial that had one: the first counts."""
+    """Further records of a recorded trial: the first counts."""
     lost: int = 0
-    """Tries that ended without a record, with their worker."""
+    """Tries that ended with their worker, without a record."""
     held: int = 0
     """Records that could not be written yet."""
     kept_in: dict[str, int] = field(default_factory=dict)
-    """Where held records were saved instead, and how many in each folder."""
+    """Number of held records that were saved in another folder, by folder."""
     reasons: list[str] = field(default_factory=list)
     """Why workers gave up trials, each once."""
     given_up: list[str] = field(default_factory=list)
-    """Trials that took their worker along too often."""
+    """Trials that ended with their worker too often."""
     hopeless: dict[str, str] = field(default_factory=dict)
-    """Cells of which no further trial is run, by cell_id, and what each of their configs raised."""
+    """The message that each config raised, by the cell_id of a cell that is given up."""
     standings: str | None = None
-    """How many cells are decided, in words, where each gets its blocks until it is."""
+    """How many cells are decided, in words, if cells get blocks until they are."""
     stopped: str | None = None
     """Why no new trial starts."""
 
     def then(self, later: "Progress") -> "Progress":
-        """Both together, of a launch that ran one plan after another."""
+        """Return both together, for a launch that ran one plan after another."""
         return Progress(
             statuses=dict(Counter(self.statuses) + Counter(later.statuses)),
             slots=dict(later.slots),
@@ -86,23 +83,23 @@ class Progress:
 
 
 def cause(status: str, message: str) -> tuple[str, str]:
-    """What trials that failed alike have in common: an exception's type and place, else the whole message."""
+    """Return what equal failures have in common: status, and an exception's type and place or else the message."""
     raised = RAISED.fullmatch(message)
     return status, f"{raised['type']} at {raised['place']}" if raised else message
 
 
 class Hopeless:
-    """Cells that cannot run: every config raises the same Python exception, twice. Out of memory, a crash or a hang
-    is a result, of which each trial counts.
+    """Cells that cannot run: every config raises the same Python exception, twice. Out of memory, a crash and a hang
+    are results: they count trial by trial.
     """
 
     def __init__(self, configs: int | None) -> None:
-        """`configs`: how many a cell has; None: no cell is given up."""
+        """`configs`: a cell's number of configs; None: no cell is given up."""
         self._configs = configs
         self._seen: Counter[tuple[str, tuple[str, str], str]] = Counter()
         self._measured: set[str] = set()
         self.cells: dict[str, str] = {}
-        """The cells that are given up, by cell_id, each with its message."""
+        """Message of each cell that is given up, by cell_id."""
 
     def note(self, record: RunRecord) -> None:
         cell_id, message = record.cell_id, record.message or ""
@@ -119,22 +116,19 @@ class Hopeless:
 
 
 def configs_to_fail(session: Session) -> int:
-    """How many configs must raise it before a cell is given up: where there are two to compare, two."""
+    """Return how many configs must raise an exception before a cell is given up: at least two, if two are compared."""
     return max(len(session.plan.configs()), 2 if session.contrasts else 1)
 
 
 class Recorder:
-    """Records that come while others are written are written together, next: a file takes as long to become durable
-    whether it has one row or thirty. Tune's host runs it as a Ray actor, whose methods all run in one event loop:
-    only there is what it knows changed.
+    """Writes records. Those that come during a write are written together, next: a file of thirty rows becomes durable
+    as soon as a file of one. Tune's host runs it as a Ray actor: its state changes in one event loop alone.
     """
 
     def __init__(
         self, location: str, *, followed: bool = False, configs: int | None = None
     ) -> None:
-        """`followed`: somebody takes copies of the records as they come. `configs`: so many of a cell must
-        raise the same before it is given up.
-        """
+        """`followed`: keep copies for `take`. `configs`: as `configs_to_fail` returns it; None: no cell is given up."""
         self._store = open_store(location)
         self._fresh: list[RunRecord] | None = [] if followed else None
         self._progress = Progress()
@@ -151,20 +145,17 @@ class Recorder:
         self._slots_missing = 0
         self._all_slots = asyncio.Event()
 
-    def wanted(self, trial_ids: list[str]) -> set[str]:
-        """Which of these trials are neither recorded in this launch nor given up."""
-        return {
-            trial_id
-            for trial_id in trial_ids
-            if trial_id not in self._recorded and self._attempts.get(trial_id, 0) <= MAX_LOST
-        }
+    def wanted(self, cells: dict[str, str]) -> set[str]:
+        """Return the trials that are neither recorded nor given up, alone or with their cell. `cells`: by trial_id."""
+        wanted = {*cells}.difference(self._recorded, self._given_up())
+        return {trial_id for trial_id in wanted if cells[trial_id] not in self._hopeless.cells}
 
-    def hopeless_cells(self) -> set[str]:
-        """The cells that are given up: their other trials are not run."""
-        return set(self._hopeless.cells)
+    def _given_up(self) -> list[str]:
+        often = [trial_id for trial_id, tries in self._attempts.items() if tries > MAX_LOST]
+        return [trial_id for trial_id in often if trial_id not in self._recorded]
 
     def begin(self, trial_id: str, slot: str) -> int | None:
-        """The number of this attempt; None where no trial may start any more."""
+        """Count an attempt and return its number; None if no trial may start any more."""
         if self._progress.stopped:
             return None
         attempt = self._attempts.get(trial_id, 0) + 1
@@ -173,8 +164,12 @@ class Recorder:
         return attempt
 
     async def record(self, record: RunRecord) -> bool:
-        """Make a record durable. False: it could not be, is held, and no further trial may start."""
-        if self._is_first(record):
+        """Make a record durable. Return False if that failed: then it is held, and no further trial may start."""
+        self._progress.slots.pop(record.slot, None)
+        if record.trial_id in self._recorded:
+            self._progress.repeated += 1  # the first counts
+        else:
+            self._recorded.add(record.trial_id)
             self._waiting[record.trial_id] = record
         async with self._writing:
             if record.trial_id in self._waiting:
@@ -186,20 +181,20 @@ class Recorder:
         return record.trial_id not in self._held
 
     def progress(self) -> Progress:
-        """As it is now: a copy, since Ray sends it while the recorder goes on."""
+        """Return a copy of the present progress: Ray sends it while the recorder goes on."""
         return Progress().then(self._progress)
 
     def take(self) -> list[RunRecord]:
-        """The records that became durable since the last call."""
+        """Return the records that became durable since the last call."""
         taken, self._fresh = self._fresh or [], []
         return taken
 
     def expect_slots(self, count: int) -> None:
-        """So many slots start with a block; the others follow when a block that waits may run."""
+        """Expect so many slots to start with a block; the others follow when a block that waits may run."""
         self._slots_missing = count
 
     async def wait_for_all_slots(self) -> None:
-        """A slot is up. No first block is to be timed while other slots beside it import torch."""
+        """Note that a slot is up, and wait: no first block is timed while other slots beside it import torch."""
         self._slots_missing -= 1
         if self._slots_missing <= 0:
             self._all_slots.set()
@@ -208,7 +203,7 @@ class Recorder:
         self._all_slots.set()
 
     def slot_failed(self, reason: str) -> bool:
-        """A slot did not come up. The second time for one reason no further trial starts: True."""
+        """Note that a slot did not come up. Return whether no further trial may start: the second time for a reason."""
         self._failed_slots.append(reason)
         if self._failed_slots.count(reason) > 1:
             self._progress.stopped = f"a slot does not come up: {reason}"
@@ -218,19 +213,19 @@ class Recorder:
         self._progress.stopped = self._progress.stopped or reason
 
     def trial_lost(self, reason: str) -> None:
-        """A worker gives up a trial; it runs again, elsewhere or with a new fork server."""
+        """Note why a worker gave up a trial, which runs again, elsewhere or with a new fork server."""
         if reason not in self._progress.reasons:
             self._progress.reasons.append(reason)
 
     def launch_ended(self) -> None:
-        """No further trial comes: `finish` stores the last record again, with that mark."""
+        """Note that no further trial comes: `finish` stores the last record again, with that mark."""
         self._has_ended = True
 
     async def finish(self, sweep_id: str, refuges: list[Path]) -> Progress:
-        """Write what is held, compact, and say how it ended.
+        """Write the records that are held, compact, and return the progress at the end.
 
-        What still cannot be written goes into the first of the folders `refuges` that takes it, laid
-        out as the results are.
+        A record that still cannot be written goes into the first of the folders `refuges` that takes it, laid out
+        like the results.
         """
         async with self._writing, self._compacting:
             held, self._held = self._held, {}
@@ -239,11 +234,7 @@ class Recorder:
             for record in self._held.values():
                 self._shelter(record, refuges)
             self._progress.held = len(self._held)
-            self._progress.given_up = [
-                trial_id
-                for trial_id, attempts in self._attempts.items()
-                if attempts > MAX_LOST and trial_id not in self._recorded
-            ]
+            self._progress.given_up = self._given_up()
             came = len(self._recorded) + self._progress.repeated
             self._progress.lost = sum(self._attempts.values()) - came
             if not self._held:
@@ -252,7 +243,7 @@ class Recorder:
             return self.progress()
 
     def _mark_end(self) -> None:
-        """Whoever reads the results elsewhere sees no lock, and a launch that was killed marks nothing."""
+        """Mark the launch's last record, for those who read the results elsewhere and see no lock."""
         if self._last is None or not self._has_ended or self._progress.stopped:
             return
         end = replace(self._last, ends_launch=True)
@@ -268,17 +259,8 @@ class Recorder:
             self._progress.kept_in[str(refuge)] = self._progress.kept_in.get(str(refuge), 0) + 1
             return
 
-    def _is_first(self, record: RunRecord) -> bool:
-        """Whether it is its trial's first record; a later one is only counted."""
-        self._progress.slots.pop(record.slot, None)
-        if record.trial_id in self._recorded:
-            self._progress.repeated += 1
-            return False
-        self._recorded.add(record.trial_id)
-        return True
-
     def _write(self, *records: RunRecord) -> str | None:
-        """The error that kept records from being durable, or None. Other calls may run meanwhile."""
+        """Write records; return the error that kept them from being durable, or None. Other calls may run meanwhile."""
         try:
             self._store.write(*records)
         except Exception as error:  # noqa: BLE001  # whatever it is, no record must be lost
@@ -293,20 +275,19 @@ class Recorder:
             return
         for record in records:
             self._count(record)
-        known = [self._last] if self._last else []
-        self._last = max([*known, *records], key=lambda record: record.ended_at)
+        last = [self._last] if self._last else []
+        self._last = max([*last, *records], key=lambda record: record.ended_at)
         if self._fresh is not None:
             self._fresh.extend(records)
 
     def _count(self, record: RunRecord) -> None:
         self._hopeless.note(record)
         self._progress.hopeless = dict(self._hopeless.cells)
-        statuses = self._progress.statuses
-        statuses[record.status] = statuses.get(record.status, 0) + 1
+        statuses, status = self._progress.statuses, record.status
+        statuses[status] = statuses.get(status, 0) + 1
         warned = [name for name in OF_THE_CODE if name in (record.warnings or ())]
         self._progress.warnings = list(dict.fromkeys([*self._progress.warnings, *warned]))
-        if record.status != "ok":
-            failure = Failure(
-                trial_id=record.trial_id, status=record.status, message=record.message or ""
-            )
+        if status != "ok":
+            message = record.message or ""
+            failure = Failure(trial_id=record.trial_id, status=status, message=message)
             self._progress.failures.append(failure)

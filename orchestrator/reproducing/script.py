@@ -20,16 +20,13 @@ MOST_LINES = 40
 FLAGS = ("enabled", "benchmark", "benchmark_limit", "deterministic")
 WIDTH = 160
 OPTIONAL = ("bias", "output", "autocast", "environment", "errata", "backward_in_caller")
-GRADIENTS = {
-    "backward_data": "[True, False, False]",
-    "backward_filter": "[False, True, False]",
-}
-KNOWN = {"problem", *(each.name for each in fields(Side))}  # axes of a cell
+GRADIENTS = {"backward_data": "[True, False, False]", "backward_filter": "[False, True, False]"}
+KNOWN = {"problem", *(field.name for field in fields(Side))}  # axes of a cell
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reproduced:
-    """Convolutions that torch alone can time, by what a reader calls them."""
+    """Convolutions that torch alone can time, by the names of their settings."""
 
     title: str
     address: str | None
@@ -38,7 +35,7 @@ class Reproduced:
 
 
 def of_case(case: FieldCase) -> Reproduced:
-    """Raises ReproError where torch alone cannot do it."""
+    """Return a reported case. Raises ReproError if torch alone cannot reproduce it."""
     if not case.is_tested:
         raise ReproError(f"case {case.id} cannot be reproduced here: {case.not_here}")
     sides = case.sides()
@@ -51,14 +48,12 @@ def of_case(case: FieldCase) -> Reproduced:
 
 
 def stored_trial(trial_id: str, database: Database) -> Reproduced:
-    """Raises ReproError where there is no such trial, or torch alone cannot do it."""
+    """Return a stored trial. Raises ReproError if there is none, or torch alone cannot reproduce it."""
     select = f"select * from records where trial_id = {literal(trial_id)} limit 1"
     rows = database.query(select).to_pylist()
-    if not rows:
-        raise ReproError(
-            f"found {trial_id!r}: neither a reported case nor a trial of these results"
-        )
-    return of_trial(rows[0])
+    if rows:
+        return of_trial(rows[0])
+    raise ReproError(f"found {trial_id!r}: neither a reported case nor a trial of these results")
 
 
 def of_trial(row: Mapping[str, Any]) -> Reproduced:
@@ -68,14 +63,14 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
     for name, axis in axes().items():
         if name not in KNOWN and row[name] not in (None, axis.usual):
             raise ReproError(f"{trial} has {name} {row[name]}: a script knows none")
-    columns = {each.name: row.get(each.name) for each in fields(ConvProblem)}
+    columns = {field.name: row.get(field.name) for field in fields(ConvProblem)}
     given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in (columns | {"name": row["problem"] or "problem"}).items()
         if value is not None
     }
     problem = ConvProblem(**given)
-    values = {each.name: row[each.name] for each in fields(CudnnConfig)}
+    values = {field.name: row[field.name] for field in fields(CudnnConfig)}
     config = CudnnConfig(**values | {"environment": dict(row["environment"] or {})})
     try:
         rules_of(config.errata)
@@ -92,30 +87,30 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
     )
 
 
-def _checked(what: str, sides: dict[str, Side]) -> dict[str, Side]:
+def _checked(name: str, sides: dict[str, Side]) -> dict[str, Side]:
     for side in sides.values():
         if side.problem is None:
-            raise ReproError(f"{what} is about {side.workload}: torch alone has no such network")
+            raise ReproError(f"{name} is about {side.workload}: torch alone has no such network")
         if side.regime != "fixed":
-            raise ReproError(f"{what} has inputs of other sizes ({side.regime}): a script has one")
+            raise ReproError(f"{name} has inputs of other sizes ({side.regime}): a script has one")
     return sides
 
 
 def script(case: Reproduced) -> str:
-    """Python, ending in a line break."""
+    """Return the script's Python, ending in a line break."""
     usual = asdict(CudnnConfig())
     configs = [asdict(side.config) for side in case.sides.values()]
-    flags = [flag for flag in FLAGS if any(each[flag] != usual[flag] for each in configs)]
+    flags = [flag for flag in FLAGS if any(config[flag] != usual[flag] for config in configs)]
     settings = {name: _values(side, flags or ["benchmark"]) for name, side in case.sides.items()}
     values = list(settings.values())
     first = {
         key: value
         for key, value in values[0].items()
-        if key not in OPTIONAL or any(each[key] for each in values)
+        if key not in OPTIONAL or any(setting[key] for setting in values)
     }
     changes = {
-        name: {key: value for key, value in each.items() if value != values[0][key]}
-        for name, each in settings.items()
+        name: {key: value for key, value in setting.items() if value != values[0][key]}
+        for name, setting in settings.items()
     }
     (direction,) = {side.direction for side in case.sides.values()}
     lines = [

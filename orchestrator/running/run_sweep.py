@@ -1,5 +1,5 @@
-"""The one sequence by which a sweep is run, wherever its trials run: look, plan, choose the sweep, run what it
-lacks, end. A place is where they run: the GPUs of this machine, nodes of a cluster, a fake that makes numbers up.
+"""The one sequence by which a sweep is run: look, plan, choose the sweep, run its missing trials, end. Trials run at a
+place: the GPUs of this machine, nodes of a cluster, a fake that makes numbers up.
 """
 
 import math
@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Protocol, TypeAlias
@@ -45,41 +44,38 @@ from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpe
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
-END_S = 3.0  # what is held is written, Ray ends, the summary is asked for
+END_S = 3.0  # held records are written, Ray ends, the summary is queried
 RunSession: TypeAlias = Callable[[Session, float | None], Progress]
-"""Runs a session's trials; no block starts after so many seconds."""
+"""Runs a session's trials; no block starts after that many seconds."""
 
 
 class Place(Protocol):
-    """What a sweep needs of where it runs."""
+    """Where a sweep's trials run."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """What is there; no workload is imported if `needs_cuda` and there is no GPU.
-
-        Raises SpecError if the suite cannot run.
-        """
+        """Survey it; import no workload if `needs_cuda` without a GPU. Raises SpecError if the suite cannot run."""
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
         """Call the model of each trial once, after a look. Raises SpecError, as ModelError, if one does not run."""
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
-        """Say what runs next, and why: each session is announced before it runs."""
+        """Print which session runs next, and why."""
 
     def opened(
         self, store: Store, machine: Survey, console: Console
     ) -> AbstractContextManager[RunSession]:
-        """Raises SweepBusyError where another launch measures on it."""
+        """Hold the place and return what runs a session there. Raises SweepBusyError if another launch measures there."""
 
     def last_good(self, python: Path) -> Environment:
-        """That software, whose trials a night can run beside the current one's. Raises ServerError."""
+        """Return that software: a night can run its trials beside those of the current one. Raises ServerError."""
 
     def checks(self, results: str) -> Iterator[Check]:
-        """What a doctor finds in a few seconds, for a night."""
+        """Yield what a doctor finds in a few seconds, for a night."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ran(Summary):
-    """A sweep that a launch has run, and what became of it."""
+    """A sweep that a launch has run, and how it ended."""
 
     exit_code: ExitCode
 
@@ -91,13 +87,13 @@ class Ran(Summary):
 
 
 def plan_sweep(request: SweepRequest, place: Place) -> Planned:
-    """Raises SpecError for a suite that cannot run there, or a mistake in what its cells mean."""
+    """Plan a sweep for a place. Raises SpecError for a suite that cannot run there, or a mistake in its cells."""
     preload = modules_to_preload(request.suite, request.preload)
     return planned_on(place.look(request.suite), request, preload)
 
 
 def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] = ()) -> Planned:
-    """Raises SpecError for a mistake in what its cells mean."""
+    """Plan a sweep for a machine. Raises SpecError for a mistake in the suite's cells."""
     name, suite, only = request.suite_name, request.suite, request.options.choices
     with cells_named(request.options.file or LAUNCH_FILE, name):
         skipped: dict[str, str] = {}
@@ -125,45 +121,119 @@ def run_sweep(
     console: Console,
     if_cut: Callable[[Ran], object] = lambda ran: None,
 ) -> Ran:
-    """Choose the sweep that this goes on with, or open one, and run what it lacks. `if_cut`: told what is there
-    where that ends early.
-    """
-    request, whole, machine = planned.request, planned.whole, planned.machine
+    """Choose the sweep to resume, or open one, and run its missing trials. `if_cut`: called if that ends early."""
+    request, machine = planned.request, planned.machine
     store = open_results(request.results, console)
 
     with sweep_lock(store.location, choose_sweep(store, planned).lock_name):
-        session = choose_sweep(store, planned)  # under the lock: another launch may just have ended
-        if not request.codes and not request.may_skip and lacks_anything(session, store):
+        # 1. Choose the sweep under its lock: another launch may just have ended.
+        session = choose_sweep(store, planned)
+        sweep = OpenSweep(
+            session=session, store=store, whole=planned.whole, place=place, console=console
+        )
+
+        # 2. Call each model once, and announce the session.
+        if not request.codes and not request.may_skip and sweep.lacks_anything():
             place.call(first_calls(planned.chosen), machine, console)
         place.announce(session, session.reason, console)
-        session = _limited(session, request, len(machine.gpus), console)
-        ran = partial(Ran, store=store, session=session)
-        again = partial(repeats_of, store, whole, session)
+        sweep = replace(sweep, session=_limited(session, request, len(machine.gpus), console))
+
+        # 3. Run the missing trials, and split blocks once more.
         progress = Progress()
-        if lacks_anything(session, store) or again().trials:
-            announce = partial(place.announce, console=console)
+        if sweep.lacks_anything() or sweep.repeats().trials:
             try:
                 with place.opened(store, machine, console) as run, _results_needed():
-                    progress = run_rounds(session, again, run, announce, _seconds(request))
+                    progress = sweep.run_rounds(run, _seconds(request))
             except (KeyboardInterrupt, UnfinishedError) as error:
                 with suppress(AnalysisError):  # results that cannot be read now change no exit code
-                    if isinstance(error, UnfinishedError) and not again().trials:
-                        code = end_of(session, store, progress)
-                        if code != ExitCode.UNFINISHED:
+                    if isinstance(error, UnfinishedError) and not sweep.repeats().trials:
+                        cut = sweep.ended(progress)
+                        if cut.exit_code != ExitCode.UNFINISHED:
                             warn(console, "Ray ended early, but every trial was recorded.")
-                            return ran(progress=progress, exit_code=code)
+                            return cut
                     if store.stored_trials(session.sweep_id):
-                        if_cut(ran(progress=progress, exit_code=ExitCode.UNFINISHED))
+                        code = ExitCode.UNFINISHED
+                        if_cut(Ran(store=store, session=session, progress=progress, exit_code=code))
                 raise
+
+        # 4. Report why it stopped, and what is recorded.
         tell_stopped(store, progress, console)
         with _results_needed():
-            code = end_of(session, store, progress)
-    return ran(progress=progress, exit_code=code)
+            return sweep.ended(progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenSweep:
+    """A sweep whose lock this launch holds."""
+
+    session: Session
+    store: Store
+    whole: Plan
+    place: Place
+    console: Console
+
+    def lacks_anything(self) -> bool:
+        """Return whether a trial is to run: trials of decided cells are not."""
+        session = self.session
+        decided = stopped_cells(self.store, session) if session.resumed else set()
+        return any(
+            trial.cell.cell_id not in decided or trial.trial_id in session.retries
+            for trial in session.plan.trials
+        )
+
+    def run_rounds(self, run: RunSession, budget_s: float | None) -> Progress:
+        """Run the session's plan, then the repeats of blocks, until there are none."""
+        ends = math.inf if budget_s is None else monotonic() + budget_s
+        progress = Progress()
+        plan = self.session.plan if self.session.plan.trials else self.repeats()
+        for _ in range(1 + MOST_REPEATS):
+            left_s = ends - monotonic()
+            if not plan.trials or left_s <= 0:
+                break
+            part = replace(self.session, plan=plan)
+            blocks = {trial.block for trial in plan.trials if trial.repeats_block is not None}
+            if blocks:
+                reason = f"split blocks that are repeated as a whole: {len(blocks)}"
+                self.place.announce(part, reason, self.console)
+            progress = progress.then(run(part, None if budget_s is None else left_s))
+            if progress.stopped:  # the results may not even be read then
+                break
+            plan = self.repeats()
+        return progress
+
+    def repeats(self) -> Plan:
+        """Return the blocks that were split over GPUs or launches, to be run again whole at the end of the sweep.
+
+        A repeat has a block, replicates and trial ids of its own, so that what was measured stays, and pairs in
+        verdicts by itself. They follow from the plan and from the number of earlier repeats: resuming plans nothing
+        twice. A block is left out if the launch has only some of its trials (--only). If cells get blocks until they
+        are decided, a further one takes the place of each that was split.
+        """
+        own = self.session.own
+        if self.whole.looks:
+            return replace(own, trials=())
+        blocks = blocks_of(self.store.stored_trials(self.session.sweep_id).values())
+        waiting = {split.block: split for split in blocks.split if split.waits}
+        repeats: list[Trial] = []
+        for block, trials in own.blocks():
+            if block in waiting and waiting[block].trials == len(trials):
+                repeats += _repeat(self.whole, trials, waiting[block].repeats + 1)
+        return replace(own, trials=tuple(repeats))
+
+    def ended(self, progress: Progress) -> Ran:
+        """Return what is recorded and its exit code. Remove the scratch folder of a sweep that is complete."""
+        session, store, code = self.session, self.store, ExitCode.UNFINISHED
+        stored = store.stored_trials(session.sweep_id).values()
+        if not session.lacks(stored, {*progress.hopeless, *stopped_cells(store, session)}):
+            shutil.rmtree(session.scratch, ignore_errors=True)
+            fails = session.cells_without_ok(stored)
+            code = ExitCode.DOES_NOT_RUN if fails else ExitCode.FINE
+        return Ran(store=store, session=session, progress=progress, exit_code=code)
 
 
 @contextmanager
 def _results_needed() -> Iterator[None]:
-    """Raises UnfinishedError if the results cannot be read any more."""
+    """Raise UnfinishedError if the results cannot be read any more."""
     try:
         yield
     except AnalysisError as error:
@@ -172,7 +242,7 @@ def _results_needed() -> Iterator[None]:
 
 
 def _limited(session: Session, request: SweepRequest, gpus: int, console: Console) -> Session:
-    """The session, cell by cell if its time limit does not suffice for a first look at every cell."""
+    """Return the session, cell by cell if its time limit does not suffice for a first look at every cell."""
     left_s, first = _seconds(request), session.plan.first_look()
     cells = len(first.cell_ids())
     if request.launched_at is None or left_s is None or not cells:
@@ -185,7 +255,7 @@ def _limited(session: Session, request: SweepRequest, gpus: int, console: Consol
 
 
 def _seconds(request: SweepRequest) -> float | None:
-    """Seconds left for blocks: a launch's time limit includes what comes before and after them."""
+    """Return the seconds left for blocks: a launch's time limit includes the work before and after them."""
     if request.budget_minutes is None:
         return None
     spent_s = END_S + monotonic() - request.launched_at if request.launched_at else 0.0
@@ -193,10 +263,10 @@ def _seconds(request: SweepRequest) -> float | None:
 
 
 def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
-    where, facts = machine.environment, machine.workloads
-    cells = expand_cells(suite, facts, device=where.device, gpu=where.gpu)
-    suite = suite.on(where.device)
-    own = configs_of_cells(suite, facts, device=where.device, gpu=where.gpu)
+    facts, device, gpu = machine.workloads, machine.environment.device, machine.environment.gpu
+    cells = expand_cells(suite, facts, device=device, gpu=gpu)
+    suite = suite.on(device)
+    own = configs_of_cells(suite, facts, device=device, gpu=gpu)
     if suite.replicates is None:
         suite = suite.with_blocks(BY_DEFAULT if contrasts_of(suite.every_config) else FIXED_BLOCKS)
     plan = make_plan(name, suite, cells, own)
@@ -216,34 +286,8 @@ def open_results(location: str, console: Console) -> Store:
     return store
 
 
-def run_rounds(
-    session: Session,
-    again: Callable[[], Plan],
-    run: RunSession,
-    announce: Callable[[Session, str], None],
-    budget_s: float | None,
-) -> Progress:
-    """The session's plan, then `again`: what is to be run once more, until that is nothing."""
-    ends = math.inf if budget_s is None else monotonic() + budget_s
-    progress = Progress()
-    plan = session.plan if session.plan.trials else again()
-    for _ in range(1 + MOST_REPEATS):
-        left_s = ends - monotonic()
-        if not plan.trials or progress.stopped or left_s <= 0:
-            break
-        each = replace(session, plan=plan)
-        blocks = {trial.block for trial in plan.trials if trial.repeats_block is not None}
-        if blocks:
-            announce(each, f"split blocks that are repeated as a whole: {len(blocks)}")
-        progress = progress.then(run(each, None if budget_s is None else left_s))
-        if progress.stopped:  # the results may not even be read then
-            break
-        plan = again()
-    return progress
-
-
 def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
-    """Print why no further trial was started, and where records are that the results did not take. Reads nothing."""
+    """Print why no further trial was started, and the folders of records that the results did not take. Read nothing."""
     if not progress.stopped:
         return
     say(console, f"\nStopped: {progress.stopped}", "bold red")
@@ -259,48 +303,12 @@ def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
         say(console, text, "bold red")
 
 
-def lacks_anything(session: Session, store: Store) -> bool:
-    """Whether a trial is to run: trials of cells that are decided are not."""
-    decided = stopped_cells(store, session) if session.resumed else set()
-    return any(
-        trial.cell.cell_id not in decided or trial.trial_id in session.retries
-        for trial in session.plan.trials
-    )
-
-
-def end_of(session: Session, store: Store, progress: Progress) -> ExitCode:
-    stored = store.stored_trials(session.sweep_id).values()
-    if session.lacks(stored, {*progress.hopeless, *stopped_cells(store, session)}):
-        return ExitCode.UNFINISHED
-    shutil.rmtree(session.scratch, ignore_errors=True)
-    return ExitCode.DOES_NOT_RUN if session.cells_without_ok(stored) else ExitCode.FINE
-
-
-def repeats_of(store: Store, whole: Plan, session: Session) -> Plan:
-    """The blocks that were split over GPUs or launches, to be run again whole at the end of the sweep.
-
-    A repeat has a block, replicates and trial ids of its own, so that what was measured stays, and pairs in verdicts
-    by itself. They follow from the plan and from how often that block was repeated: resuming plans nothing twice.
-    A block is left out where the launch answers for only some of its trials (--only). Where cells get blocks until
-    they are decided, a further one takes the place of each that was split.
-    """
-    if whole.looks:
-        return replace(session.own, trials=())
-    blocks = blocks_of(store.stored_trials(session.sweep_id).values())
-    waiting = {split.block: split for split in blocks.split if split.waits}
-    repeats: list[Trial] = []
-    for block, trials in session.own.blocks():
-        if block in waiting and waiting[block].trials == len(trials):
-            repeats += _repeat(whole, trials, waiting[block].repeats + 1)
-    return replace(session.own, trials=tuple(repeats))
-
-
 def _repeat(whole: Plan, trials: list[Trial], number: int) -> list[Trial]:
-    """The block once more: numbered past all of the plan's, and past its earlier repeats."""
+    """Return the block once more, numbered past all of the plan's, and past its earlier repeats."""
     last = whole.trials[-1]
     replicates = 1 + max(trial.replicate for trial in whole.trials)
     replicate = trials[0].replicate + number * replicates
-    # where the block began a new compute cache, that one is not empty any more
+    # if the block began a new compute cache, that one is not empty any more
     new_cache = trials[0].cache_generation == trials[0].replicate
     return [
         replace(

@@ -41,9 +41,9 @@ from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.hardware.listed_gpus import listed_gpus, may_be_seen
 from cudnn_sweep.workloads.survey import Survey
 
-# What a launch imports after the survey: 2 s, in which the survey's own process imports torch.
+# Modules that a launch imports after the survey: 2 s, while the survey's own process imports torch.
 NEEDED_NEXT = ("duckdb", "pyarrow.parquet", "cudnn_sweep.orchestrator.slots.tune_host")
-PATIENCE_S = 3.0  # without a word
+PATIENCE_S = 3.0  # until a launch prints what it waits for
 LOOK_S = 10.0  # between two looks
 
 
@@ -51,13 +51,13 @@ class ThisMachine:
     """A Place."""
 
     def __init__(self, wait_s: float = 0.0, *, plans_only: bool = False) -> None:
-        """`wait_s`: how long others' work on its GPUs is waited for; without end, only a sweep's is. `plans_only`:
+        """`wait_s`: how long to wait for others' work on its GPUs; without end, only for a sweep's. `plans_only`:
         nothing will run on it.
         """
         self._wait_s = wait_s
         self._plans_only = plans_only
         self._server: ForkServer | None = None
-        """That of the last look, until it has called models."""
+        """Server of the last look, until it has called models."""
         self._living = ExitStack()
         finalize(self, self._living.close)
 
@@ -75,7 +75,7 @@ class ThisMachine:
         return place
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Ask a process of its own: planning imports no workload and touches no GPU."""
+        """Survey the machine from a process of its own: planning imports no workload and touches no GPU."""
         refuses = suite.needs_cuda and not self._plans_only
         machine = self._survey(suite, needs_cuda=needs_cuda or refuses)
         if refuses and machine.environment.device != "cuda":
@@ -92,13 +92,14 @@ class ThisMachine:
         self, suite: SuiteSpec, gpu_uuids: Sequence[str] = (), *, needs_cuda: bool = False
     ) -> Survey:
         with ThreadPoolExecutor(1) as beside:
-            # one that cannot be imported is imported again where it is used, and tells why there
+            # a module that cannot be imported raises again where it is used
             beside.submit(lambda: [import_module(name) for name in NEEDED_NEXT])
             self._living.close()
             server = ForkServer(survey_only=True, gpu_uuids=gpu_uuids)
             self._server = self._living.enter_context(server)
-            with _telling_of_a_wait(own_code(workload_names(suite))):
-                return survey(self._server, workload_names(suite), needs_cuda=needs_cuda)
+            names = workload_names(suite)
+            with _warning_of_a_wait(own_code(names)):
+                return survey(self._server, names, needs_cuda=needs_cuda)
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
         server, self._server = self._server, None
@@ -157,8 +158,8 @@ class ThisMachine:
 
 
 @contextmanager
-def _telling_of_a_wait(own: str) -> Iterator[None]:
-    """What is imported of the user's code may hang."""
+def _warning_of_a_wait(own: str) -> Iterator[None]:
+    """Print after PATIENCE_S which of the user's code is still imported: it may hang."""
     text = f"Still importing {own}: it has {SURVEY_TIMEOUT_S:g} s."
     timer = Timer(PATIENCE_S, warn, (console_here(stderr=True), text))
     if own:
@@ -207,10 +208,9 @@ def _held_devices(*, needs_gpu: bool) -> str | None:
 
 @contextmanager
 def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Iterator[None]:
-    """Hold these GPUs, or the CPU where there is none.
+    """Hold these GPUs, or the CPU if there is none. Wait as long for processes of others: trials beside them are marked.
 
-    Raises SweepBusyError where another sweep still has one after `wait_s`. Processes that are no sweep's keep
-    nobody from measuring after that: trials beside them are marked.
+    Raises SweepBusyError if another sweep still has one after `wait_s`.
     """
     patience = _Patience(wait_s, console)
     with ExitStack() as held:
@@ -221,13 +221,10 @@ def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Itera
             except SweepBusyError as error:
                 if not patience.goes_on(str(error)):
                     raise
-        while (busy := _busy(uuids) if 0 < wait_s < math.inf else None) and patience.goes_on(busy):
-            pass
+        while 0 < wait_s < math.inf and (
+            busy := [(uuid, count) for uuid in uuids if (count := others_on(uuid))]
+        ):
+            uuid, count = busy[0]
+            if not patience.goes_on(f"other processes work on {uuid}: {count}"):
+                break
         yield
-
-
-def _busy(uuids: Sequence[str]) -> str | None:
-    for uuid in uuids:
-        if others := others_on(uuid):
-            return f"other processes work on {uuid}: {others}"
-    return None

@@ -1,4 +1,4 @@
-"""A slot: one accelerator's place where trials run, one block after another, each trial in a fresh process."""
+"""A slot: an accelerator's place, where blocks run one after another, each trial in a fresh process."""
 
 import os
 import shutil
@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Protocol, Self, TypeAlias
-from uuid import uuid4
+from typing import Any, Protocol, Self, TypeAlias
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import ServerError
@@ -17,7 +16,7 @@ from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Trial
 from cudnn_sweep.orchestrator.planning.session import Code, Session
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import LogJob, Request, TrialJob
-from cudnn_sweep.orchestrator.recording.record import make_record
+from cudnn_sweep.orchestrator.recording.record import Attempt, make_record
 from cudnn_sweep.orchestrator.slots.block import BeginTrial, Block, Running
 from cudnn_sweep.workloads.cells.config import CODE
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
@@ -27,7 +26,7 @@ from cudnn_sweep.workloads.hashes import content_hash
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceServer:
-    """A software's fork server, and what it finds on the slot's device."""
+    """A software's fork server, and the environment that it finds on the slot's device."""
 
     server: ForkServer
     environment: Environment
@@ -41,10 +40,7 @@ class Slot(Protocol):
     name: str
 
     def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
-        """A block's records, each as soon as it may be told. Whatever a trial's process does is in them.
-
-        Raises ServerError where a server dies.
-        """
+        """Yield a block's records, each as soon as it is final, with faults. Raises ServerError if a server dies."""
 
     def close(self) -> None: ...
 
@@ -56,9 +52,9 @@ OPENED_AT_ONCE = 4
 
 
 def server_of(trial: Trial, *, apart: bool = False) -> Server:
-    """Which of a slot's fork servers is its: that of its software, with what torch reads at its import.
+    """Return the key of a trial's fork server: its software, and the variables that torch reads at its import.
 
-    `apart`: a twin has one of its own.
+    `apart`: a twin has a server of its own.
     """
     return trial.software, tuple(trial.config.at_import.items()), trial.twin if apart else 0
 
@@ -72,15 +68,14 @@ class ForkedSlot:
         self._servers = dict(servers)
         self._apart = _several(session.plan.trials)
         self._worn: set[Server] = set()
-        """Those whose processes another block has compared."""
+        """Servers whose processes another block has compared."""
         self._ran_last = OWN
 
     @classmethod
     def open(cls, session: Session, accelerator: str) -> Self:
-        """`accelerator` tells this slot from the others of its machine where there is no GPU.
+        """Open the fork servers that the plan needs. `accelerator`: names the slot if there is no GPU.
 
-        Raises ServerError where a fork server or CUDA does not come up, or shows another device than
-        the plan is for.
+        Raises ServerError if a fork server or CUDA does not come up, or finds another device than the plan's.
         """
         apart = _several(session.plan.trials)
         servers_needed = {server_of(trial, apart=apart) for trial in session.plan.trials}
@@ -93,12 +88,16 @@ class ForkedSlot:
                 return server
 
             servers = dict(zip(keys, pool.map(open_one, keys), strict=True))
-            own = servers[OWN]
-            for (software, *_), other in servers.items():
-                _check_same_device(software, own.environment, other.environment)
+            own = servers[OWN].environment
+            for (software, *_), place in servers.items():
+                its = place.environment
+                if (own.env_hash, own.gpu_uuid) != (its.env_hash, its.gpu_uuid):
+                    raise ServerError(
+                        f"{software}: finds {its.gpu} {its.gpu_uuid or ''} where this one's own software finds "
+                        f"{own.gpu} {own.gpu_uuid or ''}: only one device's trials can be compared"
+                    )
             opened.pop_all()
-        name = own.environment.gpu_uuid or f"{own.environment.host}/{accelerator}"
-        return cls(session, name, servers)
+        return cls(session, own.gpu_uuid or f"{own.host}/{accelerator}", servers)
 
     @property
     def measuring(self) -> MeasureSpec:
@@ -113,7 +112,7 @@ class ForkedSlot:
     def renew(self, trials: Sequence[Trial]) -> None:
         """Start these trials' servers anew: no two blocks compare processes of the same two servers.
 
-        All that a server forks share its seed of hashes and its layout of memory. Where these make a CPU-bound loop
+        A server's processes share its seed of hashes and its layout of memory. If these make a CPU-bound loop
         slower, each block would show it again, and it would look like an effect of the side. (Mytkowicz et al.,
         "Producing wrong data without doing anything obviously wrong!", 2009; pyperf starts 20 processes for it.)
         """
@@ -130,9 +129,7 @@ class ForkedSlot:
     def _server_of(self, trial: Trial) -> Server:
         return server_of(trial, apart=self._apart)
 
-    def start(
-        self, trial: Trial, attempt: int, *, takes_turns: bool, beside: bool = False
-    ) -> Running:
+    def start(self, trial: Trial, attempt: int, *, takes_turns: bool, beside: bool) -> Running:
         request, key = self._request(trial), self._server_of(trial)
         cache, server = request.compute_cache, self._servers[key].server
         follows = not beside and key == self._ran_last
@@ -146,34 +143,26 @@ class ForkedSlot:
             number=server.begin(self._limited(TrialJob(trial=request, takes_turns=takes_turns))),
         )
 
-    def record(
-        self, running: Running, *, in_turns: bool = False, alone_reason: str | None = None
-    ) -> RunRecord:
-        """The record of a trial that has ended; a process that is to log runs now."""
-        trial, outcome = running.trial, running.outcome
+    def record(self, running: Running, **how: Any) -> RunRecord:
+        """Return the record of a trial that has ended, after running its process that logs. `how`: as in Attempt."""
+        trial, outcome, log = running.trial, running.outcome, None
         assert outcome is not None
         if not running.follows:
             outcome = replace(outcome, gap_s=None)  # it would be since the server's own last trial
         place = self._servers[self._server_of(trial)]
-        logs = self.logs(trial) and outcome.status == "ok"
-        log = LogJob(trial=self._request(trial))
-        return make_record(
-            self._session,
-            trial,
-            outcome,
-            place.environment,
-            log=place.server.run(self._limited(log)) if logs else None,
-            in_turns=in_turns,
-            alone_reason=alone_reason,
-            turn_cpus=show_cpus(running.cpus) or None,
-            overlapped_s=running.overlapped_s,
+        if self.logs(trial) and outcome.status == "ok":
+            log = place.server.run(self._limited(LogJob(trial=self._request(trial))))
+        attempt = Attempt(
             slot=self.name,
             attempt=running.attempt,
-            attempt_id=uuid4().hex,
+            turn_cpus=show_cpus(running.cpus) or None,
+            overlapped_s=running.overlapped_s,
+            **how,
         )
+        return make_record(self._session, trial, outcome, place.environment, attempt, log)
 
     def turn_cpus(self) -> tuple[int, ...]:
-        """Where a block takes its turns; empty: on all CPUs that the slot has."""
+        """Return the CPUs where a block takes its turns; empty: all that the slot has."""
         wanted = self.measuring.turn_cpus
         own = self._servers[OWN]
         if wanted is None or own.environment.device != "cuda":
@@ -230,7 +219,7 @@ class ForkedSlot:
 
 
 def _several(trials: Sequence[Trial]) -> bool:
-    """Whether they compare processes of several servers."""
+    """Return whether these trials compare processes of several servers."""
     return len({server_of(trial) for trial in trials}) > 1
 
 
@@ -251,37 +240,24 @@ def _server(session: Session, key: Server, *, survey_only: bool = False) -> Fork
 
 
 def _open(session: Session, key: Server, *, survey_only: bool) -> DeviceServer:
-    """A fork server, and the device that it sees."""
+    """Return a fork server, and the device that it sees; pin its processes to the cores of its GPU, if it has one."""
     server = _server(session, key, survey_only=survey_only)
     wanted = {trial.cell.gpu for trial in session.plan.trials}
     try:
-        there = survey(server, []).environment
-        if wanted and there.gpu not in wanted:
+        environment = survey(server, []).environment
+        if wanted and environment.gpu not in wanted:
+            plan_gpus = f"the plan is for {', '.join(sorted(wanted))}"
             raise ServerError(
-                f"{there.host}: the plan is for {', '.join(sorted(wanted))}, this slot finds {there.gpu}: "
+                f"{environment.host}: {plan_gpus}, this slot finds {environment.gpu}: "
                 "see what CUDA_VISIBLE_DEVICES shows there"
             )
-        return _pinned(server, there, session.gpus)
     except ServerError:
         server.close()
         raise
-
-
-def _check_same_device(software: str, own: Environment, other: Environment) -> None:
-    if (own.env_hash, own.gpu_uuid) != (other.env_hash, other.gpu_uuid):
-        raise ServerError(
-            f"{software}: finds {other.gpu} {other.gpu_uuid or ''} where this one's own software finds "
-            f"{own.gpu} {own.gpu_uuid or ''}: only one device's trials can be compared"
-        )
-
-
-def _pinned(server: ForkServer, found: Environment, gpus: Sequence[str]) -> DeviceServer:
-    """Where there is a GPU, only CUDA says which: its processes are pinned from then on."""
-    pinning = pinning_of(found.gpu_uuid, gpus)
-    if pinning is None:
-        everywhere = frozenset(os.sched_getaffinity(0))
-        return DeviceServer(server=server, environment=found, cpus=everywhere)
-    server.pin(pinning.cpus)
-    cores = len(pinning.cpus)
-    there = replace(found, cpu_cores=cores, pinned_cpus=str(pinning), numa_node=pinning.node)
-    return DeviceServer(server=server, environment=there, cpus=pinning.cpus)
+    pinning = pinning_of(environment.gpu_uuid, session.gpus)
+    cpus = frozenset(os.sched_getaffinity(0)) if pinning is None else pinning.cpus
+    if pinning is not None:
+        server.pin(cpus)
+        text, node = str(pinning), pinning.node
+        environment = replace(environment, cpu_cores=len(cpus), pinned_cpus=text, numa_node=node)
+    return DeviceServer(server=server, environment=environment, cpus=cpus)

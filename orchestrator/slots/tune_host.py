@@ -1,8 +1,7 @@
 """Ray Tune's only room: it schedules the plan's blocks, one accelerator each, on long-lived actors.
 
-What it is relied on for: placing blocks on free accelerators of the cluster, keeping the actors
-(`reuse_actors`), and going on with a block elsewhere whose worker died (`FailureConfig`). What it
-stores is disposable: the results are the only state that matters.
+Tune places blocks on free accelerators of the cluster, keeps the actors (`reuse_actors`), and resumes a block elsewhere
+if its worker died (`FailureConfig`). Whatever Tune stores is disposable: the results are the only state.
 """
 
 import logging
@@ -35,8 +34,8 @@ from cudnn_sweep.orchestrator.recording.recorder import (
 from cudnn_sweep.orchestrator.slots.next_block import BlockQueue
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 
-# No log files of Tune's own (half of its time a trial), no state of it while it runs (nothing is resumed
-# from that), no box of its own around our display, and Ctrl-C is the launch's to handle.
+# No log files of Tune's own (half of its time a trial), no state of it while it runs (nothing resumes from that), no
+# box of its own around our display; and the launch handles Ctrl-C.
 QUIET = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
@@ -45,8 +44,8 @@ QUIET = {
 }
 
 ANSWER_S = 10.0  # the recorder answers at once while it lives
-# A node that Ray gave up starts again as another one, which this launch was not made for. But what ran
-# behind a cut cable may still bring its record when the cable is plugged in again.
+# A node that Ray gave up starts again as another one, which this launch does not know. But a process behind a cut cable
+# may still bring its record when the cable is plugged in again.
 GONE_S = 300.0
 LOOKS = 60  # at the cluster, in that time
 LOOK_S = 1.0  # between two looks at an actor
@@ -58,12 +57,12 @@ SlotMaker = Callable[[Session, str], Slot]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slots:
-    """How many trials may run at once, and what each holds of Ray's resources."""
+    """How many trials may run at once, and Ray's resources of each."""
 
     count: int
     gpu: bool
     nodes: Mapping[str, str] = field(default_factory=dict)
-    """Ray's nodes that they may be on, by id what each is called; any where none is named."""
+    """Names of Ray's nodes that they may be on, by id; empty: any."""
 
     def resources(self) -> tune.PlacementGroupFactory:
         bundle: dict[str, float] = {"CPU": 1, "GPU": 1} if self.gpu else {"CPU": 1}
@@ -74,9 +73,7 @@ class Slots:
 
 
 class BlockRunner(tune.Trainable):
-    """One actor a slot. Tune's trial is one block, which therefore stays on its GPU; at each step one
-    record of it becomes durable.
-    """
+    """A slot's actor. A trial of Tune is a block, so a block stays on its GPU; each step makes one record durable."""
 
     def setup(  # type: ignore[override]  # tune.with_parameters adds the rest
         self, config: dict[str, Any], session: Session, make_slot: SlotMaker, recorder: Any
@@ -87,16 +84,13 @@ class BlockRunner(tune.Trainable):
         self._left = 0
         self._recorder = recorder
         self._is_new = True
-        self._slot = self._make(lambda: make_slot(session, accelerator))
-
-    def _make(self, make: Callable[[], Slot]) -> Slot | None:
-        """None where slots do not come up here: then no further block is to be asked for."""
+        self._slot: Slot | None = None
+        """None if slots do not come up here: then no further block starts."""
         try:
-            return make()
+            self._slot = make_slot(session, accelerator)
         except Exception as error:
-            if ray.get(self._recorder.slot_failed.remote(f"{type(error).__name__}: {error}")):
-                return None
-            raise
+            if not ray.get(recorder.slot_failed.remote(f"{type(error).__name__}: {error}")):
+                raise
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self._records = None
@@ -117,12 +111,10 @@ class BlockRunner(tune.Trainable):
         return {"done": stopped or not self._left, "stopped": stopped, "took_s": took_s}
 
     def _wanted(self, trials: list[Trial]) -> list[Trial]:
-        """Where a worker was lost, some of its block's trials are done, or given up; a cell may be too."""
-        ids = [trial.trial_id for trial in trials]
-        answers = [self._recorder.wanted.remote(ids), self._recorder.hopeless_cells.remote()]
-        wanted, hopeless = ray.get(answers)
-        left = [trial for trial in trials if trial.trial_id in wanted]
-        return [trial for trial in left if trial.cell.cell_id not in hopeless]
+        """Return the trials that are neither recorded nor given up: an earlier worker may have had some of a block."""
+        cells = {trial.trial_id: trial.cell.cell_id for trial in trials}
+        wanted = ray.get(self._recorder.wanted.remote(cells))
+        return [trial for trial in trials if trial.trial_id in wanted]
 
     def _begin(self, trial: Trial) -> int | None:
         assert self._slot is not None
@@ -130,7 +122,7 @@ class BlockRunner(tune.Trainable):
         return cast("int | None", ray.get(begin))
 
     def _record_next(self, records: Iterator[RunRecord]) -> bool:
-        """Whether there was a record and it is durable, so that further trials may start."""
+        """Return whether there was a record and it is durable, so that further trials may start."""
         try:
             record = next(records, None)
         except Exception as error:
@@ -151,9 +143,7 @@ class BlockRunner(tune.Trainable):
 
 
 class BlockSearcher(Searcher):
-    """Hands Tune blocks of the plan, until they end, one as long as the last would end too late, or a record is
-    not durable.
-    """
+    """Gives Tune blocks until the plan is done, the time left is shorter than the last block, or a record was not stored."""
 
     def __init__(self, blocks: BlockQueue, slots: int, deadline: float | None) -> None:
         super().__init__()
@@ -209,16 +199,16 @@ class ActorsKept(FIFOScheduler):
     def on_trial_complete(
         self, tune_controller: object, trial: TuneTrial, result: dict[str, Any]
     ) -> None:
-        """Forget what Tune keeps of each number of a result, 19 KB a block: nobody asks for it."""
+        """Drop Tune's own statistics of each number of a result, 19 KB a block: nobody reads them."""
         trial.run_metadata.metric_analysis.clear()
         trial.run_metadata.metric_n_steps.clear()
 
 
 class UntilLost(tune.Stopper):
-    """Ends a run once its recorder, or all of its nodes for so long, are gone."""
+    """Ends a run once its recorder is gone, or all of its nodes for `patience_s`."""
 
     def __init__(self, nodes: Mapping[str, str], patience_s: float, recorder: Any) -> None:
-        """`nodes`: the sweep's, by id what they are called."""
+        """`nodes`: names of the sweep's nodes, by id."""
         self._nodes = nodes
         self._patience_s = patience_s
         self._recorder = recorder
@@ -231,14 +221,13 @@ class UntilLost(tune.Stopper):
         return False
 
     def stop_all(self) -> bool:
-        """Asked by Tune many times a second; does not wait."""
+        """Return whether to end, without waiting: Tune calls this many times a second."""
         self.reason = self.reason or self._recorder_gone() or self.nodes_gone()
         return self.reason is not None
 
     def _recorder_gone(self) -> str | None:
-        """It answers at once while it lives."""
         if self._answer is None and monotonic() >= self._next_question:
-            self._answer = self._recorder.wanted.remote([])
+            self._answer = self._recorder.wanted.remote({})
         if self._answer is not None and ray.wait([self._answer], timeout=0)[0]:
             self._next_question = monotonic() + LOOK_S
             answer, self._answer = self._answer, None
@@ -265,7 +254,6 @@ class UntilLost(tune.Stopper):
 
 
 def alive_nodes() -> set[str]:
-    """The ids of Ray's that it has not given up."""
     return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
 
 
@@ -275,27 +263,25 @@ class Host:
     def __init__(
         self, session: Session, *, results: str, slots: Slots, followed: bool = False
     ) -> None:
-        """`followed`: `take` is asked for the records as they come."""
+        """`followed`: `take` is called for the records as they come."""
         self._session = session
         self._results = results
         self._slots = slots
         self._standings: str | None = None
         here = NodeAffinitySchedulingStrategy(_own_node(), soft=False)
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
-        recorder = ray.remote(Recorder).options(**options)
-        self.recorder: Any = recorder.remote(
-            results, followed=followed, configs=configs_to_fail(session)
-        )
+        recorder, configs = ray.remote(Recorder).options(**options), configs_to_fail(session)
+        self.recorder: Any = recorder.remote(results, followed=followed, configs=configs)
         """An actor, which stays as long as its Ray unless it is killed."""
 
     def progress(self) -> Progress:
-        """How far it is; may be asked from another thread while `run` runs."""
+        """Return the progress; another thread may call this while `run` runs."""
         progress = self._ask(self.recorder.progress.remote(), ANSWER_S)
         progress.standings = self._standings
         return progress
 
     def take(self) -> list[RunRecord]:
-        """Records that became durable since the last time; may be asked from another thread."""
+        """Return the records that became durable since the last call; another thread may call this."""
         return cast("list[RunRecord]", ray.get(self.recorder.take.remote()))
 
     def run(
@@ -304,11 +290,11 @@ class Host:
         budget_s: float | None = None,
         make_slot: SlotMaker = ForkedSlot.open,
     ) -> None:
-        """Returns when every trial was recorded, given up, or may not start any more."""
+        """Run blocks until each trial is recorded, is given up, or may not start any more."""
         os.environ.update(QUIET)
         # One by default: actors whose trials end while another's is being reset would be thrown away.
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(self._slots.count)
-        # It misses the logs that it is not to keep.
+        # It complains of the logs that QUIET switched off.
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
         blocks = [trials for _, trials in self._session.plan.blocks()]
         deadline = None if budget_s is None else monotonic() + budget_s
@@ -347,12 +333,12 @@ class Host:
                 raise UnfinishedError(f"{lost.reason}{AGAIN}") from None
 
     def _look(self) -> Mapping[str, Standing]:
-        found = standings(open_store(self._results), self._session)
-        self._standings = standings_text(found, self._session.of_cells)
-        return found
+        present = standings(open_store(self._results), self._session)
+        self._standings = standings_text(present, self._session.of_cells)
+        return present
 
     def finish(self, refuges: list[Path]) -> Progress:
-        """Write what is held and compact; see Recorder.finish."""
+        """Write the records that are held, and compact; see Recorder.finish."""
         return self._ask(self.recorder.finish.remote(self._session.sweep_id, refuges))
 
     def _ask(self, answer: Any, timeout_s: float | None = None) -> Progress:

@@ -14,7 +14,6 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import pytest
 
@@ -24,7 +23,7 @@ from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, make_plan
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, Status, TrialJob
-from cudnn_sweep.orchestrator.recording.record import make_record
+from cudnn_sweep.orchestrator.recording.record import Attempt, make_record
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
@@ -158,9 +157,7 @@ def record_of(environment: Environment) -> RecordOf:
         outcome = Outcome(
             status=status, message=message, started_at=now, ended_at=now, process_s=0.0
         )
-        return make_record(
-            session, trial, outcome, where, slot=slot, attempt=1, attempt_id=uuid4().hex
-        )
+        return make_record(session, trial, outcome, where, Attempt(slot=slot, attempt=1))
 
     return make
 

@@ -249,7 +249,7 @@ def test_real_environments_end_at_the_one_with_the_slow_package(here: Path) -> N
     code, answer, _ = _bisect(ThisMachine(), survey_of, **step)
     assert (code, answer["first"]) == (FOUND, 1)
     row = answer["answers"]["1"]["row"]
-    assert row["ratio"] == pytest.approx(2.5, rel=0.2)
+    assert 1.4 < row["ratio"] < 5, "0.05 s to 0.02 s, on a core that others may use"
     assert row["in_turns"]
     assert answer["changed"] == {"mine": ["e", "f"]}, "the package that differs, and nothing else"
 

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import os
 import shlex
 import subprocess
 from datetime import UTC, datetime
@@ -261,6 +262,12 @@ def test_what_a_gate_finds_is_worked_out_by_its_own_rule(
         assert max(each) - 0.003 < alarms < sum(each) + 0.003
 
 
+def test_made_up_gates_of_one_look_alarm_as_often_as_students_t_does() -> None:
+    quantile, effect = stats.t.isf(0.05, 2), -math.log1p(0.01) / 0.05
+    alarms, _ = power(0.05, None, 0.01, {3: quantile})
+    assert alarms == pytest.approx(stats.nct.sf(quantile, 2, effect * math.sqrt(3)), abs=0.008)
+
+
 def test_what_is_no_side_is_named() -> None:
     with pytest.raises(SpecError, match="HEAD: found 'nowhere', allowed: a commit of this repo"):
         _gate(made_up(), "a", "nowhere")
@@ -293,7 +300,7 @@ def test_each_side_runs_its_own_code_in_turns(here: Path) -> None:
         step = {"workload": "step.py:step", "input": ("1x1",), "minutes": 2.0}
         code, answer = _gate(ThisMachine(), str(wheel), commits[0], **step)
         assert (code, answer["state"]) == (SLOWER, "slower")
-        assert answer["row"]["ratio"] == pytest.approx(2, rel=0.3)
+        assert 1.2 < answer["row"]["ratio"] < 4, "0.04 s to 0.02 s, on a core that others may use"
         assert answer["row"]["in_turns"]
         code, answer = _gate(ThisMachine(), *commits, **step)
         assert (code, answer["state"]) == (BROKEN, "broken")
@@ -301,6 +308,17 @@ def test_each_side_runs_its_own_code_in_turns(here: Path) -> None:
         store = open_store("results")
     assert len(store.sweep_ids()) == 1, "results are kept like those of any launch"
     assert _git("worktree", "list").count("\n") == 0, "worktrees are removed"
+
+
+def test_a_python_does_not_find_the_modules_of_the_folder_beside_it(here: Path) -> None:
+    python = here / "environment/bin/python"
+    python.parent.mkdir(parents=True)
+    python.touch(mode=0o755)
+    sides = sides_of("a", str(python), here / "scratch", exact=False)
+    with sides.base.entered():
+        assert os.environ[MODULES] == str(here / "a")
+    with sides.head.entered():
+        assert MODULES not in os.environ
 
 
 def test_two_wheels_of_one_name_are_unpacked_apart(here: Path) -> None:

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
+from unittest.mock import create_autospec
 
 import pytest
+from rich.console import Console
 
 from cudnn_sweep.analysis.answering.verdicts import Verdict
 from cudnn_sweep.analysis.storing.progress import MOST_REPEATS, blocks_of
@@ -20,7 +22,7 @@ from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.planning.sweep_selection import choose_sweep
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.recorder import Progress
-from cudnn_sweep.orchestrator.running.run_sweep import repeats_of, run_rounds
+from cudnn_sweep.orchestrator.running.run_sweep import OpenSweep, Place
 from cudnn_sweep.orchestrator.showing.summary import split_lines
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 from cudnn_sweep.workloads.survey import Survey
@@ -208,16 +210,19 @@ class Launch:
 
     def __init__(self, store: Store, whole: Plan, session: Session, record_of: RecordOf) -> None:
         self.session = session
-        self._store = store
-        self._whole = whole
+        self.store = store
+        place, quiet = create_autospec(Place), Console(quiet=True)
+        self.sweep = OpenSweep(
+            session=session, store=store, whole=whole, place=place, console=quiet
+        )
         self._record_of = record_of
 
     def ran(self, trials: Iterable[Trial], slot: str = "GPU-0", status: Status = "ok") -> None:
         for trial in trials:
-            self._store.write(self._record_of(self.session, trial, slot=slot, status=status))
+            self.store.write(self._record_of(self.session, trial, slot=slot, status=status))
 
     def repeats(self) -> Plan:
-        return repeats_of(self._store, self._whole, self.session)
+        return self.sweep.repeats()
 
 
 def of_block(plan: Plan, block: int) -> tuple[Trial, ...]:
@@ -336,13 +341,13 @@ def test_rounds_end_when_nothing_is_split_or_the_time_is_up(plan: Plan, launch: 
             ours.ran(each.plan.trials)
         return Progress(statuses={"ok": len(each.plan.trials)}, lost=1)
 
-    progress = run_rounds(ours.session, ours.repeats, run, print, None)
+    progress = ours.sweep.run_rounds(run, None)
     assert [len(each.trials) for each in ran] == [7, 3]
     assert (progress.recorded, progress.lost) == (10, 2)
-    assert run_rounds(ours.session, lambda: plan, run, print, -1.0).recorded == 0
+    assert ours.sweep.run_rounds(run, -1.0).recorded == 0
 
     def stop(each: Session, left_s: float | None) -> Progress:
         return Progress(stopped="the disk is full")
 
-    stopped = run_rounds(replace(ours.session, plan=plan), lambda: plan, stop, print, 60.0)
+    stopped = ours.sweep.run_rounds(stop, 60.0)
     assert stopped.stopped == "the disk is full"

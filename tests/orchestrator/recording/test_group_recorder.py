@@ -16,7 +16,7 @@ from cudnn_sweep.analysis.storing.folder import LocalFolder
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.recording.recorder import Recorder
+from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST, Recorder
 from tests.makers import MakePlan, RecordOf
 
 SWEEP_ID = "together"
@@ -94,6 +94,14 @@ def test_those_that_come_during_a_write_are_one_file_and_each_is_told_once_it_is
     assert rows_of_files(disk.location) == [5]
     stored = open_store(disk.location).stored_trials(SWEEP_ID)
     assert stored.keys() == {record.trial_id for record in records}
+
+
+def test_a_trial_is_given_up_after_so_many_further_tries(tmp_path: Path) -> None:
+    recorder, ids = Recorder(str(tmp_path)), {"fine": 1, "tried": MAX_LOST, "lost": 1 + MAX_LOST}
+    for trial_id, tries in ids.items():
+        assert [recorder.begin(trial_id, "GPU-0") for _ in range(tries)][-1] == tries
+    assert recorder.wanted(dict.fromkeys(ids, "a cell")) == {"fine", "tried"}
+    assert asyncio.run(recorder.finish(SWEEP_ID, [])).given_up == ["lost"]
 
 
 @pytest.mark.parametrize(

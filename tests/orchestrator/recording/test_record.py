@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply
-from cudnn_sweep.orchestrator.recording.record import PARTS, make_record
+from cudnn_sweep.orchestrator.recording.record import PARTS, Attempt, make_record
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 from cudnn_sweep.workloads.cells.config import CudnnConfig
 from cudnn_sweep.workloads.cells.measurement import LogPass, Measurement, MeasureSpec
@@ -49,10 +49,8 @@ def test_a_trial_whose_banned_plan_ran_has_failed(
         session.plan.trials[0],
         outcome,
         environment,
+        Attempt(slot="s", attempt=1),
         log=replace(outcome, reply=Reply(log_pass=ran)),
-        slot="s",
-        attempt=1,
-        attempt_id="a",
     )
     assert record.status == "error"
     assert record.message == "errata: ran ConvFwd_eng5, which ConvFwd:5 bans"

@@ -3,9 +3,10 @@
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 
 import pytest
 from rich.console import Console
@@ -26,14 +27,21 @@ from cudnn_sweep.orchestrator.launching.step_options import (
 )
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
-from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, SweepSpec
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running import this_machine
-from cudnn_sweep.orchestrator.running.run_sweep import RunSession, plan_sweep, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import (
+    END_S,
+    RunSession,
+    _limited,
+    plan_sweep,
+    run_sweep,
+)
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 from tests.fake_machine import FakeMachine, FakeScript
+from tests.makers import MakePlan
 from tests.orchestrator.freezing.fake_probe import FakeProbe
 
 
@@ -104,6 +112,26 @@ def test_a_ray_that_is_lost_before_is_told_as_it_was(
     assert open_store(str(tmp_path / "results")).snapshot().table(["trial_id"]).num_rows
 
 
+@pytest.mark.parametrize(("share", "reached"), [(0.4, 1), (1.5, 3)])
+def test_a_launch_goes_cell_by_cell_if_its_limit_leaves_no_time_for_a_look_at_each(
+    plan_of: MakePlan, tmp_path: Path, share: float, reached: int
+) -> None:
+    plan = replace(plan_of("noop", replicates=5, batch=[1, 2, 3]), looks=(3, 5))
+    needed_s = plan.first_look().estimated_s(1, gpu=False)
+    request = SweepRequest(
+        options=LaunchOptions(),
+        suite_name="noop",
+        suite=SuiteSpec(cells=[CellAxes(workload="noop")]),
+        results=str(tmp_path),
+        budget_minutes=(END_S + share * needed_s) / 60,
+        launched_at=monotonic(),
+    )
+    out = Console(record=True, width=120)
+    limited = _limited(session_of(plan, "limited", tmp_path), request, 0, out)
+    assert f"a first verdict in {reached} of 3 cells" in out.export_text()
+    assert limited.cell_by_cell == (reached < 3)
+
+
 def test_results_that_are_lost_on_the_way_leave_an_unfinished_sweep(
     request_for: Callable[[float | None], SweepRequest],
 ) -> None:
@@ -149,6 +177,6 @@ def test_an_import_that_hangs_is_told(
 ) -> None:
     monkeypatch.setattr(this_machine, "PATIENCE_S", 0.01)
     for own in ("hangs.py:Net", ""):
-        with this_machine._telling_of_a_wait(own):
+        with this_machine._warning_of_a_wait(own):
             sleep(0.3)
     assert capsys.readouterr().err == "Still importing hangs.py:Net: it has 120 s.\n"

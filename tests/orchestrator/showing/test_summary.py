@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
+from unittest.mock import create_autospec
 
 import pytest
 from rich.console import Console
@@ -16,7 +17,7 @@ from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.recorder import Hopeless, Progress, cause, configs_to_fail
-from cudnn_sweep.orchestrator.running.run_sweep import end_of
+from cudnn_sweep.orchestrator.running.run_sweep import OpenSweep, Place
 from cudnn_sweep.orchestrator.showing.summary import (
     RESEMBLING,
     Summary,
@@ -105,10 +106,12 @@ def test_a_cell_without_an_ok_trial_is_no_success(night: Night, record_of: Recor
     progress = Progress(hopeless=dict(hopeless.cells))
     recorded = len(store.stored_trials("night"))
     assert 4 <= recorded < len(night.plan.trials), "both configs twice, and no more"
-    assert end_of(session, store, Progress()) == ExitCode.UNFINISHED
-    assert end_of(session, store, progress) == ExitCode.DOES_NOT_RUN
+    place, quiet = create_autospec(Place), Console(quiet=True)
+    sweep = OpenSweep(session=session, store=store, whole=night.plan, place=place, console=quiet)
+    assert sweep.ended(Progress()).exit_code == ExitCode.UNFINISHED
+    assert sweep.ended(progress).exit_code == ExitCode.DOES_NOT_RUN
     night.write(night.plan.trials[-1])
-    assert end_of(session, store, progress) == ExitCode.FINE, "one trial of it is ok"
+    assert sweep.ended(progress).exit_code == ExitCode.FINE, "one trial of it is ok"
 
 
 @pytest.mark.parametrize("status", ["out_of_memory", "crash", "killed", "timeout", "ok"])

@@ -1,17 +1,18 @@
-"""Who has the baton, and when enough was measured: on members that only say how long they took."""
+"""Who has the baton, and when enough was measured: on members that only report times, by a clock of their turns."""
 
 import os
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from cudnn_sweep.orchestrator.slots import block
 from cudnn_sweep.orchestrator.slots.block import Rounds
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.turns import Said, Turn
 
 SPEC = MeasureSpec(warmup_s=0.0, steady_budget_s=0.2, device_budget_s=0.1, steady_error=0.0)
+TURN_S = 1 / 1024
 
 
 class FakeMember:
@@ -27,13 +28,14 @@ class FakeMember:
 
     def take(self, turn: Turn, /) -> Said | None:
         self._took.append((self, turn))
-        time.sleep(0.001)
         return Said(pid=os.getpid(), captured=self._captures, ms=self._ms(turn.round))
 
 
 @pytest.fixture
-def took() -> list[tuple[FakeMember, Turn]]:
-    return []
+def took(monkeypatch: pytest.MonkeyPatch) -> list[tuple[FakeMember, Turn]]:
+    turns: list[tuple[FakeMember, Turn]] = []
+    monkeypatch.setattr(block, "monotonic", lambda: TURN_S * len(turns))
+    return turns
 
 
 def stages(took: list[tuple[FakeMember, Turn]], member: FakeMember) -> list[str]:
@@ -69,11 +71,20 @@ def test_timing_stops_when_the_ratio_is_precise_though_times_are_not(
     assert 5 <= sum(turn.stage == "wall" for _, turn in took) / 2 < 1000
 
 
-def test_timing_stops_when_the_time_of_all_is_spent(took: list[tuple[FakeMember, Turn]]) -> None:
-    began = time.monotonic()
-    run(FakeMember(took), FakeMember(took, lambda number: 1.0))
+@pytest.mark.parametrize(
+    ("members", "warmup_s", "wall_s"), [(2, 0.0, 2 * 0.2), (2, 0.5, 0.9), (3, 0.5, 3 * 0.2 + 1.0)]
+)
+def test_timing_stops_when_the_time_of_all_is_spent(
+    took: list[tuple[FakeMember, Turn]], members: int, warmup_s: float, wall_s: float
+) -> None:
+    """One warm-up serves all: each further member's is added to the time of all."""
+    all_ms = [lambda n: 1.0 + n % 2, lambda n: 1.0 + n % 3, lambda n: 1.0 + n % 5]
+    run(*(FakeMember(took, ms) for ms in all_ms[:members]), warmup_s=warmup_s)
     assert {turn.stopped for _, turn in took if turn.stage == "report"} == {"budget"}
-    assert 0.6 <= time.monotonic() - began < 2.0, "each has 0.2 s of wall and 0.1 s of device time"
+    spent_s = {
+        stage: TURN_S * sum(turn.stage == stage for _, turn in took) for stage in ("wall", "device")
+    }
+    assert spent_s == pytest.approx({"wall": wall_s, "device": members * 0.1}, abs=3 * TURN_S)
 
 
 def test_who_has_no_graph_has_no_turn_on_the_device(took: list[tuple[FakeMember, Turn]]) -> None:

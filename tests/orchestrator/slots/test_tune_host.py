@@ -21,7 +21,7 @@ from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.process.protocol import Outcome
-from cudnn_sweep.orchestrator.recording.record import make_record
+from cudnn_sweep.orchestrator.recording.record import Attempt, make_record
 from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST, Progress
 from cudnn_sweep.orchestrator.slots import tune_host
 from cudnn_sweep.orchestrator.slots.block import BeginTrial
@@ -79,9 +79,7 @@ def fake_slot(environment: Environment) -> MakeSlot:
                     trial,
                     Outcome(started_at=started_at, ended_at=datetime.now(UTC), process_s=own_s),
                     environment,
-                    slot=self.name,
-                    attempt=attempt,
-                    attempt_id=uuid4().hex,
+                    Attempt(slot=self.name, attempt=attempt),
                 )
 
             def close(self) -> None:

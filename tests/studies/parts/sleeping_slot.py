@@ -6,13 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from time import sleep
-from uuid import uuid4
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.protocol import Outcome
-from cudnn_sweep.orchestrator.recording.record import make_record
+from cudnn_sweep.orchestrator.recording.record import Attempt, make_record
 from cudnn_sweep.orchestrator.slots.block import BeginTrial
 from cudnn_sweep.workloads.hardware.environment import Environment
 
@@ -36,9 +35,7 @@ class SleepingSlot:
                 trial,
                 self._outcome(),
                 self._environment,
-                slot=self.name,
-                attempt=attempt,
-                attempt_id=uuid4().hex,
+                Attempt(slot=self.name, attempt=attempt),
             )
 
     def _outcome(self) -> Outcome:
