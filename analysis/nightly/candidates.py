@@ -93,7 +93,6 @@ class Candidate:
 
     @property
     def is_news(self) -> bool:
-        """Return whether it is reported once, and is no alert."""
         return self.screening.is_news and self.earlier is None
 
 
@@ -192,7 +191,6 @@ def _screened(
 def _candidate(
     series: Series, screening: Screening, earlier: Finding | None, left_out: frozenset[int]
 ) -> Candidate | None:
-    """Return a candidate if the screen shows a change, or if an alert lasts."""
     direction, since = DIRECTIONS.get(screening.state), screening.first_bad_night_index
     is_seen, alert = direction is not None, None
     if earlier is not None and _lasts(earlier, screening):
@@ -262,8 +260,6 @@ def _with_new_software(series: Series, before: float, since: int) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remeasured:
-    """The judgement of a candidate by tonight's fresh trials."""
-
     confirmation: Confirmation
     of_two: tuple[Change, ...] | None
     """Differences of the two interleaved softwares; None if there was one."""
@@ -282,7 +278,6 @@ class FreshTrials:
     """Parts of each software; None names the night's own."""
 
     def differences(self) -> tuple[Change, ...] | None:
-        """Return the differences of the two softwares; None if there was one."""
         own = self.softwares.get(None)
         last_good = [parts for name, parts in self.softwares.items() if name is not None]
         return differences(last_good[0], own, SOFTWARE_AND_COMMIT) if own and last_good else None

@@ -102,7 +102,6 @@ def _past(logs: Array, min_effect: float) -> Past:
 
 
 def can_tell(pasts: Sequence[Past]) -> Mask:
-    """Return whether each series has the nights that a comparison needs."""
     return np.asarray(nights_in(pasts[0].logs) >= FEWEST_NIGHTS - RECENT)
 
 
@@ -115,7 +114,6 @@ def first_shown(logs: Array, pasts: Sequence[Past], sign: float = 1.0) -> tuple[
 
 
 def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
-    """Return whether the last nights of each series are fine."""
     beyond = np.any([past.beyond(logs[..., -FINE_NIGHTS:], 1.0) for past in pasts], axis=0)
     return np.asarray(~beyond.any(axis=-1))
 
@@ -236,7 +234,6 @@ def screen_words(
 
 
 def newest(softwares: Sequence[object]) -> int | None:
-    """Return the place of the last night whose software was new."""
     nights = range(len(softwares) - 1, 0, -1)
     return next((at for at in nights if softwares[at] != softwares[at - 1]), None)
 
@@ -292,7 +289,7 @@ def confirm(
 ) -> Confirmation:
     """Judge fresh pairs: log(current / last good) of each block that has both.
 
-    Look after 6, 12, 24 and 48 pairs, as `more_blocks` says; further looks would err more often.
+    Look after 6, 12, 24 and 48 pairs, see `more_blocks`; further looks would err more often.
     `are_alike`: which pairs are of the same kernels. If they confirm, the ratio is theirs.
     """
     blocks, alike = len(log_ratios), list(compress(log_ratios, are_alike))

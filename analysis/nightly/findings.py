@@ -49,7 +49,6 @@ class Memory:
     """The series_id of each alert of the night before; members of a shared alert are not among them."""
 
     def nights_left_out(self, series: Series) -> frozenset[int]:
-        """Return the indices of the series' points that are left out."""
         series_id = series.key.series_id
         spans = [span for span in self.left_out if span.key.series_id == series_id]
         first = max(
@@ -199,7 +198,6 @@ def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
 
 
 def are_alike(log_ratios: Array, min_effect: float) -> Mask:
-    """Return which changes are about as large as the typical one."""
     typical = float(np.median(log_ratios))
     is_near: Mask = abs(log_ratios - typical) <= max(ALIKE * abs(typical), np.log1p(min_effect))
     return is_near
@@ -278,7 +276,6 @@ def _of_metrics(findings: Iterable[Finding], here: Sequence[Series]) -> list[Ser
 def _joint(
     place: SeriesKey, members: Sequence[Finding], of: int, command: str, *, is_confirmed: bool
 ) -> Finding:
-    """Return the finding that stands for `members`, of so many series."""
     typical = [member for member in members if member.state == "confirmed" or not is_confirmed]
     walls = [member.wall_ratio for member in typical if member.wall_ratio is not None]
     cause, moved = Counter((member.cause, member.moved) for member in typical).most_common(1)[0][0]

@@ -111,7 +111,6 @@ class History:
         return (Change(part=WORKLOAD, before=str(old), now=str(new)),) if is_edited else ()
 
     def softwares(self, key: SeriesKey) -> list[tuple[str, str | None]]:
-        """Return the software and the user's own code of each comparable night."""
         here = self.comparable(key.env_hash)
         ids = ((night.sweep_id, key.env_hash, key.cell_id) for night in here)
         codes: Iterable[str | None] = accumulate(
@@ -153,7 +152,6 @@ class History:
         return (*differences(before.parts, self.tonight.parts, names), *ordered)
 
     def versions(self) -> tuple[Version, ...]:
-        """Return each change of software between two nights, on the hardware with the most nights."""
         return tuple(
             Version(
                 date=now.date,
@@ -245,7 +243,6 @@ def read_history(
 
 
 def date_of(sweep_id: str) -> date:
-    """Return the date of a night, or of its confirmation."""
     return date.fromisoformat(sweep_id.partition("-")[2][:10])
 
 

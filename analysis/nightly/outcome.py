@@ -23,8 +23,6 @@ class Version:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """A series that changed."""
-
     key: SeriesKey
     state: Literal["confirmed", "refuted", "waiting"]
     """Fresh trials agree, disagree, or could not decide; in the last case further nights will."""

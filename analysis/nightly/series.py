@@ -148,8 +148,6 @@ class SeriesKey:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """A part of the software or hardware that changed."""
-
     part: str
     """A column of the record: torch, cudnn, driver, version, gpu, ...; or `workload`, a user's own code."""
     before: str
@@ -158,8 +156,6 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightPoint:
-    """One night of one series."""
-
     night: str
     """Its sweep_id."""
     date: date
@@ -194,7 +190,6 @@ class Series:
         return [point.value if isinstance(point.value, str) else None for point in self.points]
 
     def place_of(self, first: date) -> int | None:
-        """Return the index of the first night from this date on."""
         return next((at for at, point in enumerate(self.points) if point.date >= first), None)
 
 
@@ -223,8 +218,6 @@ class Screening:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Confirmation:
-    """The judgement of a candidate so far."""
-
     state: Settled
     ratio: float | None = None
     """Over 1 is worse."""
@@ -238,13 +231,11 @@ class Confirmation:
 
 
 def typical(numbers: Sequence[float | None]) -> float | None:
-    """Return the median of the numbers, if there are any."""
     measured = [number for number in numbers if number is not None]
     return median(measured) if measured else None
 
 
 def nights_in(logs: Array) -> Places:
-    """Count the nights along the last axis that are no NaN."""
     return np.asarray((~np.isnan(logs)).sum(axis=-1))
 
 

@@ -164,7 +164,6 @@ def _kernels(finding: Finding, series: Mapping[SeriesKey, Series]) -> Change | N
 def settle(
     candidate: Candidate, fresh: Remeasured | None, history: History, command: str
 ) -> Finding:
-    """Return the finding of a candidate by now."""
     earlier = candidate.earlier
     if candidate.is_news:
         return _finding(candidate, Confirmation(state="confirmed"), None, history, command)

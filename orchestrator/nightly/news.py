@@ -56,7 +56,7 @@ LIMIT_S = 120.0  # for all tries and pauses together, however an answer comes
 class News:
     headline: str
     findings: tuple[str, ...]
-    """The findings for people, a few lines each."""
+    """A few lines each, for people."""
     result: Mapping[str, Json]
     """The night's JSON, for programs; Slack does not get it."""
 

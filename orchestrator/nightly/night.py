@@ -166,7 +166,7 @@ def measured_and_compared(night: NightRequest, began: datetime, console: Console
 
 
 def _kept_by(error: Exception) -> ExitCode | None:
-    """Return the error's exit code, if it says more than that the night could not tell."""
+    """Return the error's exit code, if it says more than `could_not_tell`."""
     code = exit_code_of(error)
     return code if code in (ExitCode.NEEDS_GPU, ExitCode.UNFINISHED) else None
 
@@ -220,10 +220,7 @@ def compare(
         return outcome, screen_all(history, memory).series
     blank = replace(blank, reasons=(), skipped=skipped)
     read = partial(_history, night, first, skipped)
-
-    def measure(candidates: Sequence[Candidate]) -> dict[SeriesKey, Remeasured]:
-        return measure_again(night, candidates, console)
-
+    measure = partial(measure_again, night, console=console)
     return compare_night(blank, history, memory, measure, read, night.again)
 
 

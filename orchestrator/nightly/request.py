@@ -195,7 +195,6 @@ class NightRequest:
 
     @property
     def minutes(self) -> float:
-        """Time limit of the suite."""
         return self.request.budget_minutes or self.keys.minutes
 
     @property

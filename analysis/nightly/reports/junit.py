@@ -1,7 +1,7 @@
 """A night as JUnit XML, which CI servers show as tests: one test case a series.
 
-Its name stays from night to night, so that a server's own history of it means something. An alert
-is a failure, what waits or has too few nights is skipped, and a night that could not tell an error.
+Its name stays from night to night, for the server's own history. An alert is a failure; a finding that waits, or a
+series with too few nights, is skipped; the night without an answer is an error.
 """
 
 import re
@@ -55,7 +55,7 @@ def to_junit(outcome: NightOutcome, series: Sequence[Series]) -> str:
 
 
 def _night(outcome: NightOutcome) -> Element:
-    """Return the case of the night itself: it passes unless the night could not tell."""
+    """Return the case of the night itself: it passes unless there is no answer."""
     results, reasons = [], outcome.reasons
     if outcome.state == "could_not_tell":
         message = reasons[0] if reasons else headline(outcome)

@@ -52,8 +52,6 @@ LEAST_SPAN = 0.1  # of the largest value: the noise of a series that never moves
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frame:
-    """The frame of a drawing, with the places of nights and heights in it."""
-
     first: date
     last: date
     low: float

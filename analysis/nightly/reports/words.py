@@ -115,12 +115,10 @@ class FindingText:
 
     @property
     def command(self) -> str:
-        """Return the command that measures it again."""
         return one_line(self.finding.command)
 
     @property
     def kernels(self) -> str:
-        """Return the kernels that changed with it, if any did."""
         change = self.finding.kernels
         return _rechosen(change.before, change.now) if change is not None else ""
 
@@ -139,7 +137,6 @@ class FindingText:
 
 
 def finding_texts(outcome: NightOutcome) -> list[FindingText]:
-    """Return a text for each finding, in the outcome's order."""
     findings, night = outcome.findings, outcome.night
     several = len({finding.key.gpu for finding in findings}) > 1
     return [FindingText(finding=each, night=night, with_gpu=several) for each in findings]
@@ -228,13 +225,11 @@ def meaning(key: SeriesKey) -> str:
 
 
 def unit(key: SeriesKey) -> str | None:
-    """Return the unit of the series' numbers; None for words."""
     metric = METRIC_OF.get(key.metric)
     return metric.unit if isinstance(metric, Amount) else None
 
 
 def amount(key: SeriesKey, value: float | str | None) -> str:
-    """Return a value of the series with its unit."""
     if value is None or isinstance(value, str):
         return "nothing" if value is None else one_line(value)
     if unit(key) == "bytes":
