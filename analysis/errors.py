@@ -1,4 +1,4 @@
-"""What goes wrong here through no fault of ours; the command line shows these without a traceback.
+"""Errors of the user's input or machine; the command line shows them without a traceback.
 
 AnalysisError
 ├── StoreError        a results location cannot be read or written

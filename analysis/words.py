@@ -8,7 +8,7 @@ MIB, GIB = 2.0**20, 2.0**30
 
 
 def number(value: float | None, missing: str = "") -> str:
-    """Three significant digits of what was measured, all of a count; commas between thousands."""
+    """Return three significant digits of a measurement, all digits of a count; commas between thousands."""
     if value is None:
         return missing
     if isinstance(value, int):
@@ -22,17 +22,17 @@ def number(value: float | None, missing: str = "") -> str:
 
 
 def figure(value: float) -> str:
-    """Of what may be a count."""
+    """Return `number` of a value that may be a count."""
     return number(int(value) if value == int(value) else value)
 
 
 def given(value: float) -> str:
-    """As somebody wrote it, or a process measured it: no zeros at the end, at most four digits."""
+    """Return a value as a person types it: no zeros at the end, at most four digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def two_digits(value: float) -> str:
-    """Two digits of a number that is known no better, with commas between thousands."""
+    """Return two digits of a rough number, with commas between thousands."""
     if value < 10 or not math.isfinite(value):
         return f"{value:.2g}"
     unit = 10 ** (math.floor(math.log10(value)) - 1)
@@ -40,27 +40,27 @@ def two_digits(value: float) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """Three decimals; from 10 on three significant digits."""
+    """Return three decimals; from 10 on, three significant digits."""
     return f"{value:.3f}" if value is not None and abs(value) < 10 else number(value)
 
 
 def interval(
     low: float | None, high: float | None, text: Callable[[float], str] = ratio, to: str = " to "
 ) -> str:
-    """` (low to high)`, to stand behind a value; empty where an end is missing."""
+    """Return ` (low to high)`, to stand behind a value; empty if an end is missing."""
     return "" if low is None or high is None else f" ({text(low)}{to}{text(high)})"
 
 
 def percent(share: float, decimals: int = 0, sign: str = "") -> str:
-    """`sign`: "+" writes one before what is more, too."""
+    """Return a share in percent; `sign="+"` marks a gain too."""
     return f"{share:{sign}.{decimals}%}"
 
 
 def change(value: float, low: float | None, high: float | None, of: str = "") -> str:
-    """A ratio with its 95% interval as one says it: `12.0% less (...)`, `3.10 times as much (...)`; with
+    """Return a ratio with its 95% interval in words: `12.0% less (...)`, `3.10 times as much (...)`; with
     `of=" time"`: `12.0% less time`, `3.10 times the time`, `2.50 times as fast`.
     """
-    ends = [each for each in (low, high) if each]
+    ends = [end for end in (low, high) if end]
     if 1 / TWICE < value and round(value, 2) < TWICE:
         sign, word = (1, "more") if value >= 1 else (-1, "less")
         size, behind = 100 * sign * (value - 1), f"% {word}{of}"
@@ -79,7 +79,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def clock(seconds: float) -> str:
-    """As a person says it: `0.12 s`, `4 min 10 s`, `3 h 05 min`."""
+    """Return a time such as `0.12 s`, `4 min 10 s` or `3 h 05 min`."""
     if seconds < 0:
         return f"-{clock(-seconds)}"
     if seconds < 0.1:
@@ -101,42 +101,42 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Of memory, in bytes."""
+    """Return a size of memory, given in bytes."""
     return f"{number(count / GIB)} GiB" if count >= GIB else f"{number(count / MIB)} MiB"
 
 
-def counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+def counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def listed(parts: Sequence[str]) -> str:
-    """`a, b and c`."""
+    """Return `a, b and c`."""
     *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def some(parts: Sequence[str], most: int) -> str:
-    """`a, b and 3 more`."""
+    """Return `a, b and 3 more`."""
     more = len(parts) - most
     return ", ".join(parts[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def printable(text: str) -> str:
-    """Text from users: nothing in it steers a terminal. Lines and tabs stay."""
-    return "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in text)
+    """Return a user's text without characters that steer a terminal; line ends and tabs stay."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
 
 
 def one_line(text: str) -> str:
-    """It can stand in a comment of a script: no character in it ends the line."""
+    """Return text without line ends, fit for a comment of a script."""
     return printable(text).replace("\n", " ")
 
 
 def cudnn_version(number: int) -> str:
-    """As NVIDIA writes it: 91900 is 9.19.0. Before version 9 the major one counts thousands."""
+    """Return a version as NVIDIA writes it: 9.19.0 of 91900. Before version 9 the major one counts thousands."""
     major, rest = divmod(number, 10_000 if number >= 90_000 else 1000)
     return f"{major}.{rest // 100}.{rest % 100}"
 
 
 def part_text(part: str, value: str) -> str:
-    """The value of a part of the environment: cuDNN's number as its version, else as it is."""
+    """Return the value of a part of the environment as shown: cuDNN's number becomes a version."""
     return cudnn_version(int(value)) if part == "cudnn" and value.isdecimal() else value

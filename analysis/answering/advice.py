@@ -1,4 +1,4 @@
-"""What a job gains, and what a kept choice keeps, for whoever displays it: the rows of `advice` and `freezes`.
+"""Rows of `advice` and `freezes`: the gain of a job, and of a kept choice.
 
 The arithmetic is in their SQL, and so are the columns' meanings.
 """
@@ -28,7 +28,7 @@ group by sweep_id, cell_id
 order by max(started_at) desc, cell_id
 """
 KERNELS = """
-with told as (
+with blocks as (
     select
         sweep_id,
         block,
@@ -44,14 +44,14 @@ with told as (
 ),
 
 first_block as (
-    select * from told
+    select * from blocks
     qualify dense_rank() over (order by sweep_id desc, block) = 1
 ),
 
 launches as (
     select
         is_candidate,
-        unnest(list_filter(kernels, lambda each: $kind is null or each.kind = $kind)) as kernel
+        unnest(list_filter(kernels, lambda item: $kind is null or item.kind = $kind)) as kernel
     from first_block
 )
 
@@ -68,18 +68,18 @@ order by abs(candidate - baseline) desc, operation, kernel
 
 
 class Advice(AnswerRow):
-    """One cell and contrast, for one kind of start; of each cell the start that was asked for comes first."""
+    """One cell and contrast, for one kind of start; the start of the query's `state` comes first."""
 
     question = "advice"
 
     @property
     def is_for_candidate(self) -> bool:
-        """Of any setting but benchmark, whose values are called on and off."""
+        """Return whether the advice is the candidate, of any setting but benchmark: its values are called on and off."""
         return bool(self.advice == self.contrast.rpartition(" → ")[2])
 
 
 class KernelChange(AnswerRow):
-    """A kernel (`operation`, `kernel`) of which a step has other launches in the baseline than in the candidate."""
+    """A kernel (`operation`, `kernel`) that a step launches more or less often in the candidate."""
 
 
 def kernel_changes(
@@ -88,8 +88,9 @@ def kernel_changes(
     candidate: str = "benchmark",
     kind: str | None = "convolution",
 ) -> list[KernelChange]:
-    """Between a process of each side, of the first block in which both told their kernels: of one sweep or the
-    newest. `candidate` is what holds of the candidate's records, in SQL; `kind`: of these kernels alone.
+    """Compare a process of each side, in the first block with the kernels of both, of one sweep or the newest.
+
+    `candidate`: SQL that is true of the candidate's records; `kind`: kernels of this kind alone.
     """
     values: dict[str, Value] = {"sweep_id": sweep_id, "kind": kind}
     rows = database.query(KERNELS.format(candidate=candidate), values).to_pylist()
@@ -97,17 +98,17 @@ def kernel_changes(
 
 
 class RankPrediction(AnswerRow):
-    """What so many ranks would do under one config, predicted from single processes."""
+    """A prediction from single processes for several ranks under one config."""
 
     question = "choice_stability"
 
 
 class StoredCell(AnswerRow):
-    """A cell that a sweep measured, by what its id cannot be reckoned without."""
+    """A cell that a sweep measured, with the parts that make its id."""
 
 
 def stored_cells(store: Store, suite: str, workload: str) -> list[StoredCell]:
-    """Of a workload, in sweeps of this suite; the newest first."""
+    """Return the cells of a workload in sweeps of this suite, the newest first."""
     with open_database(store) as database:
         values: dict[str, Value] = {"workload": workload.removeprefix(BUNDLED), "suite": suite}
         rows = database.query(STORED, values).to_pylist()

@@ -1,4 +1,4 @@
-"""Advice in words: what a row of the question `advice` rests on, a fact a paragraph under a word of its own."""
+"""Advice in words: the facts behind a row of the question `advice`, each with a label."""
 
 from collections.abc import Iterator, Sequence
 
@@ -49,11 +49,9 @@ def advice_headline(advice: Advice) -> str:
 
 
 def advice_facts(
-    advice: Advice,
-    other: Advice | None,
-    kernels: Sequence[KernelChange],
+    advice: Advice, other: Advice | None, kernels: Sequence[KernelChange]
 ) -> Iterator[tuple[str, str]]:
-    """`other`: for the other kind of start. An empty label continues the one before."""
+    """Yield labels and facts; `other` is the row of the other kind of start. An empty label continues the last one."""
     yield "Because", advice.why
     for row in (advice, other):
         if row is not None and row.ratio is not None:
@@ -154,9 +152,13 @@ def _results(advice: Advice) -> Iterator[tuple[str, str]]:
 
 
 def _why(kernels: Sequence[KernelChange]) -> Iterator[tuple[str, str]]:
-    for place, each in enumerate(kernels[:KERNELS_SHOWN]):
-        name = each.kernel if len(each.kernel) <= NAME_SHOWN else f"{each.kernel[:NAME_SHOWN]}..."
-        times = f"{each.baseline} times a step off, {each.candidate} times on"
-        yield "Kernels" if place == 0 else "", f"{each.operation}: {name} {times}"
+    for place, kernel in enumerate(kernels[:KERNELS_SHOWN]):
+        name = (
+            kernel.kernel
+            if len(kernel.kernel) <= NAME_SHOWN
+            else f"{kernel.kernel[:NAME_SHOWN]}..."
+        )
+        times = f"{kernel.baseline} times a step off, {kernel.candidate} times on"
+        yield "Kernels" if place == 0 else "", f"{kernel.operation}: {name} {times}"
     if len(kernels) > KERNELS_SHOWN:
         yield "", f"and {len(kernels) - KERNELS_SHOWN} more that are not the same"

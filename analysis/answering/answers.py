@@ -1,4 +1,4 @@
-"""A question's answer as rows, for whoever displays it."""
+"""A question's answer as rows."""
 
 from collections.abc import Hashable, Iterable
 from types import SimpleNamespace
@@ -15,17 +15,17 @@ _answers: WeakKeyDictionary[Stored, dict[Hashable, list[Any]]] = WeakKeyDictiona
 
 
 class AnswerRow(SimpleNamespace):
-    """A row of a question's answer: each of its columns is an attribute; the question's SQL says what it means."""
+    """A row of a question's answer: each column is an attribute, explained in the question's SQL."""
 
     question: ClassVar[str]
 
     @classmethod
     def of(cls, store: Stored, sweep_id: str | None = None, **values: Value) -> list[Self]:
-        """The answer over one sweep or all, with further parameters.
+        """Return the answer over one sweep or all, with further parameters.
 
-        Asked again before a file came or went, it is not worked out again: files are written once.
+        An answer is kept until a file comes or goes: files are written once.
         """
-        files = [path for each in store.stores for path in each.files(sweep_id)]
+        files = [path for member in store.stores for path in member.files(sweep_id)]
         key = (cls, sweep_id, frozenset(values.items()), tuple(files))
         kept = _answers.setdefault(store, {})
         rows = kept.get(key)
@@ -39,12 +39,11 @@ class AnswerRow(SimpleNamespace):
 
     @classmethod
     def of_each(cls, store: Stored, sweep_id: str, contrasts: Iterable[Contrast]) -> list[Self]:
-        """The answers of these contrasts, one after another."""
         return [
             row for contrast in contrasts for row in cls.of(store, sweep_id, **contrast.values())
         ]
 
     @classmethod
     def among(cls, database: Database, **values: Value) -> list[Self]:
-        """The answer over rows that are open already."""
+        """Return the answer over a database that is open already."""
         return [cls(**row) for row in database.ask(cls.question, **values).to_pylist()]

@@ -1,7 +1,7 @@
-"""What a cell is called, wherever it is shown: all that it is, what goes without saying left out.
+"""Names of cells, wherever they are shown: all their parts but the usual ones.
 
-`cell_name` says it whole, and depends on no other cell: a night's series keeps it while its suite
-grows. `names_apart` says of several cells only what is needed to tell them apart.
+`cell_name` is whole, and depends on no other cell: a night's series keeps it while its suite grows. `names_apart`
+gives several cells only the words in which they differ.
 """
 
 from collections import Counter, defaultdict
@@ -15,43 +15,39 @@ from cudnn_sweep.analysis.storing.stored import Stored
 from cudnn_sweep.workloads.records.row import BUNDLED
 
 CellRow: TypeAlias = Mapping[str, Any]
-"""NAMED, input_shape as text, and cell_id; maps as mappings, or as the pairs that Arrow has."""
+"""NAMED, input_shape as text, and cell_id; maps as mappings, or as Arrow's pairs."""
 Words: TypeAlias = dict[str, str]
-"""The words of a name, by what they are about, in the order of the name."""
+"""The words of a name, by their axis or part, in the order of the name."""
 
 CELLS = "from named_cells()"
 USUAL = ("mean_square", "sgd", *filter(None, (axis.usual for axis in axes().values())))
 """A loss, a state, a layout, ... that need no word."""
-ID_CHARACTERS = 6  # of a cell_id, where nothing else tells two cells apart
+ID_CHARACTERS = 6  # of a cell_id, if nothing else tells two cells apart
 
 
 def cell_name(row: CellRow) -> str:
-    """All words, with every number; the GPU is not among them."""
+    """Return all words with every number, without the GPU."""
     return " ".join(cell_words(row).values())
 
 
 def name_of_some(row: CellRow) -> str:
-    """`cell_name` of a row that knows only some of the words, as a figure over several cells does; empty where it
-    knows no workload.
-    """
-    known = {name: row.get(name) for name in NAMED}
-    return cell_name(known) if known["workload"] else ""
+    """Return `cell_name` of a row with only some of the words, as a figure over several cells; empty without a workload."""
+    words = {name: row.get(name) for name in NAMED}
+    return cell_name(words) if words["workload"] else ""
 
 
 def whole_names(rows: Iterable[CellRow]) -> dict[str, str]:
-    """`cell_name` of each by its cell_id, which is added where two cells of one GPU have one name."""
-    cells = list({row["cell_id"]: row for row in rows}.values())
-    count = Counter((row["gpu"], cell_name(row)) for row in cells)
+    """Return `cell_name` by cell_id; the id is added if two cells of one GPU have one name."""
+    cells = {row["cell_id"]: (row["gpu"], cell_name(row)) for row in rows}
+    count = Counter(cells.values())
     return {
-        row["cell_id"]: cell_name(row)
-        if count[row["gpu"], cell_name(row)] == 1
-        else f"{cell_name(row)} {row['cell_id'][:ID_CHARACTERS]}"
-        for row in cells
+        cell_id: name if count[gpu, name] == 1 else f"{name} {cell_id[:ID_CHARACTERS]}"
+        for cell_id, (gpu, name) in cells.items()
     }
 
 
 def cell_words(row: CellRow) -> Words:
-    """Each with its numbers: `cycle(sizes=4,step=16)`."""
+    """Return a cell's words with their numbers: `cycle(sizes=4,step=16)`."""
     words = {
         "what": row["problem"]
         or _with(row["workload"].removeprefix(BUNDLED), row["model_arguments"]),
@@ -67,22 +63,22 @@ def cell_words(row: CellRow) -> Words:
 
 
 def words_apart(rows: Sequence[CellRow]) -> list[Words]:
-    """Each cell's words, in the order of `rows`: with numbers only where nothing else tells cells apart."""
+    """Return each cell's words, in the order of `rows`: with numbers only if cells are alike without."""
     whole = [cell_words(row) for row in rows]
     alike: defaultdict[tuple[str, ...], list[Words]] = defaultdict(list)
     for words in whole:
         alike[_without_numbers(words)].append(words)
     return [
         {
-            about: word if len({other.get(about) for other in others}) > 1 else _bare(word)
+            about: word if len({cell.get(about) for cell in group}) > 1 else _bare(word)
             for about, word in words.items()
         }
-        for words, others in ((words, alike[_without_numbers(words)]) for words in whole)
+        for words, group in ((words, alike[_without_numbers(words)]) for words in whole)
     ]
 
 
 def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
-    """Each cell's name by its cell_id; where two would be alike the GPU is added, or the cell_id."""
+    """Return each cell's name by its cell_id; the GPU, or the cell_id, is added if two would be alike."""
     cells = list({row["cell_id"]: row for row in rows}.values())
     names = [" ".join(words.values()) for words in words_apart(cells)]
     names = _added(names, _gpus_apart(cells))
@@ -91,34 +87,34 @@ def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
 
 
 def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
-    """Each cell's GPU by as much of its name as no other has: `H100`; nothing where all have one."""
+    """Return each cell's GPU by the part of its name that no other has: `H100`; no text if all have one."""
     words = {row["gpu"]: (row["gpu"] or "").split() for row in cells}
-    count = Counter(word for each in words.values() for word in set(each))
+    count = Counter(word for names in words.values() for word in set(names))
     apart = {}
-    for gpu, each in words.items():
-        last = next((index for index, word in enumerate(each) if count[word] == 1), len(each))
-        first = int(count[each[0]] == len(words)) if each else 0  # NVIDIA
-        apart[gpu] = " ".join(each[first : last + 1])
+    for gpu, name in words.items():
+        last = next((index for index, word in enumerate(name) if count[word] == 1), len(name))
+        first = int(count[name[0]] == len(words)) if name else 0  # NVIDIA
+        apart[gpu] = " ".join(name[first : last + 1])
     return [apart[row["gpu"]] if len(words) > 1 else "" for row in cells]
 
 
 def _added(names: Sequence[str], words: Sequence[str]) -> list[str]:
-    """A further word to each name that is not the only one of its kind."""
+    """Add a further word to each name that several cells have."""
     count = Counter(names)
     pairs = zip(names, words, strict=True)
     return [name if count[name] == 1 else f"{name} {word}".strip() for name, word in pairs]
 
 
 def stored_names(store: Stored, sweep_id: str | None) -> dict[str, str]:
-    """`names_apart` of the cells of one sweep, or of all."""
+    """Return `names_apart` of the cells of one sweep, or of all."""
     with open_database(store, sweep_id) as database:
         return names_apart(database.query(CELLS).to_pylist())
 
 
 def _with(name: str | None, numbers: CellRow | Iterable[tuple[str, Any]] | None) -> str | None:
-    """A model's arguments are text, as JSON."""
-    said = ",".join(f"{key}={_text(value)}" for key, value in sorted(dict(numbers or {}).items()))
-    return f"{name}({said})" if said else name
+    """Return a name with its numbers in brackets; a model's arguments are JSON's text."""
+    inner = ",".join(f"{key}={_text(value)}" for key, value in sorted(dict(numbers or {}).items()))
+    return f"{name}({inner})" if inner else name
 
 
 def _without_numbers(words: Words) -> tuple[str, ...]:

@@ -42,7 +42,6 @@ class Contrast:
 
     @property
     def is_twins(self) -> bool:
-        """Whether it compares each config with itself."""
         return self.field == "twin"
 
     def values(self) -> dict[str, Value]:
@@ -50,50 +49,48 @@ class Contrast:
 
 
 TWINS = Contrast(field="twin", baseline="0", candidate="1")
-"""Each config against itself, in the A/A pairs: whatever is seen there is a false alarm."""
-
-
+"""Each config against itself, in the A/A pairs: any effect there is a false alarm."""
 BANS = Contrast(field="ban", baseline="no", candidate="yes")
-"""Each ban of an engine against none: what a sweep with a dozen bans asks at once."""
+"""Each ban of an engine against none: one question for a sweep with a dozen bans."""
 FROZEN = Contrast(field="frozen", baseline="no", candidate="yes")
 """Each freeze (a file of errata) against none, as one contrast: few freezes share a cell."""
 BAN = re.compile(r"\w+:\d+")
 
 
 def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...]:
-    """Every pair of configs, each as its settings' texts, that differs in one setting.
+    """Return a contrast for every pair of configs, as their settings' texts, that differ in one setting.
 
-    The baseline has PyTorch's own value there, or came first. Bans of engines are one contrast together, and are
-    not compared with each other.
+    The baseline has PyTorch's own value, or came first. Bans of engines are one contrast together, and are not compared
+    with each other.
     """
-    found: dict[Contrast, None] = {}
+    contrasts: dict[Contrast, None] = {}
     usual = usual_texts()
     distinct = {tuple(texts.items()): texts for texts in configs}.values()
-    for one, other in permutations(distinct, 2):
-        different = [name for name in usual if one[name] != other[name]]
+    for first, second in permutations(distinct, 2):
+        different = [name for name in usual if first[name] != second[name]]
         if len(different) != 1:
             continue
         (name,) = different
-        if name == "errata" and BAN.fullmatch(other[name]):
-            if one[name] == usual[name]:
-                found[BANS] = None
+        if name == "errata" and BAN.fullmatch(second[name]):
+            if first[name] == usual[name]:
+                contrasts[BANS] = None
             continue
-        backwards = Contrast(field=name, baseline=other[name], candidate=one[name])
-        if backwards not in found and usual[name] != other[name]:
-            found[Contrast(field=name, baseline=one[name], candidate=other[name])] = None
-    return tuple(found)
+        backwards = Contrast(field=name, baseline=second[name], candidate=first[name])
+        if backwards not in contrasts and usual[name] != second[name]:
+            contrasts[Contrast(field=name, baseline=first[name], candidate=second[name])] = None
+    return tuple(contrasts)
 
 
 def stored_contrasts(database: Database) -> list[Contrast]:
-    """Return the contrasts of configs that a cell of a sweep has, as a launch of these would have shown them."""
-    found: dict[Contrast, None] = {}
+    """Return the contrasts among the configs of a cell in a sweep, in the order in which a launch shows them."""
+    contrasts: dict[Contrast, None] = {}
     for row in database.query(CONFIGS_OF_CELLS).to_pylist():
         configs = [{name: text or "null" for name, text in texts} for texts in row["configs"]]
         for contrast in contrasts_among(configs):
             is_freeze = (contrast.field, contrast.baseline) == ("errata", "null")
-            found[FROZEN if is_freeze else contrast] = None
+            contrasts[FROZEN if is_freeze else contrast] = None
         if any(texts["twin"] != "0" for texts in configs):
-            found[TWINS] = None
+            contrasts[TWINS] = None
     # what most come for is the first, false alarms are the last
     order = {ALWAYS_SAID: -1, TWINS.field: 1}
-    return sorted(found, key=lambda contrast: order.get(contrast.field, 0))
+    return sorted(contrasts, key=lambda contrast: order.get(contrast.field, 0))

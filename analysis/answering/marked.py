@@ -2,8 +2,8 @@
 
     -- terminal: cell, baseline_ms, ratio[ratio_low ratio_high], wall_verdict
 
-`cell` is what a cell is called, told apart from the answer's others; `config` likewise; `ratio[...]` has its
-interval beside it. A column in which nothing stands is left out.
+`cell` is a name unique in the answer, and so is `config`; `ratio[...]` has its interval beside
+it. An empty column is left out.
 """
 
 import re
@@ -32,30 +32,29 @@ class MarkedColumn:
     texts: Sequence[str]
     is_number: bool
     intervals: Sequence[str]
-    """What stands in brackets behind each row's text; empty where the column has no intervals."""
+    """Text in brackets behind each row's text; empty if the column has no intervals."""
 
 
 def marked_columns(
-    database: "Database", asked: NamedQuery, answer: "pa.Table"
+    database: "Database", question: NamedQuery, answer: "pa.Table"
 ) -> list[MarkedColumn]:
-    """The columns that the question marks; all that it answers with where it marks none."""
-    if not asked.terminal:
+    if not question.terminal:
         return [_column(answer, name) for name in answer.column_names]
     rows = answer.to_pylist()
-    found = []
-    for text in asked.terminal:
+    columns = []
+    for text in question.terminal:
         match = COLUMN.fullmatch(text)
-        assert match is not None, f"{asked.name}: -- terminal: {text}"
+        assert match is not None, f"{question.name}: -- terminal: {text}"
         name = match["name"]
         if name == CELL:
-            found.append(_cell_column(database, rows))
+            columns.append(_cell_column(database, rows))
         elif name == CONFIG:
             has = "settings" in answer.column_names
             texts = (texts_in(row["settings"]) if has else texts_of(row) for row in rows)
-            found.append(_words(CONFIG, [config_name(each) for each in texts]))
+            columns.append(_words(CONFIG, [config_name(config) for config in texts]))
         else:
-            found.append(_column(answer, name, match["low"], match["high"]))
-    return [column for column in found if any(column.texts) or not rows]
+            columns.append(_column(answer, name, match["low"], match["high"]))
+    return [column for column in columns if any(column.texts) or not rows]
 
 
 def _cell_column(database: "Database", rows: Sequence[Mapping[str, Any]]) -> MarkedColumn:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def open_results(location: str | Path = "results") -> Results:
-    """The results in a folder, or under a URL (s3://, gs://); StoreError where there are none."""
+    """Open the results in a folder, or under a URL (s3://, gs://). Raise StoreError if there are none."""
     from cudnn_sweep.analysis.storing.store import open_store
 
     store = open_store(str(location))
@@ -37,7 +37,7 @@ def open_results(location: str | Path = "results") -> Results:
 
 
 class Results:
-    """One results location. Every question is asked of what is stored by then. An answer is a PyArrow table:
+    """One results location. A query reads the rows stored by then. An answer is a PyArrow table:
     `answer.to_pandas()`, `polars.DataFrame(answer)`.
     """
 
@@ -45,38 +45,38 @@ class Results:
         self._store = store
 
     def questions(self) -> pa.Table:
-        """The named questions, and the parameters that each one takes: a row a question."""
+        """Return the named questions and their parameters: a row a question."""
         import pyarrow as pa
 
         own, faults = readable_queries(own_queries())
         for fault in faults:
             warnings.warn(f"no question: {fault}", stacklevel=2)
-        asked = [*map(load_query, query_names()), *own.values()]
+        queries = [*map(load_query, query_names()), *own.values()]
         columns = {
-            "name": [each.name for each in asked],
-            "question": [each.question for each in asked],
-            "parameters": [[each.name for each in one.parameters] for one in asked],
+            "name": [query.name for query in queries],
+            "question": [query.question for query in queries],
+            "parameters": [[parameter.name for parameter in query.parameters] for query in queries],
         }
         return pa.table(columns)
 
     def query(self, name: str, **values: Value) -> pa.Table:
-        """A named question's answer, with parameters of it: `query("failures", sweep_id="...")`.
+        """Return a named question's answer, with its parameters: `query("failures", sweep_id="...")`.
 
-        One's own, ./NAME.sql or ./queries/NAME.sql, is found by name too.
+        A question of your own, ./NAME.sql or ./queries/NAME.sql, has a name too.
         """
         return self._ask(load_query(name, own_queries()), values)
 
     def sql(self, text: str, **values: Value) -> pa.Table:
-        """The answer to one SELECT over the view `records`; it may hold parameters as `$name`."""
+        """Return the answer to one SELECT over the view `records`, with parameters as `$name`."""
         return self._ask(parse_query("the SQL given", text), values)
 
-    def _ask(self, asked: NamedQuery, values: dict[str, Value]) -> pa.Table:
+    def _ask(self, question: NamedQuery, values: dict[str, Value]) -> pa.Table:
         from cudnn_sweep.analysis.asking.database import left_out, open_database
 
-        every = asked.values(values) if asked.parameters else values
+        every = question.values(values) if question.parameters else values
         with open_database(self._store) as database:
-            answer = database.query(asked.sql, every)
-            for torn in database.torn_files:  # those too that the question came upon
+            answer = database.query(question.sql, every)
+            for torn in database.torn_files:  # those found by the question too
                 warnings.warn(left_out(torn), stacklevel=3)
             return answer
 

@@ -8,35 +8,29 @@ from rich.cells import cell_len, set_cell_size
 
 LEFT_OUT = "…"
 PARAMETERS = re.compile(r"([^()]+)\(([^()]+)\)")
-FIRST = (
-    r"^[\w./]+[/:](?=\w)",
-    r" \d+(x\d+)+",
-)  # to be left out: a model's module, a problem's folder; sizes
-LEAST = 3  # characters of a word in a name that are left of it
+FIRST = (r"^[\w./]+[/:](?=\w)", r" \d+(x\d+)+")  # left out first: module or folder; then sizes
+LEAST = 3  # characters that are left of a word
 WHOLE = 4  # characters of a word that is not shortened: H100 and H200 would be one
 
 
 def short_names(names: Sequence[str], width: int) -> list[str]:
-    """Each name as the first of these that fits and is no other's: whole; without its module, folder and sizes; with as
-    few parameters as tell them apart, as `lengths(buckets=4)`; without words that others have, too; and its words
-    shorter. Whole where none is.
+    """Return each name in the first of these ways that fits and is unique, or else whole.
+
+    The ways: whole; without module, folder and sizes; with as few parameters as keep names apart, such as
+    `lengths(buckets=4)`; without common words; with shorter words.
     """
-    found: dict[str, str] = {}
+    shown: dict[str, str] = {}
     todo = list(dict.fromkeys(names))
     for way in _ways(todo, width):
         texts = {name: way(name) for name in todo}
-        count = Counter([*texts.values(), *found.values()])
-        found |= {
-            name: text
-            for name, text in texts.items()
-            if count[text] == 1 and cell_len(text) <= width
-        }
-        todo = [name for name in todo if name not in found]
-    return [found.get(name, name) for name in names]
+        count = Counter([*texts.values(), *shown.values()])
+        fits = [name for name in todo if count[texts[name]] == 1 and cell_len(texts[name]) <= width]
+        shown |= {name: texts[name] for name in fits}
+        todo = [name for name in todo if name not in shown]
+    return [shown.get(name, name) for name in names]
 
 
 def short_sentence(text: str, width: int) -> str:
-    """Without its end, where it is too long."""
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, width - 1).rstrip() + LEFT_OUT
@@ -56,40 +50,40 @@ def _ways(names: Sequence[str], width: int) -> Iterator[Callable[[str], str]]:
 
 
 def _briefer(texts: Mapping[str, str]) -> dict[str, str]:
-    """Each name's text without what FIRST says, where that is no other's."""
-    found = dict(texts)
+    """Return each name's text without the parts of FIRST, if it stays unique."""
+    briefer = dict(texts)
     for pattern in FIRST:
-        shorter = {name: re.sub(pattern, "", text) for name, text in found.items()}
+        shorter = {name: re.sub(pattern, "", text) for name, text in briefer.items()}
         count = Counter(shorter.values())
-        found |= {name: text for name, text in shorter.items() if count[text] == 1}
-    return found
+        briefer |= {name: text for name, text in shorter.items() if count[text] == 1}
+    return briefer
 
 
 def _without_parameters(names: Sequence[str]) -> dict[str, str]:
-    """Each with as few of its words' parameters as tell these words apart in all names."""
+    """Return each name with as few parameters as keep its words unique among all names."""
     words = {word for name in names for word in name.split(" ")}
-    found: dict[str, dict[str, list[str]]] = {}
+    by_stem: dict[str, dict[str, list[str]]] = {}
     for parts in filter(None, map(PARAMETERS.fullmatch, words)):
-        found.setdefault(parts[1], {})[parts[0]] = parts[2].split(",")
+        by_stem.setdefault(parts[1], {})[parts[0]] = parts[2].split(",")
     shorter: dict[str, str] = {}
-    for stem, each in found.items():
+    for stem, group in by_stem.items():
         kept: list[str] = []
-        for name in dict.fromkeys(text.partition("=")[0] for of in each.values() for text in of):
-            if len(set(told := _told(stem, each, kept))) == len(each):
+        for name in dict.fromkeys(text.partition("=")[0] for of in group.values() for text in of):
+            if len(set(texts := _with(stem, group, kept))) == len(group):
                 break
-            if len(set(_told(stem, each, [*kept, name]))) > len(set(told)):
+            if len(set(_with(stem, group, [*kept, name]))) > len(set(texts)):
                 kept.append(name)
-        shorter |= zip(each, _told(stem, each, kept), strict=True)
+        shorter |= zip(group, _with(stem, group, kept), strict=True)
     return {name: " ".join(shorter.get(word, word) for word in name.split(" ")) for name in names}
 
 
-def _told(stem: str, words: Mapping[str, Sequence[str]], kept: Sequence[str]) -> list[str]:
+def _with(stem: str, words: Mapping[str, Sequence[str]], kept: Sequence[str]) -> list[str]:
     parts = [[text for text in word if text.partition("=")[0] in kept] for word in words.values()]
     return [f"{stem}({','.join(part)})" if part else stem for part in parts]
 
 
 def _telling(name: str, width: int, names_with: Mapping[str, Sequence[set[str]]]) -> str:
-    """Without as many of its last words as it needs to fit, but with those that only it has together."""
+    """Drop last words until the name fits, but keep a set of words that only this name has."""
     words = name.split(" ")
     for index in range(len(words) - 1, 0, -1):
         if cell_len(" ".join(words)) + 2 <= width:
@@ -104,25 +98,25 @@ def _telling(name: str, width: int, names_with: Mapping[str, Sequence[set[str]]]
 
 
 def _cut(name: str, width: int) -> str:
-    """Its longest words shorter, the first word last of all."""
+    """Shorten the longest words, the first word last of all."""
     words = name.split(" ")
     sizes = [len(word) for word in words]
     long = [index for index, word in enumerate(words) if len(word) > WHOLE]
     while long and sum(sizes) + len(sizes) - 1 > width:
-        index = max([each for each in long if each] or long, key=sizes.__getitem__)
+        index = max([place for place in long if place] or long, key=sizes.__getitem__)
         sizes[index] -= 1
-        long = [each for each in long if sizes[each] > LEAST]
+        long = [place for place in long if sizes[place] > LEAST]
     return " ".join(map(_shorter, words, sizes))
 
 
 def _shorter(word: str, size: int) -> str:
-    """`channels_last` as `ch_la`; a number keeps its end: `amp_bf16` as `am…16`, `cycle(sizes=4)` as `cy…4`."""
+    """Shorten `channels_last` to `ch_la`; a number keeps its end: `amp_bf16` to `am…16`, `cycle(sizes=4)` to `cy…4`."""
     parts = word.split("_")
     if len(word) <= size:
         return word
     word = word.removesuffix(")")
     if len(parts) > 1 and size >= 2 * len(parts) - 1 and re.fullmatch(r"[a-z_]+", word):
-        each, more = divmod(size - len(parts) + 1, len(parts))
-        return "_".join(part[: each + (index < more)] for index, part in enumerate(parts))
+        share, more = divmod(size - len(parts) + 1, len(parts))
+        return "_".join(part[: share + (index < more)] for index, part in enumerate(parts))
     end = (size - 1) // 2
     return f"{word[: size - 1 - end]}{LEFT_OUT}{word[len(word) - end :]}"

@@ -1,4 +1,4 @@
-"""Compares two sides of the results: sweeps, versions, GPUs or dates, named as a user names them."""
+"""A comparison of two sides of the results: sweeps, versions, GPUs or dates, by a user's names."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -69,13 +69,13 @@ class Comparison:
     a_parts: Parts
     b_parts: Parts
     edited: tuple[str, ...]
-    """Workloads of a user's own whose code is not the same on both sides, in a cell of both."""
+    """Workloads of a user's own with other code on the two sides, in a cell of both."""
     slowest: tuple[str, str, bool] | None
-    """The suite and id of the cell that B slowed down most, and whether with benchmark on; None where there is none."""
+    """The suite and id of the cell that B slowed down most, and whether with benchmark on."""
 
     @property
     def differences(self) -> dict[str, str]:
-        """The parts of the environment that are not the same on both sides, with the values of each."""
+        """Return the parts of the environment that differ, with the values of both sides."""
         sides = {part: (self.a_parts[part], self.b_parts[part]) for part in PARTS}
         return {
             part: f"{part}: {some(a, MOST_VALUES)} → {some(b, MOST_VALUES)}"
@@ -84,18 +84,18 @@ class Comparison:
         }
 
     def counts(self, column: str = "verdict") -> dict[str, int]:
-        """How many cells and configs have each verdict on wall time, or in `device_verdict`, in a row or more."""
+        """Count cells and configs by verdict on wall time, or by `device_verdict`."""
         verdicts = {(row["cell_id"], row["settings"], row[column]) for row in self.rows.to_pylist()}
         return dict(sorted(Counter(verdict for *_, verdict in verdicts if verdict).items()))
 
     @property
     def cells(self) -> int:
-        """Cells and configs: with several versions on a side each has several rows."""
+        """Count cells and configs: with several versions on a side each has several rows."""
         return len({(row["cell_id"], row["settings"]) for row in self.rows.to_pylist()})
 
     @property
     def mixed(self) -> dict[str, list[str]]:
-        """The parts of the software of which a side has several versions, and which to compare."""
+        """Return the parts of the software with several versions on a side, and which versions to compare."""
         sides = {part: (set(self.a_parts[part]), set(self.b_parts[part])) for part in SOFTWARE}
         return {
             part: sorted(a & b)[-1:] or [max(a), max(b)]
@@ -113,7 +113,7 @@ class Comparison:
 def compare(
     database: Database, a: str, b: str, min_effect: float, where: Sequence[str] = ()
 ) -> Comparison:
-    """Raises QueryError for a name that is unknown, means several things, or means the same as the other.
+    """Compare two sides. Raise QueryError for a name that is unknown, ambiguous, or means the same as the other.
 
     `where`: COLUMN=VALUE each, of the records that count; of two values of one column either counts.
     """
@@ -122,19 +122,19 @@ def compare(
     first, second = find_side(a, names), find_side(b, names)
     if first == second:
         raise QueryError(f"{a} and {b} both mean {first}: nothing to compare")
-    asked = {
+    values = {
         f"{at}_{key}": value
         for at, side in (("a", first), ("b", second))
         for key, value in asdict(side).items()
     }
-    ((in_both,),) = (row.values() for row in ask(IN_BOTH, asked).to_pylist())
+    ((in_both,),) = (row.values() for row in ask(IN_BOTH, values).to_pylist())
     if in_both:
         raise QueryError(
             f"{in_both} trials belong both to {first} and to {second}: name two sides that share none"
         )
     rows = ask(
         "select * from sides_compared($a_kind, $a_name, $b_kind, $b_name, $min_effect)",
-        {**asked, "min_effect": min_effect},
+        {**values, "min_effect": min_effect},
     )
     slowest = None
     for row in rows.to_pylist():
@@ -147,54 +147,56 @@ def compare(
         rows=rows,
         a_parts=_parts(ask, first),
         b_parts=_parts(ask, second),
-        edited=tuple(ask(EDITED, asked)["workload"].to_pylist()),
+        edited=tuple(ask(EDITED, values)["workload"].to_pylist()),
         slowest=slowest,
     )
 
 
 def _asking(database: Database, where: Sequence[str]) -> Ask:
     wanted: dict[str, list[str]] = {}
-    for each in where:
-        column, _, value = each.partition("=")
+    for condition in where:
+        column, _, value = condition.partition("=")
         if column not in arrow_schema().names:
-            raise QueryError(f"--where {each}: found no column {column!r}, allowed is COLUMN=VALUE")
+            raise QueryError(
+                f"--where {condition}: found no column {column!r}, allowed is COLUMN=VALUE"
+            )
         text = f"coalesce({column}::text, '{NONE}')"
         stored = database.query(f"select distinct {text} as value from records order by all")
-        there = {part_text(column, found): found for found in stored["value"].to_pylist()}
+        there = {part_text(column, name): name for name in stored["value"].to_pylist()}
         if value not in there:
-            raise QueryError(f"--where {each}: there are {some(list(there), MOST_VALUES)}")
+            raise QueryError(f"--where {condition}: there are {some(list(there), MOST_VALUES)}")
         wanted.setdefault(text, []).append(literal(there[value]))
     only = [f"{text} in ({', '.join(values)})" for text, values in wanted.items()]
     head = f"with records as not materialized (from main.records where {' and '.join(only)})"
     return lambda sql, values=None: database.query(f"{head * bool(only)}\n{sql}", values)
 
 
-def find_side(asked: str, names: list[Side]) -> Side:
-    """What `2.11.0`, `H200`, `2026-11-21` or `torch=2.11.0` means: a whole name, else a part of one, and rather of a
-    GPU's than of sweeps that are named after it.
+def find_side(text: str, names: list[Side]) -> Side:
+    """Return the side that `2.11.0`, `H200`, `2026-11-21` or `torch=2.11.0` means: by a whole name, else a part of one;
+    that of a GPU rather than sweeps that are named after it.
     """
-    kind, equals, value = asked.partition("=")
+    kind, equals, value = text.partition("=")
     if equals and kind not in KINDS:
-        raise QueryError(f"{asked}: found kind {kind!r}, allowed are {', '.join(KINDS)}")
-    wanted = value if equals else asked
+        raise QueryError(f"{text}: found kind {kind!r}, allowed are {', '.join(KINDS)}")
+    wanted = value if equals else text
     among = [side for side in names if not equals or side.kind == kind]
-    found = [side for side in among if side.name.lower() == wanted.lower()]
-    found = found or [side for side in among if wanted and wanted.lower() in side.name.lower()]
-    gpus = [side for side in found if side.kind == "gpu"]
-    found = gpus if len(gpus) == 1 else found
-    if len(found) > 1:
-        raise QueryError(f"{asked} may mean {_listed(found)}; name one as KIND=NAME")
-    if not found:
-        raise QueryError(f"{asked}: nothing is stored of it; there are {_listed(among or names)}")
-    return found[0]
+    sides = [side for side in among if side.name.lower() == wanted.lower()]
+    sides = sides or [side for side in among if wanted and wanted.lower() in side.name.lower()]
+    gpus = [side for side in sides if side.kind == "gpu"]
+    sides = gpus if len(gpus) == 1 else sides
+    if len(sides) > 1:
+        raise QueryError(f"{text} may mean {_listed(sides)}; name one as KIND=NAME")
+    if not sides:
+        raise QueryError(f"{text}: nothing is stored of it; there are {_listed(among or names)}")
+    return sides[0]
 
 
 def _listed(sides: list[Side]) -> str:
     by_kind = {kind: sorted(side.name for side in sides if side.kind == kind) for kind in KINDS}
     shown = [
         f"{kind}={name}"
-        for kind, found in by_kind.items()
-        for name in [*found[-MOST_LISTED:], *(["..."] if len(found) > MOST_LISTED else [])]
+        for kind, names in by_kind.items()
+        for name in [*names[-MOST_LISTED:], *(["..."] if len(names) > MOST_LISTED else [])]
     ]
     return ", ".join(shown) or "no results at all"
 

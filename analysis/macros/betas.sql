@@ -16,10 +16,7 @@ with steps as (
             + (2 * b - 1) * ln(cos(angle) / sqrt(b / (a + b)))
         ) as density
     from (
-        select distinct
-            p,
-            a,
-            b
+        select distinct columns(['p', 'a', 'b'])
         from query_table(tails)
         where a > 0 and b > 0
     ) as tail
@@ -34,9 +31,7 @@ summed as (
 )
 
 select
-    p,
-    a,
-    b,
+    columns(['p', 'a', 'b']),
     sin(min_by(step + 1 - (below - wanted) / density, step) * pi() / 800) ** 2 as quantile
 from summed
 where below >= wanted

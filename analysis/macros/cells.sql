@@ -54,9 +54,8 @@ create or replace macro unusual_settings(config) as array_to_string(
 -- Whether errata ban one engine, such as ConvFwd:5.
 create or replace macro is_ban(errata) as regexp_full_match(errata, '\w+:\d+');
 
--- One row a config: all its settings as text, the value of `flag` among them, and the others.
--- An unknown flag is an error that names the known ones. The flag `ban` is whether an engine is
--- banned, whichever: yes, no, or null under other errata; `frozen` whether there are errata.
+-- One row a config: settings as text, the value of `flag`, and the others; an unknown flag is an
+-- error. `ban`: an engine is banned (yes, no, or null under other errata). `frozen`: it has errata.
 create or replace macro configs(flag) as table
 with distinct_configs as (
     select distinct
@@ -86,8 +85,8 @@ select
     end as setting
 from mapped;
 
--- The records of one sweep or all, with what `configs` says of each. Twins are in it. With the flag
--- `ban` or `frozen` a record without errata is there once for each that its cell has in its sweep.
+-- The records of one sweep or all, twins too, with the columns of `configs`. With the flag `ban` or
+-- `frozen`, a record without errata has a row for each errata of its cell and sweep.
 create or replace macro configured(flag, of_sweep) as table
 with bans as (
     select distinct

@@ -5,14 +5,13 @@ create or replace macro convolution_kernels(kernels) as list_transform(
     lambda kernel: kernel.name
 );
 
--- Whether the processes of two sides chose otherwise: not where any two agree, surely where each
--- side has one choice alone; null where a side's own processes differ.
+-- Whether two sides chose otherwise: no if any two processes agree; null if a side's own differ.
 create or replace macro chose_otherwise(b_choices, c_choices) as case
     when list_has_any(b_choices, c_choices) then false
     when len(b_choices) = 1 and len(c_choices) = 1 then true
 end;
 
--- What one of two lists has and the other has not; null where either is unknown.
+-- The names that are not among `others`; null if either is unknown.
 create or replace macro only_in(names, others) as
     if(others is null, null, list_filter(names, lambda each: not list_contains(others, each)));
 
@@ -30,19 +29,18 @@ create or replace macro replaced(engines, others) as
 create or replace macro engines(logged_choices) as
     list_transform(logged_choices, lambda choice: choice.engine);
 
--- `trials` names a table of trials, the column `trial` a struct of sweep_id and trial_id. One row a
--- trial: what it chose. Kernels and logs are most of a store: a question that groups by choice
--- keeps a trial of each, and asks here.
+-- One row a trial: its choice. `trials` names a table with `trial`, a struct of sweep_id and
+-- trial_id: one of each choice, as kernels and logs are most of a store.
 create or replace macro choices_of(trials) as table
-with asked as (
+with wanted as (
     select distinct trial
     from query_table(trials)
 )
 
 select
-    asked.trial,
+    wanted.trial,
     convolution_kernels(records.kernels) as kernels,
     engines(records.logged_choices) as engines
-from asked
+from wanted
 inner join records
-    on asked.trial.sweep_id = records.sweep_id and asked.trial.trial_id = records.trial_id;
+    on wanted.trial.sweep_id = records.sweep_id and wanted.trial.trial_id = records.trial_id;

@@ -4,16 +4,14 @@
 create or replace macro half_width(measured_half, quantile, known_variance) as
     sqrt(measured_half ** 2 + quantile ** 2 * known_variance);
 
--- The squared standard error of a mean of so many blocks: of the one that was measured, null where
--- one block is all, and as if by one more degree of freedom of what a block scatters by elsewhere.
+-- The squared standard error of a mean of blocks, with one more degree of freedom of the scatter
+-- `elsewhere`; `measured` is null of one block.
 create or replace macro moderated(measured, blocks, elsewhere) as
     (elsewhere / blocks + (blocks - 1) * coalesce(measured, 0) ** 2) / nullif(blocks, 0);
 
--- `jobs`, `starts` and `blocks` name tables of jobs_weighed: the jobs, what starts scatter by, and
--- what `over_choices` made of the blocks. One row a job.
+-- One row a job. `jobs`, `starts` and `blocks` name tables of jobs_weighed.
 create or replace macro job_spreads(jobs, starts, blocks, of_runs) as table
--- standard errors of the logarithm of the ratio, of each part of it: of its mean, and of a run of
--- each about it
+-- standard errors of the logarithm of the ratio, by parts: of its mean, and of a run about it
 with parts as (
     select
         wholes.whole,
@@ -80,10 +78,7 @@ summed as (
 )
 
 select
-    whole,
-    uniform,
-    measured_low,
-    measured_high,
+    columns(['whole', 'uniform', 'measured_low', 'measured_high']),
     sqrt(measured_low ** 2 + uniform) as se_low,
     sqrt(measured_high ** 2 + uniform) as se_high,
     sqrt(measured_low ** 2 + run_variance) as run_low,

@@ -1,33 +1,28 @@
 -- Means over processes that choose different kernels: docs/validation.md (Choices that few
--- processes make) says why these are told apart.
+-- processes make) has the reasons.
 
--- One row a cell and clock, for `judged`. `logs` names a table with cell, clock, observed, choice,
--- pool and share, one row a block. A choice is what its processes ran, null if unknown; cells of
--- one pool have the same settings; `share` is how much of the usual 5% an interval may leave out.
--- Whatever the choices, `mean` and `se` are those of all blocks.
+-- One row a cell and clock, for `judged`. `logs` names a table with cell, clock, observed, choice
+-- (null if unknown), pool (of equal settings) and share (of the usual 5%), one row a block. `mean`
+-- and `se` are those of all blocks, whatever their choices.
 --
--- Of `elsewhere`, the variance by which other cells' blocks scatter, one degree of freedom is
--- added, or of `error`, that of a block's own rounds, if it is larger: blocks may agree by luck.
--- Not if two choices lie 3% apart: such blocks scatter more than others.
+-- One degree of freedom is added of `elsewhere`, the scatter of other cells' blocks, or of `error`,
+-- that of a block's own rounds, if it is larger: blocks may agree by luck. If two choices lie 3%
+-- apart, blocks scatter more, and nothing is added. Of two or more `origin` (host and launch of a
+-- loop that waits for the CPU), DerSimonian and Laird's variance between them is added in squares.
 --
--- Of two or more `origin` (host and launch of a loop that waits for the CPU), DerSimonian and
--- Laird's variance between them, with one degree of freedom of `launch_variance`, is added to the
--- interval in squares, with as many degrees of freedom as there are origins.
---
--- Several choices, and three blocks more than choices: the mean is one over a mixture whose shares
+-- Several choices, and three blocks more than choices: the mean is over a mixture, whose shares
 -- have Dirichlet's distribution, with one further block of the fastest or the slowest choice. Its
--- bounds are the quantiles: with two choices Clopper and Pearson's, with more those of the beta
--- distribution of the same mean and variance. What the blocks' scatter within a choice explains is
--- left out, and that scatter is added in squares.
+-- bounds are quantiles: Clopper and Pearson's of two choices, of more those of the beta
+-- distribution of equal mean and variance. The scatter within a choice is added in squares.
 --
--- One choice: another may not have been seen, with a share of 1 - 0.025 ** (1 / blocks) at most, as
--- far off as 95% of the strays of its pool at most. A stray is the choice of a single process in a
--- cell whose others agree; it is 0 off if the others' scatter explains it. The pool's share of
--- strays is a limit too: one cell in twenty exceeds twenty times that.
+-- One choice: another, unseen one has a share of 1 - 0.025 ** (1 / blocks) at most, and is as far
+-- off as 95% of the strays of its pool. A stray is the choice of a single process in a cell whose
+-- others agree; it is 0 off if their scatter explains it. One cell in twenty exceeds twenty times
+-- the pool's share of strays, which is a limit too.
 --
--- `se_low` and `se_high` are such that t_half(df, share) of them reach the ends of the interval;
--- `unseen_low` and `unseen_high` are what was not seen of it. `usual` is the mean of the choice
--- that most blocks (`most_alike`) made, `others` those of the others.
+-- t_half(df, share) of `se_low` and `se_high` reach the ends of the interval; `unseen_low` and
+-- `unseen_high` are the unseen part. `usual` is the mean of the choice that most blocks
+-- (`most_alike`) made, `others` are the means of other choices.
 create or replace macro over_choices(logs) as table
 with given as materialized (
     from query_table(logs)
@@ -41,12 +36,8 @@ with given as materialized (
 
 by_choice as (
     select
-        cell,
-        clock,
-        choice,
-        any_value(pool) as pool,
-        any_value(share) as share,
-        any_value(elsewhere) as elsewhere,
+        columns(['cell', 'clock', 'choice']),
+        any_value(columns(['pool', 'share', 'elsewhere'])),
         sum(error) as error,
         count(*) as blocks,
         avg(observed) as mean,
@@ -261,8 +252,7 @@ select
     ) as se_high
 from estimated;
 
--- What a row of `over_choices` says of ratios by choice, in words; null where there is one choice,
--- or no two are as far apart as `small`, a logarithm.
+-- Ratios by choice in words; null if no two are as far apart as `small`, a logarithm.
 create or replace macro in_choices(choices, blocks, most_alike, usual, others, small) as case
     when
         choices > 1 and 2 * most_alike >= blocks
@@ -275,7 +265,7 @@ create or replace macro in_choices(choices, blocks, most_alike, usual, others, s
         )
 end;
 
--- What of an interval was not seen, in words; null where that is under 1%.
+-- The unseen part of an interval in words; null below 1%.
 create or replace macro in_unseen(blocks, most_unseen, unseen_low, unseen_high) as case
     when greatest(unseen_low, unseen_high) >= 0.01
         then format(
@@ -289,9 +279,9 @@ end;
 -- Two sides that share no blocks. `processes` names a table with cell, side, pool, choice, and the
 -- times wall and device, one row a process. One row a cell and clock, for `judged`: c over b.
 --
--- An end of the interval is Welch's if it is about choices on neither side. Else the distances from
--- each side's mean to its end are added in squares (Zou and Donner's method of variance estimates
--- recovery). `b_choice` and `c_choice`: what each side chose, as times over its usual one.
+-- An end of the interval is Welch's if neither side's is about choices; else the distances of both
+-- sides' ends are added in squares (Zou and Donner's method of variance estimates recovery).
+-- `b_choice` and `c_choice`: each side's choices, as times over its usual one.
 create or replace macro over_sides(processes, b_side, c_side, small) as table
 with sided as (
     select -- noqa: ST06

@@ -1,7 +1,6 @@
 -- What a night's processes say together, and which sweeps are nights.
 
--- Of a sweep_id the kind (night or confirm), the date and the launch's name; all empty where it is
--- neither.
+-- Of a sweep_id the kind (night or confirm), the date and the launch's name; else all empty.
 create or replace macro night_parts(sweep_id) as regexp_extract(
     sweep_id, '^(night|confirm)-(\d{4}-\d\d-\d\d)-(.+)$', ['kind', 'date', 'launch']
 );
@@ -27,10 +26,9 @@ create or replace macro most_common(words) as case
         )
 end;
 
--- One row a process of the nights of a launch up to a date, with a column for each metric, null
--- where it does not count: times if the GPU was throttled or shared, all but `failure` if failed.
--- Its bits repeat if a second run gave the same, and so did the first process of the same software
--- with the same kernels. One of the confirmation is fresh, and belongs to the night.
+-- One row a process of the nights of a launch up to a date, with a column for each metric: no times
+-- if the GPU was throttled or shared, only `failure` if it failed. Its bits repeat if a second run
+-- agrees, and the first process of its software and kernels. Those of a confirmation are fresh.
 create or replace macro night_processes(of_launch, until) as table
 with placed as (
     select

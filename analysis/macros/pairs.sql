@@ -1,7 +1,6 @@
--- What a contrast compares: of each block, the baseline's trial and the candidate's.
+-- The pairs of a contrast: of each block, the baseline's trial and the candidate's.
 
--- Of two processes that took turns, each with its times and their rounds: the log ratios of the
--- rounds that both have.
+-- Log ratios of the rounds that both of two processes in turns have.
 create or replace macro round_logs(times, rounds, baseline_times, baseline_rounds) as
     list_transform(
         list_filter(
@@ -11,8 +10,7 @@ create or replace macro round_logs(times, rounds, baseline_times, baseline_round
         lambda each: log_ratio(each[1], each[3])
     );
 
--- The variance of the median of as many values, by their median deviation: a few odd ones do not
--- count. Null of one.
+-- The variance of a median, by the median deviation, without odd values. Null of one.
 create or replace macro median_variance(logs) as
     if(len(logs) > 1, pi() / 2 * (1.4826 * list_mad(logs)) ** 2 / len(logs), null);
 
@@ -31,8 +29,8 @@ create or replace macro spent(k, n) as case
     else 0.6 + 0.4 * (k - 2) / (n - 2)
 end;
 
--- One row a sweep: whether its launch has ended, so that no further block comes; in shards that of
--- each. Rows from before the column are of sweeps that have.
+-- One row a sweep: whether its launch, or that of each shard, has ended, so that no further block
+-- comes. Rows from before the column are of ended sweeps.
 create or replace macro ended_sweeps() as table
 select
     sweep_id,
@@ -46,8 +44,8 @@ from (
 ) as shards
 group by sweep_id;
 
--- `pairs` names a table with sweep_id, b_trial_id and c_trial_id. One row a pair in turns: the log
--- ratios of c's times over b's, each the median over their rounds, and its variance by these.
+-- `pairs` names a table with sweep_id, b_trial_id and c_trial_id. One row a pair in turns: the
+-- median log ratios of c's times over b's, and their variances.
 create or replace macro logs_in_turns(pairs) as table
 select
     b.sweep_id,
@@ -72,21 +70,18 @@ inner join records as c on [asked.sweep_id, asked.c_trial_id] = [c.sweep_id, c.t
 where b.in_turns and c.in_turns;
 
 -- One row a block and set of other settings; the blocks of one verdict have one `judged_cell`.
--- Times of two that took turns are moved towards each other's so that their ratio is the median
--- over rounds. `pairing` is paired, doubtful, split (they ran on different slots, or in different
--- launches) or unpaired (one failed or is missing). A pair is doubtful where a trial met a shared
--- GPU, or both were throttled: if one is, that may be what its setting does, and to leave it out
--- would choose blocks by their outcome. Device times from two sources do not compare (null).
--- `compute_cache` is null if the two met different states. Cold costs are over the shapes that both
--- met. The flag twin pairs a config's A/A trials; others leave out the second. `choice` is what the
--- two ran, null if that is not known of both.
+-- Times in turns are moved towards each other so that their ratio is the median over rounds.
+-- `pairing` is paired, doubtful, split (on two slots or in two launches) or unpaired (one failed or
+-- is missing). A pair is doubtful if a trial shared its GPU, or both were throttled: if one is, its
+-- setting may be the cause, and leaving it out would choose blocks by their outcome. Null are
+-- device times from two sources, `compute_cache` if the two met different states, and `choice`,
+-- the kernels of both, if unknown. Cold costs are over the shapes that both met. The flag twin
+-- pairs a config's A/A trials; others leave out the second.
 --
--- `share`: what a look spends of the error, of contrasts of which the sweep has both sides; of
--- several sweeps the mean over blocks. If more blocks may come (not `is_over`; null: as the sweep
--- says), those after the last look wait (`waits`), and before the first one it is `too_early`.
---
--- `wall_elsewhere` and `device_elsewhere`: `block_variance`, of what may borrow it; a loop whose
--- device time is not known borrows as one that waits for the CPU. `origin`: its host and launch.
+-- `share` of the error is spent by this look; of several sweeps it is the mean over blocks. If more
+-- blocks may come (not `is_over`; null: as the sweep says), those after the last look wait
+-- (`waits`), and before the first one it is `too_early`. `wall_elsewhere` and `device_elsewhere`:
+-- `block_variance`; unknown device times count as waiting for the CPU. `origin`: host and launch.
 create or replace macro block_pairs(
     flag, from_value, to_value, of_sweep, is_over := null
 ) as table
@@ -154,10 +149,7 @@ reasons as (
 
 joined as (
     select
-        sweep_id,
-        block,
-        cell_id,
-        other_settings,
+        columns(['sweep_id', 'block', 'cell_id', 'other_settings']),
         -- where the two differ they do not pair: whichever row comes first, it is the baseline's
         arg_max(columns(['env_hash', 'software_hash', 'workload_hash']), b),
         any_value(columns([
@@ -360,16 +352,13 @@ select
 from looked
 window cell as (partition by judged_cell);
 
--- The sweeps whose blocks resemble the one before: of the log ratios of each cell's first and last
--- config, each in units of its cell's scatter, the lag-1 products of all cells together exceed what
--- chance gives in 95%. Of n independent blocks their sum is -(n - 1) / n in the mean, and its
--- variance (n - 1) (n - 2)^2 / n^2 (Moran, 1948).
+-- The sweeps whose blocks resemble the one before: the lag-1 products of log ratios of each cell's
+-- first and last config, in units of its scatter, exceed chance's in 95%. Of n independent blocks
+-- their sum has the mean -(n - 1) / n and the variance (n - 1) (n - 2)^2 / n^2 (Moran, 1948).
 create or replace macro resembling_sweeps(of_sweep) as table
 with blocks as (
     select
-        sweep_id,
-        cell_id,
-        block,
+        columns(['sweep_id', 'cell_id', 'block']),
         log_ratio(arg_max(steady_wall_ms, settings), arg_min(steady_wall_ms, settings)) as log -- noqa
     from configured(null, of_sweep)
     where status = 'ok' and twin = 0 and loop_kind = 'closed' and not is_doubtful(warnings)

@@ -1,9 +1,8 @@
 -- The verdict that is shown: where none can be, why; and its words.
 
--- Why a setting cannot have mattered, from what ran; null where it could, or where that is unknown.
--- `benchmark`: that setting, where it is not the flag. `convolved`: convolutions ran in cuDNN.
--- `others`: something else did. `searched`: with benchmark on, cuDNN's log shows a search. Either
--- may be unknown. `miopen`: they ran in MIOpen, which reads cuDNN's settings on ROCm.
+-- Why a setting cannot have mattered; null if it could, or if unknown. `benchmark`: that setting,
+-- if it is not the flag. In cuDNN ran convolutions (`convolved`), `others`, and, by its log, a
+-- search (`searched`); each may be unknown. `miopen`: they ran in MIOpen, on ROCm.
 create or replace macro no_effect_reason(
     flag, device, benchmark, convolutions, convolved, others, searched, miopen
 ) as case
@@ -38,14 +37,13 @@ create or replace macro shown_unless_it_fails(reason, fails, verdict) as
 create or replace macro is_decided(verdict) as
     verdict in ('helps', 'hurts', 'equivalent', 'fails', 'no_effect');
 
--- Whether a gate passes: the candidate is not slower than its baseline by the minimum effect. The
--- upper end is drawn at the look's share of 2.5%, so wrong passes of loops that wait for the CPU,
--- whose scatter is often underestimated, stay below 5% too. One block has no scatter of its own.
+-- Whether a gate passes: the candidate is not slower by the minimum effect. The upper end is at the
+-- look's share of 2.5%: wrong passes of loops that wait for the CPU, whose scatter is often
+-- underestimated, stay below 5% too.
 create or replace macro not_slower(blocks, ratio_high, min_effect) as
     blocks > 1 and ratio_high < 1 + min_effect;
 
--- Inconclusive is what was looked at: no cell under the three blocks of the first look, or between
--- two looks.
+-- No cell is inconclusive before three blocks, the first look, or between two looks.
 create or replace macro so_far(verdict, looked) as
     if(verdict = 'inconclusive' and not looked, 'undecided', verdict);
 

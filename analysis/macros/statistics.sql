@@ -47,8 +47,7 @@ create or replace macro t_density(t, df) as
     exp(lgamma((df + 1) / 2) - lgamma(df / 2)) / sqrt(df * pi())
     * (1 + t * t / df) ** (-(df + 1) / 2);
 
--- What Student's t exceeds with probability `p`, of 1e-12 to 0.05: Newton's steps from below, where
--- they never pass the root.
+-- Student's t exceeded with probability `p`, 1e-12 to 0.05, by Newton's steps from below.
 create or replace macro t_exceeded(p, df) as list_reduce(
     list_prepend(1.6::double, range(60)::double[]),
     lambda t, _step: t + (t_above(t, df) - greatest(p, 1e-12)) / t_density(t, df)
@@ -65,14 +64,14 @@ create or replace macro t_half(df, share) as
 -- The standard error of a mean of `x`; null below two values.
 create or replace macro standard_error(x) as stddev_samp(x) / sqrt(count(x));
 
--- Null where there is none: one time of zero must not fail a whole question.
+-- Null of a time of zero: it must not fail a whole question.
 create or replace macro log_of(x) as case when x > 0 then ln(x) end;
 
 create or replace macro log_ratio(candidate, baseline) as
     case when candidate > 0 and baseline > 0 then ln(candidate / baseline) end;
 
--- `ms`, moved so that its ratio to the other side's, moved likewise, is that of the rounds: half of
--- the difference each. `log` is of this side over the other; as it is where null.
+-- `ms`, moved by half of the difference so that the ratio of both sides is that of the rounds; `log`
+-- is of this side over the other, null for none.
 create or replace macro in_rounds(ms, other_ms, log) as
     coalesce(sqrt(ms * other_ms) * exp(log / 2), ms);
 
@@ -83,8 +82,7 @@ create or replace macro p_of_effect(mean, se, df, least) as case
     else t_above((abs(mean) - least) / se, df) + t_above((abs(mean) + least) / se, df)
 end;
 
--- The quantile of the normal distribution that lies above a share of 1 - p; p is at most 0.5. Good to
--- 5e-4 (Abramowitz and Stegun, 26.2.23).
+-- The normal quantile above a share of 1 - p, p at most 0.5, to 5e-4 (Abramowitz and Stegun, 26.2.23).
 create or replace macro normal_above(p) as
     sqrt(-2 * ln(p))
     - (2.515517 + 0.802853 * sqrt(-2 * ln(p)) - 0.020656 * ln(p))
@@ -93,16 +91,16 @@ create or replace macro normal_above(p) as
         + 0.001308 * sqrt(-2 * ln(p)) ** 3
     );
 
--- How many blocks in all bring the end of an interval, now of so many, within `gap` of its mean in
--- four of five cases; `z` is the quantile of the test's level. What was not seen shrinks as the
--- blocks grow, scatter as their root does.
+-- How many blocks in all bring the end of an interval within `gap` of its mean in four of five
+-- cases; `z` is the quantile of the test's level. The unseen part shrinks as the blocks grow,
+-- scatter as their root does.
 create or replace macro blocks_within(gap, se, unseen, blocks, z) as (
     (z + 0.8416) * se + sqrt(((z + 0.8416) * se) ** 2 + 4 * coalesce(unseen, 0) * gap)
 ) ** 2 / (2 * gap) ** 2 * blocks;
 
--- How many more blocks would decide in four of five cases, by a test at the level of `z`, if those
--- there are have the true mean and scatter. Within the minimum effect both ends have to pass. Null
--- below two degrees of freedom, which tell little, and beyond 1,000: too near the minimum effect.
+-- How many more blocks would decide in four of five cases, by a test at the level of `z`, if mean
+-- and scatter are true. Within the minimum effect both ends have to pass. Null below two degrees
+-- of freedom, and beyond 1,000 blocks: too near the minimum effect.
 create or replace macro blocks_to_decide(
     mean, se_low, se_high, unseen_low, unseen_high, df, blocks, z, least
 ) as case
@@ -125,8 +123,7 @@ end;
 -- The logarithm of n choose k.
 create or replace macro ln_choose(n, k) as lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1);
 
--- Fisher's exact test, one-sided: how often chance alone puts at least so many of all failures on one
--- of two sides that have n processes each.
+-- Fisher's exact test, one-sided: the chance of at least so many failures on one of two sides.
 create or replace macro p_of_failures(failed, others, n) as
     list_sum(list_transform(
         range(failed, least(n, failed + others) + 1),
@@ -135,12 +132,12 @@ create or replace macro p_of_failures(failed, others, n) as
         )
     ));
 
--- Whether a side fails more often than the other, each in n blocks, by a test at this share of 5%. Where
--- no block is left whose times could be compared, the counts say it.
+-- Whether a side fails more often, each in n blocks, by a test at this share of 5%; without a block
+-- whose times compare, by the counts.
 create or replace macro surely_fails(failed, others, n, timed, share) as
     failed > others and (timed = 0 or p_of_failures(failed, others, n) < 0.05 * share);
 
--- p value of a mean against a limit that lies `gap` from it, on the side that `se` is of.
+-- p value of a mean against a limit that lies `gap` from it, on the side of `se`.
 create or replace macro p_of_gap(gap, se, df) as
     if(se = 0, if(gap > 0, 0.0, 1.0), t_above(gap / se, df));
 
@@ -155,13 +152,11 @@ create or replace macro verdict(mean, se_low, se_high, df, adjusted_p, least, sh
     else 'inconclusive'
 end;
 
--- The verdicts of a question. `estimates` names a table of log ratios, one row a cell and clock,
--- with mean, se, df and family; a clock is what was compared (wall, device, memory, ...). Those of
--- `over_choices` have se_low and se_high, and how much of the ends is what was not seen. Of the p
--- values of each clock and family those count that pass Benjamini and Hochberg's procedure over its
--- rows. `blocks_needed` is null if the verdict is not inconclusive, and so is `blocks_alone`: as
--- many as it lacks if asked alone, so that no other cell moves it. `share`: of the error, what this
--- look may spend. `too_early`: no verdict yet, the usual interval, and 1 for its p value.
+-- The verdicts of a question. `estimates` names a table of log ratios, one row a cell and clock
+-- (wall, device, memory, ...), with mean, se, df and family, or the columns of `over_choices`. The p
+-- values of each clock and family go through Benjamini and Hochberg's procedure. `blocks_needed` and
+-- `blocks_alone`, without other cells, are null if the verdict is not inconclusive. `share` of the
+-- error may be spent by this look. `too_early`: no verdict yet, the usual interval, a p value of 1.
 -- `of_cells`: rows of the plan, if more than there are yet.
 create or replace macro judged(estimates, min_effect, of_cells) as table
 with given as (

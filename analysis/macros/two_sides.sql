@@ -1,6 +1,6 @@
 -- Two sides of the results, whatever tells them apart: sweeps, versions, GPUs or dates.
 
--- What a record is called by, for `sweep compare`: a list of kind and name.
+-- The names of records for `sweep compare`: a list of kind and name.
 create or replace macro side_names() as table
 with named as (
     select
@@ -43,7 +43,7 @@ where
         when 'date' then strftime(started_at, '%Y-%m-%d')
     end = of_name;
 
--- The samples of each open loop: those of other trials, most of a store, are not read for it.
+-- The samples of each open loop; those of other trials, most of a store, are not read.
 create or replace macro open_loops() as table
 select
     [sweep_id, trial_id] as id,
@@ -51,8 +51,8 @@ select
 from records
 where loop_kind = 'open';
 
--- `processes` names a table of processes with cell, side, block, and the times wall and device. One
--- row a pair of one block: b, c, and their log ratios, round by round where they took turns.
+-- One row a pair of one block: b, c, and their log ratios, in turns by rounds. `processes` names a
+-- table of processes with cell, side, block, and the times wall and device.
 create or replace macro same_blocks(processes, b_side, c_side) as table
 with met as (
     select
@@ -86,8 +86,7 @@ left join logs_in_turns('met') as in_turns
         and met.b_trial_id = in_turns.b_trial_id
         and met.c_trial_id = in_turns.c_trial_id;
 
--- `trials` names a table of records with settings, task and `value`, which tells two sides apart.
--- One row an ok one, with its group: one cell, config, hardware, software and value.
+-- The ok trials, each with its group: one cell, config, hardware, software and `value`, the side.
 create or replace macro grouped(trials) as table
 select
     * exclude (in_turns), -- noqa: AM04
@@ -100,8 +99,7 @@ select
 from query_table(trials)
 where status = 'ok' and twin = 0;
 
--- `trials` names a table of `grouped`. One row a pair of groups of one task and config with two
--- values: what each showed, as b and c.
+-- One row a pair of groups of one task and config with two values, b and c.
 create or replace macro group_pairs(trials) as table
 with groups as materialized (
     select
@@ -142,12 +140,10 @@ inner join groups as c
         and b.in_turns = c.in_turns
         and b.value <> c.value;
 
--- What two sides, b and c, took. `pairs` names a table of `group_pairs`, `trials` its `grouped`.
--- One row a pair: the geometric means of both sides, and c over b by `judged`, from pairs of one
--- block where there are two or more (`is_paired`), else from each side's processes. Of open loops
--- only as many steps count as every process made: later ones have other shapes. Device columns are
--- null if the two do not have device times from one source.
--- `other_kernels` and `same_bits` are by `chose_otherwise`.
+-- Two sides, b and c: `pairs` names a table of `group_pairs`, `trials` its `grouped`. One row a
+-- pair: the geometric means of both sides, and c over b by `judged`, from two or more pairs of one
+-- block (`is_paired`), else from each side's processes. Of open loops only as many steps count as
+-- every process made. Device columns are null unless device times are from one source.
 create or replace macro sides_judged(pairs, trials, min_effect) as table
 with sided as (
     select
@@ -218,10 +214,7 @@ in_blocks as materialized (
 
 estimates as materialized (
     select
-        apart.cell,
-        apart.clock,
-        apart.b_choice,
-        apart.c_choice,
+        apart.* exclude (mean, se, df, se_low, se_high), -- noqa: RF02
         in_blocks.by_choice,
         in_blocks.cell is not null as is_paired,
         true as family,
@@ -263,10 +256,10 @@ left join estimates on means.cell = estimates.cell and estimates.clock = 'wall'
 left join verdicts as wall on means.cell = wall.cell and wall.clock = 'wall'
 left join verdicts as device on means.cell = device.cell and device.clock = 'device';
 
--- One row a cell and config that both sides measured. If the two have a hardware in common, only
--- trials on the same one compare, and likewise with software. `method` is pairs if they ran in two
--- blocks together or more (trials in turns and others never compare), else welch, of the processes'
--- logarithms. The ratios of the calibration, B / A, are above 1 if B is faster.
+-- One row a cell and config of both sides. If both have a hardware in common, only trials on the
+-- same one compare, and likewise with software; trials in turns and others never do. `method` is
+-- pairs for two or more common blocks, else welch. Calibration ratios, B / A, are above 1 if B is
+-- faster.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
 with trials as ( -- noqa: disable=RF01,ST07
     select -- noqa: ST06

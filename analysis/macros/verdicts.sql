@@ -118,7 +118,8 @@ estimates as materialized (
 ),
 
 verdicts as materialized (
-    select * from judged('estimates', min_effect, of_cells)
+    select * rename (verdict as statistical_verdict)
+    from judged('estimates', min_effect, of_cells)
 ),
 
 answered as (
@@ -142,15 +143,9 @@ answered as (
         wall.blocks_needed as wall_blocks_needed,
         wall.blocks_alone,
         devices.blocks as device_blocks,
-        device.ratio as device_ratio,
-        device.ratio_low as device_ratio_low,
-        device.ratio_high as device_ratio_high,
-        device.verdict as device_statistical_verdict,
-        memory.ratio as memory_ratio,
-        memory.ratio_low as memory_ratio_low,
-        memory.ratio_high as memory_ratio_high,
-        memory.verdict as memory_statistical_verdict,
-        coalesce(wall.verdict, 'inconclusive') as wall_statistical_verdict,
+        columns(device.* exclude (cell, clock, blocks_needed, blocks_alone)) as 'device_\0', -- noqa
+        columns(memory.* exclude (cell, clock, blocks_needed, blocks_alone)) as 'memory_\0', -- noqa
+        coalesce(wall.statistical_verdict, 'inconclusive') as wall_statistical_verdict,
         flag <> 'twin'
         and surely_fails(
             cells.candidate_failed, cells.baseline_failed, cells.all_blocks, cells.blocks,

@@ -1,8 +1,7 @@
 -- What people say of torch.backends.cudnn, and what the figures of a store say to it.
 
--- Whether a figure is as a claim has it: `holds` says so, of a verdict that is decided. Device time
--- stands beside wall time and decides nothing, like any figure without `holds`. What processes gave
--- is counted, not tested.
+-- Whether a figure agrees with a claim: `holds`, of a decided verdict. Device time, like any figure
+-- without `holds`, decides nothing. Results of processes are counted, without a test.
 create or replace macro claim_outcome(measure, verdict, holds) as case
     when measure = 'device time, ms' then null
     when
@@ -108,18 +107,14 @@ select
 from labelled
 where figure.measure = 'wall time, ms' or figure.value is not null;
 
--- A claim's figures with its verdict, which is of one GPU model, PyTorch and cuDNN; the page of
--- claims says how it is judged. A claim without figures is a row all the same, whose `command`
--- measures. `holds_in` counts figures by condition, `holds_here` those of the row's own one, and
--- `rests_on_few` names the conditions with one or two decided figures, if others have more.
--- `figures` names a table with labels of cell and software, and more columns than are shown.
+-- A claim's figures with its verdict of one GPU model, PyTorch and cuDNN; the page of claims says
+-- how it is judged. A claim without figures has a row with the `command` that measures. `holds_in`
+-- counts figures by condition, `holds_here` those of the row's own one; `rests_on_few` names the
+-- conditions with one or two decided figures, if others have more.
 create or replace macro claimed(figures, number, sentence, command) as table
 with by_condition as (
     select
-        gpu,
-        torch,
-        cudnn,
-        condition,
+        columns(['gpu', 'torch', 'cudnn', 'condition']),
         count(*) filter (where outcome = 'holds') as holding,
         count(*) filter (where outcome <> 'undecided') as decided,
         count(*) as figures_of_it,
@@ -135,9 +130,7 @@ with by_condition as (
 
 verdicts as (
     select
-        gpu,
-        torch,
-        cudnn,
+        columns(['gpu', 'torch', 'cudnn']),
         case
             when sum(holding) between 1 and sum(decided) - 1 then 'holds only when'
             when 2 * sum(decided) < sum(figures_of_it) then 'undecided'
@@ -174,23 +167,12 @@ select
     verdicts.holds_in,
     verdicts.rests_on_few,
     by_condition.counted as holds_here,
-    of_claim.condition,
-    of_claim.outcome,
-    of_claim.measure,
-    of_claim.verdict_of_it,
-    of_claim.baseline_value,
-    of_claim.candidate_value,
-    of_claim.value,
-    of_claim.value_low,
-    of_claim.value_high,
-    of_claim.contrast,
-    of_claim.trials,
+    columns([
+        'condition', 'outcome', 'measure', 'verdict_of_it', 'baseline_value', 'candidate_value',
+        'value', 'value_low', 'value_high', 'contrast', 'trials'
+    ]),
     columns(axis_names()),
-    of_claim.gpu,
-    of_claim.torch,
-    of_claim.cudnn,
-    of_claim.driver,
-    of_claim.cell_id,
+    columns(['gpu', 'torch', 'cudnn', 'driver', 'cell_id']),
     command as measured_by
 from (select 1 as one) as always
 left join query_table(figures) as of_claim on true

@@ -76,10 +76,10 @@ sides as (
     having bool_or(present <> 'candidate') and bool_or(present <> 'baseline')
 ),
 
--- Few blocks tell their scatter badly, one none: one degree of freedom of what blocks scatter by
--- elsewhere is added, of the ratio (in turns) and of a process's time. Loops that wait for the CPU:
--- 1% and 5%, others 0.3% and 0.3% (142 closed cells in analysis/reference and
--- docs/results/h200-2026-11-22/turns); open loops: 11% and 8% (10 cells).
+-- Few blocks show their scatter badly: one degree of freedom of the scatter elsewhere is added, of
+-- the ratio (in turns) and of a process's time. Loops that wait for the CPU: 1% and 5%, others 0.3%
+-- and 0.3% (142 closed cells in analysis/reference and docs/results/h200-2026-11-22/turns); open
+-- loops: 11% and 8% (10 cells).
 cells as materialized (
     select
         * exclude (b_squares, c_squares, waits_for_cpu),
@@ -134,8 +134,7 @@ apart as (
     group by cell, compute_cache
 ),
 
--- Few starts tell their scatter badly: three degrees of freedom of what starts scatter by elsewhere
--- are added, 11%, for long and short starts (551 of them in docs/results/h200-2026-11-22/turns).
+-- Likewise of starts: three degrees of freedom of 11% (551 in docs/results/h200-2026-11-22/turns).
 scattered as (
     select
         cell,

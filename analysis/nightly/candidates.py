@@ -1,4 +1,4 @@
-"""Tonight's candidates: series that the screen shows or that earlier nights left open, and what fresh trials say of them."""
+"""Tonight's candidates, shown by the screen or left open by earlier nights, and their judgement by fresh trials."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,20 +63,20 @@ group by software
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """A series that is not what it was, or that was so on an earlier night."""
+    """A series that changed tonight or on an earlier night."""
 
     series: Series
     direction: Direction
     since: int
     """The first night that shows it, among the series' points."""
     screening: Screening
-    """Tonight's, with the value before of the night that showed it."""
+    """Tonight's screening; its value before is that of the first night that showed the change."""
     is_seen: bool
     """Tonight's screen shows it; else it is an alert that is not mended yet."""
     earlier: Finding | None
     """The finding of the night before."""
     left_out: frozenset[int]
-    """Indices of the series' points that it is not compared with."""
+    """Indices of points that the series is not compared with."""
     alert: Finding | None = None
     """The alert that it has outgrown."""
 
@@ -86,14 +86,13 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Whether it is worth fresh trials: nothing is known yet, or of a word no trial, and it is no gain or news."""
+        """Return whether it is worth fresh trials: no gain, no news, and no earlier finding or only a waiting word."""
         is_word = isinstance(METRIC_OF[self.key.metric], Category)
         is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
         return self.is_seen and self.direction != "better" and not is_known and not self.is_news
 
     @property
     def is_news(self) -> bool:
-        """Told once, and no alert."""
         return self.screening.is_news and self.earlier is None
 
 
@@ -101,30 +100,30 @@ class Candidate:
 class Screened:
     candidates: tuple[Candidate, ...]
     series: tuple[Series, ...]
-    """Each with whether it was judged, and what it could show."""
+    """Every series, with its smallest step and whether it was judged."""
 
     @property
     def unchanged(self) -> list[Series]:
         changed = {candidate.key for candidate in self.candidates}
-        return [each for each in self.series if each.is_judged and each.key not in changed]
+        return [entry for entry in self.series if entry.is_judged and entry.key not in changed]
 
 
 def screen_all(history: History, memory: Memory) -> Screened:
-    """Screen each series. Suspects of before are measured again with the first night of new software; else an amount or
-    drawn kernels that were refuted stay so, and need no fresh trials every night.
+    """Screen each series. Earlier suspects are measured again on the first night of new software. Otherwise a refuted
+    amount, or refuted drawn kernels, stay refuted, without fresh trials every night.
     """
     earlier = {finding.key.series_id: finding for finding in memory.findings}
+    by_key = {series.key: series for series in history.series}
     rechosen = {
-        one.key
-        for one in history.series
-        if one.key.metric == ENGINE.name
-        and screen_words(one.words, ENGINE, softwares=history.softwares(one.key)).is_news
+        key
+        for key, series in by_key.items()
+        if key.metric == ENGINE.name
+        and screen_words(series.words, ENGINE, softwares=history.softwares(key)).is_news
     }
-    device = {one.key: one for one in history.series if one.key.metric == STEADY_DEVICE.name}
     candidates: list[Candidate | None] = []
     judged: list[Series] = []
     for whole in history.series:
-        series = _of_this_machine(whole, device.get(whole.key.of(STEADY_DEVICE)))
+        series = _of_this_machine(whole, by_key.get(whole.key.of(STEADY_DEVICE)))
         left_out, finding = memory.nights_left_out(series), earlier.get(series.key.series_id)
         softwares = history.softwares(series.key)
         is_new = newest(softwares) == len(series.points) - 1
@@ -136,7 +135,9 @@ def screen_all(history: History, memory: Memory) -> Screened:
         if isinstance(metric, Amount) and metric.unit == "ms":  # the night may be odd
             is_new = is_new and series.key.of(ENGINE) in rechosen
         elif finding and finding.state == "waiting":  # its nights are not usual yet
-            left_out |= {at for at, one in enumerate(series.points) if one.date >= finding.since}
+            left_out |= {
+                at for at, point in enumerate(series.points) if point.date >= finding.since
+            }
         screening, seen = _screened(
             series, left_out, softwares, is_new=is_new, is_pinned=history.is_pinned
         )
@@ -148,8 +149,8 @@ def screen_all(history: History, memory: Memory) -> Screened:
 
 
 def _of_this_machine(series: Series, device: Series | None) -> Series:
-    """Return the series without its nights on other machines than tonight's if its loop waits for the CPU: such loops
-    differ by several percent from host to host. A machine is known by its host's name, or by its GPU.
+    """Return a series whose loop waits for the CPU without its nights on other machines: such loops differ by several
+    percent from host to host. Equal host names, or equal GPUs, are one machine.
     """
     wall, tonight = series.numbers[-1], series.points[-1]
     gpu = device.numbers[-1] if device is not None else None
@@ -157,11 +158,11 @@ def _of_this_machine(series: Series, device: Series | None) -> Series:
     if not is_wall or wall is None or gpu is None or wall <= LAUNCH_BOUND * gpu:
         return series
     elsewhere = {
-        one
-        for one in series.points
-        if one.host and one.host != tonight.host and one.gpu_uuid != tonight.gpu_uuid
+        point
+        for point in series.points
+        if point.host and point.host != tonight.host and point.gpu_uuid != tonight.gpu_uuid
     }
-    here = (replace(one, value=None) if one in elsewhere else one for one in series.points)
+    here = (replace(point, value=None) if point in elsewhere else point for point in series.points)
     return replace(series, points=tuple(here)) if elsewhere else series
 
 
@@ -173,7 +174,7 @@ def _screened(
     is_new: bool,
     is_pinned: bool,
 ) -> tuple[Screening, Series]:
-    """And the series with whether it was judged, and what it could show."""
+    """Screen a series; return it with its smallest step and whether it was judged."""
     metric, numbers, step = METRIC_OF[series.key.metric], series.numbers, None
     if isinstance(metric, Amount):
         screening = screen(numbers, metric, left_out, is_pinned=is_pinned, is_new=is_new)
@@ -190,7 +191,6 @@ def _screened(
 def _candidate(
     series: Series, screening: Screening, earlier: Finding | None, left_out: frozenset[int]
 ) -> Candidate | None:
-    """Return what the screen shows, or an alert that lasts."""
     direction, since = DIRECTIONS.get(screening.state), screening.first_bad_night_index
     is_seen, alert = direction is not None, None
     if earlier is not None and _lasts(earlier, screening):
@@ -221,7 +221,7 @@ def _candidate(
 
 
 def _lasts(earlier: Finding, screening: Screening) -> bool:
-    """Return whether a finding of the night before lasts: an alert until it is mended, a gain while it is shown."""
+    """Return whether a finding of the night before lasts: an alert until it is mended, a gain while it shows."""
     is_mended = screening.is_mended and screening.state != "insufficient_data"
     is_shown = DIRECTIONS.get(screening.state) == earlier.direction
     is_over = is_mended or earlier.direction == "better"
@@ -229,7 +229,7 @@ def _lasts(earlier: Finding, screening: Screening) -> bool:
 
 
 def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
-    """Return the night from which on an alert is above the interval last reported, as its own nights confirm."""
+    """Return the night from which on an alert is above its last reported interval, confirmed by its own nights."""
     metric, own = METRIC_OF[series.key.metric], series.numbers[since:]
     if not isinstance(metric, Amount) or not isinstance(alert.before, float):
         return None
@@ -243,8 +243,8 @@ def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
 
 
 def _with_new_software(series: Series, before: float, since: int) -> int:
-    """Where a suspicion begins: with new software, where the nights that were suspect before it are nearer
-    to what was usual than to what came with it.
+    """Return the first night of a suspicion: that of new software, if the suspect nights before it are nearer to the
+    usual value than to the one since.
     """
     points, numbers = series.points, series.numbers
     for at in range(since + 1, len(points)):
@@ -260,40 +260,37 @@ def _with_new_software(series: Series, before: float, since: int) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remeasured:
-    """The judgement of a candidate by tonight's fresh trials."""
-
     confirmation: Confirmation
     of_two: tuple[Change, ...] | None
-    """In what the two softwares differ that were interleaved; None where there was one."""
+    """Differences of the two interleaved softwares; None if there was one."""
     wall: Confirmation | None = None
     """Of a device time: the judgement of wall time by the same pairs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FreshTrials:
-    """Trials of a night's confirmation: of its own software, and of the last good one beside it where there are two."""
+    """Trials of a night's confirmation, of its own software and, if there is one, of the last good software."""
 
     processes: Sequence[Row]
     signs: Sequence[Row]
     pairs: Sequence[Row]
     softwares: Mapping[str | None, Row]
-    """Their parts; None names the night's own."""
+    """Parts of each software; None names the night's own."""
 
     def differences(self) -> tuple[Change, ...] | None:
-        """In what the two softwares differ; None where there was one."""
         own = self.softwares.get(None)
-        others = [parts for name, parts in self.softwares.items() if name is not None]
-        return differences(others[0], own, SOFTWARE_AND_COMMIT) if own and others else None
+        last_good = [parts for name, parts in self.softwares.items() if name is not None]
+        return differences(last_good[0], own, SOFTWARE_AND_COMMIT) if own and last_good else None
 
     def judge_all(
         self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> dict[SeriesKey, Remeasured]:
-        """None of an amount with one software: its trials join the night's value.
+        """Judge candidates by fresh trials, but for amounts with one software: their trials join the night's value.
 
-        `is_cut`: the time was up, so that what there is too little of may just not have had its turn.
+        `is_cut`: the time was up, so that missing trials may not have had their turn.
         """
-        judged = {each.key: self._judge(each, of_two, is_cut=is_cut) for each in candidates}
-        return {key: each for key, each in judged.items() if each is not None}
+        judged = ((each.key, self._judge(each, of_two, is_cut=is_cut)) for each in candidates)
+        return {key: result for key, result in judged if result is not None}
 
     def _judge(
         self, candidate: Candidate, of_two: tuple[Change, ...] | None, *, is_cut: bool
@@ -312,16 +309,15 @@ class FreshTrials:
         if metric == STEADY_DEVICE:
             blocks = ratios.keys() if pairs.blocks == len(ratios) else ratios.keys() & alike
             walls = self._log_ratios(key.of(STEADY_WALL))
-            wall = confirm(
-                [walls[each] for each in walls if each in blocks], STEADY_WALL.min_effect
-            )
+            of_blocks = [ratio for block, ratio in walls.items() if block in blocks]
+            wall = confirm(of_blocks, STEADY_WALL.min_effect)
         has_wall = wall is not None and wall.blocks == pairs.blocks
         return Remeasured(confirmation=pairs, of_two=of_two, wall=wall if has_wall else None)
 
     def _judge_words(
         self, candidate: Candidate, of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> Remeasured:
-        """The software is the cause where trials of the last good one are as they were."""
+        """Judge a word; the software is the cause if trials of the last good software have the word before."""
         key, before = candidate.key, str(candidate.screening.before)
         words, good = self._words(key), {*self._words(key, of_last_good=True)}
         judged = confirm_words(words, before, is_strict=key.metric == REPEATS.name)
@@ -333,7 +329,7 @@ class FreshTrials:
         return Remeasured(confirmation=judged, of_two=of_two if is_software else None)
 
     def _log_ratios(self, key: SeriesKey) -> dict[int, float]:
-        """log(current / last good) of each block that has both."""
+        """Return log(current / last good) of each block that has both."""
         metric = METRIC_OF[key.metric]
         assert isinstance(metric, Amount)
         rows = [row for row in self.pairs if row["metric"] == key.metric and _is_of(row, key)]
@@ -342,14 +338,14 @@ class FreshTrials:
         return dict(zip((row["block"] for row in rows), ratios, strict=True))
 
     def _alike(self, key: SeriesKey) -> set[int]:
-        """Blocks in which the processes of both softwares took the same kernels."""
+        """Return the blocks with the same kernels in the processes of both softwares."""
         rows = [row for row in self.processes if _is_of(row, key) and row[ENGINE.name] is not None]
         good = {row["block"]: row[ENGINE.name] for row in rows if row["software"] is not None}
         own = {row["block"]: row[ENGINE.name] for row in rows if row["software"] is None}
         return {block for block, kernels in own.items() if good.get(block) == kernels}
 
     def _words(self, key: SeriesKey, *, of_last_good: bool = False) -> list[str]:
-        """One word per process; for the metric `sign` one for all processes."""
+        """Return one word per process; of the metric `sign`, one for all processes."""
         rows = [row for row in self.processes if (row["software"] is not None) == of_last_good]
         if key.metric == MISSING.name:
             return ["present" for row in rows if row["cell_id"] == key.cell_id]
@@ -374,8 +370,7 @@ def read_fresh(
     with open_database(store, confirm_id) as database:
 
         def rows(sql: str, **values: str) -> list[Row]:
-            found: list[Row] = database.query(sql, {"sweep_id": confirm_id, **values}).to_pylist()
-            return found
+            return list(database.query(sql, {"sweep_id": confirm_id, **values}).to_pylist())
 
         return FreshTrials(
             processes=rows(PROCESSES, launch=launch, until=until),

@@ -1,22 +1,22 @@
-"""The detector of a night, from top to bottom: which series are not what they were, and whether a change is there.
+"""The detector of a night, from top to bottom: which series changed, and whether the change is confirmed.
 
 1. **Screen.** A number is a candidate if tonight and one more of the last three nights lie beyond a line around the
    median of the nights before: a control chart with a two-of-three run rule (Western Electric, Statistical Quality
    Control Handbook, 1956), on median and median absolute deviation (Hampel 1974), which odd nights hardly move. With new
-   software, and for a time with new kernels, tonight alone is enough where it is far beyond the oddest night. The
-   screen is to miss little. It may be wrong, as nobody hears of a candidate that is not confirmed.
-2. **Screen words.** A word is a candidate if it is seldom among the nights before. In a search that keeps choosing anew
+   software, and for a time with new kernels, tonight alone is enough if it is far beyond the oddest night. The
+   screen is to miss little. It may be wrong, as a candidate that is not confirmed is not reported.
+2. **Screen words.** A word is a candidate if it is rare among the nights before. In a search that keeps choosing anew
    it is none: the share of words seen once is about the chance of one never seen (Good 1953).
 3. **Confirm by fresh pairs** of two softwares, interleaved, so that the night that both share cancels (`confirm`).
    Their log ratios get one-sided t tests against the least effect, after 6, 12, 24 and 48 pairs. Each look may spend a
    share of the error, as in group-sequential tests (Lan and DeMets 1983). Pairs whose processes took the same kernels
    are tested by themselves too: between kernels times differ by more than a change of software does.
-4. **Confirm by nights** what no pair shows (`confirm_by_nights`): the machine, and any change without a second
+4. **Confirm by nights** changes that no pair shows (`confirm_by_nights`): the machine, and any change without a second
    environment. A night's fresh replicates join its value. The mean of the nights since, with odd ones cut off
    (winsorised, as by Huber 1964), is compared with a robust deviation of the month before, and of the first month.
 
-settle.py says what a finding then becomes. Amounts are in logarithms: a step of 5% is as large at any level. Arrays hold
-a series a row, its nights along the last axis; NaN stands for a night that a series is not compared with.
+settle.py makes findings of the judgements. Amounts are in logarithms: a step of 5% is as large at any level. Arrays hold
+a series a row, its nights along the last axis; NaN stands for a night that the series is not compared with.
 """
 
 from collections import Counter
@@ -48,7 +48,7 @@ RECENT = 3  # nights that are screened: tonight and one more of them must be bey
 MONTH = 30  # nights compared with: older ones are another season of the machine
 NORMAL = 1.4826  # the standard deviation of normal noise, in median absolute deviations
 FEWEST_NIGHTS = 7  # RECENT and four before: of fewer, one odd night moves the median
-LATELY = 10  # compared with as well: a month would hide that what was just won is lost again
+LATELY = 10  # nights compared with as well: a month would hide that a fresh gain is lost again
 LINE_IN_NOISE = 1.2  # standard deviations: at 2% noise, 19 of 20 steps of 5% are then seen
 LINE_IN_EFFECT = 2 / 3  # of the least effect: at no noise a step of just that one is surely seen
 NO_CANDIDATE = -1
@@ -68,18 +68,18 @@ class Past:
     """NaN for every other night."""
     level: Array
     line: Array
-    """How far from the level a night is beyond it."""
+    """The distance from the level from which on a night is a candidate."""
 
     def beyond(self, logs: Array, sign: float) -> Mask:
-        """Whether each night is beyond the line; `sign` is 1 for what is worse, -1 for what is better."""
+        """Return whether each night is beyond the line; `sign` is 1 for worse, -1 for better."""
         return np.asarray(sign * (logs - self.level[..., None]) > self.line[..., None])
 
 
 def compared_with(
     logs: Array, min_effect: float, *, left_out: Mask | None = None, is_pinned: bool = False
 ) -> list[Past]:
-    """Return the last month and, if there are more nights, the last LATELY and the first month: the others move along
-    with a creep. Of a pinned baseline, return its first month.
+    """Return the last month and, if there are more nights, the last LATELY and the first month, which a creep does not
+    move. Of a pinned baseline, return its first month.
     """
     earlier = (logs if left_out is None else np.where(left_out, np.nan, logs))[..., :-RECENT]
     months = [_month(is_pinned)(earlier, MONTH)]
@@ -102,26 +102,24 @@ def _past(logs: Array, min_effect: float) -> Past:
 
 
 def can_tell(pasts: Sequence[Past]) -> Mask:
-    """Whether each series has the nights that a comparison needs."""
     return np.asarray(nights_in(pasts[0].logs) >= FEWEST_NIGHTS - RECENT)
 
 
 def first_shown(logs: Array, pasts: Sequence[Past], sign: float = 1.0) -> tuple[Places, Places]:
-    """Return where each series' nights beyond the line begin, or NO_CANDIDATE, and by which past: the first to show it."""
+    """Return the first night beyond the line of each series, or NO_CANDIDATE, and the first past that shows it."""
     compared = pasts if sign > 0 else pasts[:2]  # a gain over the first month would last for ever
-    each = np.array([_candidate_since(past.beyond(logs, sign)) for past in compared])
-    by = (each != NO_CANDIDATE).argmax(axis=0)
-    return each[by, np.arange(len(logs))], by
+    starts = np.array([_candidate_since(past.beyond(logs, sign)) for past in compared])
+    by = (starts != NO_CANDIDATE).argmax(axis=0)
+    return starts[by, np.arange(len(logs))], by
 
 
 def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
-    """Whether the last nights of each series are fine."""
     beyond = np.any([past.beyond(logs[..., -FINE_NIGHTS:], 1.0) for past in pasts], axis=0)
     return np.asarray(~beyond.any(axis=-1))
 
 
 def _candidate_since(beyond: Mask) -> Places:
-    """Back from tonight over single nights within the line; the first nights stay to be compared with."""
+    """Go back from tonight over single nights within the line; the first nights stay to be compared with."""
     is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
     since = np.full(len(beyond), NO_CANDIDATE)
     nights_off = np.where(is_candidate, 0, 2)
@@ -141,10 +139,10 @@ def screen(
     is_pinned: bool = False,
     is_new: bool = False,
 ) -> Screening:
-    """Judge the last of `values`: one a night of one env_hash, oldest first, None where a night has none.
+    """Judge the last of `values`: one a night of one env_hash, oldest first, None for a night without one.
 
-    `left_out`: the places that nothing is compared with; `is_new`: tonight is the first of new software, or of the
-    kernels that it chooses.
+    `left_out`: the places that nothing is compared with; `is_new`: tonight is the first of new software, or of new
+    kernels.
     """
     measured = {place: value for place, value in enumerate(values) if value is not None}
     if len(measured) < FEWEST_NIGHTS or values[-1] is None:
@@ -187,8 +185,8 @@ def screen_words(
     """Judge the last word, as `screen` does a number. Unless one night is enough, one of the two nights before has to be
     unusual too.
 
-    `softwares`: that of each night. What the first night of the last one showed is usual since then. If the nights
-    before had two words of one software, chance draws them, and another word is no change; LATELY nights show that.
+    `softwares`: one a night. The word of the newest software's first night is usual since then. Two words of one
+    software among the nights before are drawn by chance: another word is then no change. LATELY nights show that.
     """
     words = [
         (place, value)
@@ -211,11 +209,11 @@ def screen_words(
     renewed = newest(softwares)
     if metric.is_news and renewed is not None:
         of_software = [value for place, value in words if place >= renewed]
-        known = words[-2][1] if len(of_software) == 1 else of_software[0]
-        past[known] = max(past[known], total)
+        chosen = words[-2][1] if len(of_software) == 1 else of_software[0]
+        past[chosen] = max(past[chosen], total)
         if len(of_software) == 1 and past[now] < usual * total:
             at = words[-1][0]
-            news = replace(fine, state="different", before=known, first_bad_night_index=at)
+            news = replace(fine, state="different", before=chosen, first_bad_night_index=at)
             return replace(news, is_news=True)
     drawn = {
         (softwares[place] if softwares else None, value)
@@ -236,7 +234,6 @@ def screen_words(
 
 
 def newest(softwares: Sequence[object]) -> int | None:
-    """Return the place of the last night whose software was new."""
     nights = range(len(softwares) - 1, 0, -1)
     return next((at for at in nights if softwares[at] != softwares[at - 1]), None)
 
@@ -244,7 +241,7 @@ def newest(softwares: Sequence[object]) -> int | None:
 # --- Confirmation ---
 
 # The numbers of pairs to look at, and each look's chance of a wrong confirmation at just the least effect,
-# together 0.05: most candidates that are none end at the first, so that there it is hardest.
+# together 0.05: the first look is hardest, as most false candidates end there.
 LOOKS = {6: 0.002, 12: 0.008, 24: 0.015, 48: 0.025}
 WRONGLY_REFUTED = 0.05  # the same of a refutation, each time
 FEWEST_ALIKE = 5  # pairs of the same kernels that are judged alone: fewer may agree by chance
@@ -265,7 +262,7 @@ TWO_SIDED = 1.96
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """The judgement of each series; where neither mask is true, more pairs or nights are needed."""
+    """The judgement of each series; if neither mask is true, more pairs or nights are needed."""
 
     is_confirmed: Mask
     is_refuted: Mask
@@ -274,7 +271,7 @@ class Judged:
     """Half the width of the 95% interval of `ratio_log`."""
 
     def one(self, blocks: int, more_blocks: int) -> Confirmation:
-        """The judgement as a Confirmation, where there is only one series."""
+        """Return the judgement of the only series as a Confirmation."""
         state: Settled = "refuted" if self.is_refuted else "undecided"
         ratio, half = float(self.ratio_log), float(self.half_width)
         return Confirmation(
@@ -292,8 +289,8 @@ def confirm(
 ) -> Confirmation:
     """Judge fresh pairs: log(current / last good) of each block that has both.
 
-    Look after 6, 12, 24 and 48 pairs, as `more_blocks` says; who looks more often is wrong more often.
-    `are_alike`: which pairs are of the same kernels. Where they confirm, the ratio is theirs.
+    Look after 6, 12, 24 and 48 pairs, see `more_blocks`; further looks would err more often.
+    `are_alike`: which pairs are of the same kernels. If they confirm, the ratio is theirs.
     """
     blocks, alike = len(log_ratios), list(compress(log_ratios, are_alike))
     more = next((look - blocks for look in LOOKS if look > blocks), 0)
@@ -307,7 +304,7 @@ def confirm(
 
 
 def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) -> Judged:
-    """The log ratios of pairs, two or more, along the last axis; `looked_at`: of how many they are a part."""
+    """Judge log ratios of pairs, two or more, along the last axis; `looked_at`: the number of pairs they are part of."""
     blocks = ratios.shape[-1]
     least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
     se = np.maximum(ratios.std(axis=-1, ddof=1), LEAST_DEVIATION) / np.sqrt(blocks)
@@ -331,7 +328,7 @@ def confirm_by_nights(
 ) -> Confirmation:
     """Judge the nights from the first bad one on by the month before it; FEWEST_NIGHTS or more by the first month too.
 
-    `values` and `left_out` are as a screen has them; a night's fresh replicates belong to its value.
+    `values` and `left_out` are those of `screen`; a night's fresh replicates belong to its value.
     """
     earlier = metric.of_nights(values[:first_bad_night_index], left_out)
     since = metric.of_nights(values[first_bad_night_index:])
@@ -342,17 +339,16 @@ def confirm_by_nights(
     if len(since) >= FEWEST_NIGHTS:  # fewer may only resemble each other
         months.append(first_measured(earlier, MONTH))
     judged = [judge_nights(month, since, metric.min_effect) for month in months]
-    found = next((each for each in judged if each.is_confirmed), judged[0])
-    is_odd = len(since) == 1 and not found.is_confirmed
-    return Confirmation(state="undecided", blocks=1) if is_odd else found.one(len(since), 0)
+    confirmed = next((judgement for judgement in judged if judgement.is_confirmed), judged[0])
+    is_odd = len(since) == 1 and not confirmed.is_confirmed
+    return Confirmation(state="undecided", blocks=1) if is_odd else confirmed.one(len(since), 0)
 
 
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judged:
-    """Logarithms of the nights before a change and since, along the last axis; of those before, two or more,
-    NaN counts for none. A single night since is confirmed only if it is overwhelming.
+    """Judge logarithms of the nights before a change, two or more without NaN, and since, along the last axis.
 
-    Against zero, not against the least effect: at 2% noise from night to night a step of 5% would
-    else take a month. But the middle night since has to show as much as the least effect.
+    The test is against zero: against the least effect, at 2% noise from night to night, a step of 5% would take a month.
+    The middle night since has to show the least effect. A single night is confirmed only if it is overwhelming.
     """
     level = medians(before)[..., None]
     noise = _noise(before - level)
@@ -378,9 +374,9 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGH
 def smallest_step(
     values: Sequence[float | None], metric: Amount, left_out: Collection[int], *, is_pinned: bool
 ) -> float | None:
-    """As a share: the step that these nights would confirm in MOST_NIGHTS more, one time in two.
+    """Return the step, as a share, that these nights would confirm in MOST_NIGHTS more, one time in two.
 
-    NIGHTS_Z standard errors, and no less than the least effect. None of fewer than two nights.
+    It is NIGHTS_Z standard errors, and no less than the least effect. None of fewer than two nights.
     """
     measured = [place for place, value in enumerate(values) if value is not None][:-RECENT]
     earlier = metric.of_nights(values[: max(measured, default=0) + 1], left_out)
@@ -394,9 +390,7 @@ def smallest_step(
 
 
 def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False) -> Confirmation:
-    """Judge the words of fresh trials by the one that was usual: most of them differ, or any if `is_strict`, or they
-    refute the change.
-    """
+    """Judge the words of fresh trials by the usual one: the change is confirmed if most differ, or any if `is_strict`."""
     different = len(fresh) - Counter(fresh)[before]
     state: Settled = "refuted" if fresh else "undecided"
     if different > (0 if is_strict else len(fresh) / 2):
@@ -405,7 +399,7 @@ def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False)
 
 
 def _noise(deviations: Array) -> Array:
-    """From night to night: a standard deviation in which odd nights count little. NaN counts for none."""
+    """Return a standard deviation from night to night in which odd nights count little, without NaN."""
     nights = nights_in(deviations)[..., None]
     robust = NORMAL * medians(abs(deviations))[..., None]
     most = np.maximum(3 * robust, LEAST_NOISE)

@@ -1,7 +1,7 @@
-"""Findings from night to night and beside each other: what nights remember of them, and which are one.
+"""The memory of findings from night to night, and findings of many series that are one.
 
-Without memory a change that nobody mended would become what is usual. If most series of one GPU move alike, that is one
-finding, not a hundred: it is the GPU, its host, or what all of them share.
+Without memory, a change that nobody mended would become usual. If most series of one GPU move alike, they are one
+finding: its cause is the GPU, its host, or a part that all of them share.
 """
 
 from bisect import bisect
@@ -28,32 +28,31 @@ from cudnn_sweep.analysis.nightly.series import (
     SeriesKey,
 )
 
-SHARED = "shared"  # the metric of such a finding
+SHARED = "shared"  # the metric of a finding that stands for many
 FEWEST_SERIES = 5  # of one metric: of fewer, most are soon alike by chance
 FEWEST_CELLS = 3  # configs of one cell have more in common than their GPU
 ALIKE = 0.5  # of the typical change, or the least effect: how far apart they may be
 MOST = 0.5  # of a metric's series there
-NIGHTS_APART = 1  # of what began together; RECENT, by noise, where it was no alert of its own
+NIGHTS_APART = 1  # of findings that began together; RECENT, by noise, if it was no alert of its own
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
-    """What the nights before leave to tonight."""
+    """The findings, spans and acceptances of the nights before that tonight needs."""
 
     findings: tuple[Finding, ...] = ()
     """The findings of the night before."""
     left_out: tuple[LeftOut, ...] = ()
     accepted: tuple[Acceptance, ...] = ()
-    """The last acceptance of each series, of those that hold tonight."""
+    """The last acceptance of each series that holds tonight."""
     alerted: frozenset[str] = frozenset()
-    """The series_id of each alert of the night before, without those that another stood for."""
+    """The series_id of each alert of the night before; members of a shared alert are not among them."""
 
     def nights_left_out(self, series: Series) -> frozenset[int]:
-        """Indices of the series' points that are left out."""
         series_id = series.key.series_id
-        spans = [each for each in self.left_out if each.key.series_id == series_id]
+        spans = [span for span in self.left_out if span.key.series_id == series_id]
         first = max(
-            (each.first for each in self.accepted if each.key.series_id == series_id),
+            (change.first for change in self.accepted if change.key.series_id == series_id),
             default=date.min,
         )
         return frozenset(
@@ -63,56 +62,52 @@ class Memory:
         )
 
     def after(self, findings: Sequence[Finding], series: Sequence[Series]) -> tuple[LeftOut, ...]:
-        """What to leave out from tomorrow on: `findings` and `series` are tonight's."""
-        alerts = {each.key.series_id: each for each in findings if each.is_alert}
-        over = {
-            each.key.series_id: each
-            for each in series
-            if each.is_judged and each.key.series_id not in alerts
-        }
+        """Return the spans to leave out from tomorrow on, given tonight's findings and series."""
+        alerts = {finding.key.series_id: finding for finding in findings if finding.is_alert}
+        judged = {entry.key.series_id: entry for entry in series if entry.is_judged}
+        over = {name: entry for name, entry in judged.items() if name not in alerts}
         kept = [
             _ended(span, over[span.key.series_id])
             if span.until is None and span.key.series_id in over
             else span
             for span in self.left_out
         ]
-        lasting_spans = {span.key.series_id for span in kept if span.until is None}
-        new = [
-            LeftOut(key=each.key, since=each.since, until=None)
-            for series_id, each in alerts.items()
-            if series_id not in lasting_spans
-        ]
-        return (*kept, *new)
+        lasting = {span.key.series_id for span in kept if span.until is None}
+        new = [alert for series_id, alert in alerts.items() if series_id not in lasting]
+        return (*kept, *(LeftOut(key=alert.key, since=alert.since, until=None) for alert in new))
 
 
 def remembered(
     before: NightOutcome | None, accepted: Iterable[Acceptance], history: History
 ) -> Memory:
-    """`before`: the last night that measured something; `accepted`: all that ever was, oldest first."""
+    """Return tonight's memory.
+
+    `before`: the last night that measured something; `accepted`: every acceptance ever, oldest first.
+    """
     tonight = history.tonight
-    holding = {each.key.series_id: each for each in accepted if each.first <= tonight.date}
+    holding = {change.key.series_id: change for change in accepted if change.first <= tonight.date}
     if before is None:
         return Memory(accepted=tuple(holding.values()))
-    others = {night.date for night in history.nights if night.in_turns != tonight.in_turns}
+    unlike = {night.date for night in history.nights if night.in_turns != tonight.in_turns}
 
-    def is_open(one: Finding | LeftOut) -> bool:
-        acceptance = holding.get(one.key.series_id)
-        return acceptance is None or one.since > acceptance.told_on
+    def is_open(span: Finding | LeftOut) -> bool:
+        acceptance = holding.get(span.key.series_id)
+        return acceptance is None or span.since > acceptance.told_on
 
-    findings = [each for each in (*before.findings, *before.members) if not each.is_news]
+    findings = [finding for finding in (*before.findings, *before.members) if not finding.is_news]
     spans = [
-        replace(span, until=max(others)) if span.until is None and span.since in others else span
+        replace(span, until=max(unlike)) if span.until is None and span.since in unlike else span
         for span in before.left_out
     ]
     return Memory(
         findings=tuple(
-            each
-            for each in findings
-            if each.key.metric in METRIC_OF and is_open(each) and each.since not in others
+            finding
+            for finding in findings
+            if finding.key.metric in METRIC_OF and is_open(finding) and finding.since not in unlike
         ),
         left_out=tuple(filter(is_open, spans)),
         accepted=tuple(holding.values()),
-        alerted=frozenset(each.key.series_id for each in before.findings if each.is_alert),
+        alerted=frozenset(finding.key.series_id for finding in before.findings if finding.is_alert),
     )
 
 
@@ -125,123 +120,118 @@ def _ended(span: LeftOut, series: Series) -> LeftOut:
 # --- Many as one ---
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Place:
-    """Where a series was worse, or better, the last time."""
-
-    env_hash: str
-    gpu: str
-    machine: str
-    direction: str
-
-
 def share(
     findings: Sequence[Finding],
     series: Sequence[Series],
     command: str,
     alerted: Collection[str] = (),
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """The findings to report, each of which stands for itself or for many; and those that one of them stands for.
+    """Return the findings to report, and the members that shared findings among them stand for.
 
     `series`: all of the night; `command` measures all of them again; `alerted`: the series_id of each alert of the
-    night before. What is confirmed waits as long as most of those that began with it do, unless it was alerted before.
+    night before. A confirmed finding waits as long as most findings that began with it, unless it was alerted before.
     """
-    known = {one.key: one for one in series if one.is_judged}
-    nights = sorted({point.date for one in known.values() for point in one.points})
-    by_place: dict[_Place, list[Finding]] = {}
+    by_key = {entry.key: entry for entry in series if entry.is_judged}
+    nights = sorted({point.date for entry in by_key.values() for point in entry.points})
+    by_place: dict[SeriesKey, list[Finding]] = {}
     for finding in findings:
-        place = _place(finding, known)
-        if place is not None:
+        if (place := _place(finding, by_key)) is not None:
             by_place.setdefault(place, []).append(finding)
-    told, members = list(findings), []
+    reported, members = list(findings), []
     for place, there in by_place.items():
-        here = [one for one in known.values() if _ran_on(one, place)]
+        here = [entry for entry in by_key.values() if _ran_on(entry, place)]
         for mine in _begun_together(there, nights, alerted):
             alike = _alike_of_most(mine, here)
-            alike += [each for each in mine if each not in alike and _ends(each, known[each.key])]
+            alike += [
+                finding
+                for finding in mine
+                if finding not in alike and _ends(finding, by_key[finding.key])
+            ]
             is_confirmed = _is_confirmed(alike, alerted)
             if not is_confirmed:
-                alike = [each for each in alike if each.key.series_id not in alerted]
+                alike = [finding for finding in alike if finding.key.series_id not in alerted]
             if alike:
-                one = _one(place, alike, _of_metrics(alike, here), command, is_confirmed)
-                told = [one, *(each for each in told if each not in alike)]
-                members += [replace(each, shared=one.key.series_id) for each in alike]
-    return tuple(replace(each, shared=None) for each in told), tuple(members)
+                of = len(_of_metrics(alike, here))
+                joint = _joint(place, alike, of, command, is_confirmed=is_confirmed)
+                reported = [joint, *(finding for finding in reported if finding not in alike)]
+                members += [replace(finding, shared=joint.key.series_id) for finding in alike]
+    return tuple(replace(finding, shared=None) for finding in reported), tuple(members)
 
 
 def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:
-    """Which began when `most` did, all as the number of a night. What was an alert of its own before,
-    `is_alone`, is another change unless it began right then; what creeps begins over many nights in a row.
+    """Return which findings began when `most` did; `since` and `most` are numbers of nights.
+
+    An alert of its own before, `is_alone`, is another change unless it began right then. A creep begins over many
+    nights in a row.
     """
-    found: Mask = abs(since - most) <= np.where(is_alone, NIGHTS_APART, RECENT)
+    is_near: Mask = abs(since - most) <= np.where(is_alone, NIGHTS_APART, RECENT)
     if may_creep:
-        nights = np.unique(since[found | ~is_alone])
+        nights = np.unique(since[is_near | ~is_alone])
         in_a_row = np.split(nights, np.flatnonzero(np.diff(nights) > RECENT) + 1)
         run = next(run for run in in_a_row if most in run)
-        found |= ~is_alone & np.isin(since, run)
-    return found
+        is_near |= ~is_alone & np.isin(since, run)
+    return is_near
 
 
 def _begun_together(
     findings: Sequence[Finding], nights: Sequence[date], alerted: Collection[str]
 ) -> list[list[Finding]]:
-    """Those of one cause that began together, where most began first."""
+    """Return groups of findings of one cause that began together; the first group began when most did."""
     groups, left = [], list(findings)
     while left:
         (most, _, moved), _ = Counter((e.since, e.cause, e.moved) for e in left).most_common(1)[0]
-        mine = [each for each in left if each.moved in (moved, ())]
-        since = np.array([bisect(nights, each.since) for each in mine])
-        alone = np.array([each.key.series_id in alerted for each in mine])
+        mine = [finding for finding in left if finding.moved in (moved, ())]
+        since = np.array([bisect(nights, finding.since) for finding in mine])
+        alone = np.array([finding.key.series_id in alerted for finding in mine])
         with_most = begun_with_most(since, bisect(nights, most), alone, may_creep=not moved)
-        groups.append([each for each, is_so in zip(mine, with_most, strict=True) if is_so])
-        left = [each for each in left if each not in groups[-1]]
+        groups.append([finding for finding, is_so in zip(mine, with_most, strict=True) if is_so])
+        left = [finding for finding in left if finding not in groups[-1]]
     return groups
 
 
 def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
-    """Most of them are, or were when they were told; more that wait do not undo that."""
-    confirmed = [each for each in members if each.state == "confirmed"]
-    return 2 * len(confirmed) > len(members) or any(each.shared in alerted for each in confirmed)
+    """Return whether most members are confirmed, or were when they were reported: further ones that wait change nothing."""
+    confirmed = [finding for finding in members if finding.state == "confirmed"]
+    return 2 * len(confirmed) > len(members) or any(
+        finding.shared in alerted for finding in confirmed
+    )
 
 
 def are_alike(log_ratios: Array, min_effect: float) -> Mask:
-    """Which of them are about as large as the typical one."""
     typical = float(np.median(log_ratios))
-    found: Mask = abs(log_ratios - typical) <= max(ALIKE * abs(typical), np.log1p(min_effect))
-    return found
+    is_near: Mask = abs(log_ratios - typical) <= max(ALIKE * abs(typical), np.log1p(min_effect))
+    return is_near
 
 
 def are_most(count: int, of: int) -> bool:
     return count >= FEWEST_SERIES and count > MOST * of
 
 
-def _place(finding: Finding, known: Mapping[SeriesKey, Series]) -> _Place | None:
-    """None where it is no time, was refuted, or its machine is not known."""
-    metric, series = METRIC_OF.get(finding.key.metric), known.get(finding.key)
+def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | None:
+    """Return the key of a shared finding on the machine that last showed the change: tonight may be fine again.
+
+    None if it is no time, was refuted, or its machine is not known.
+    """
+    metric, series = METRIC_OF.get(finding.key.metric), by_key.get(finding.key)
     is_time = isinstance(metric, Amount) and metric.unit == "ms"
     if series is None or not is_time or finding.state == "refuted" or finding.ratio is None:
         return None
-    machine = _machine(_last_shown(finding, series))
-    key = finding.key
+    shown = [point for point in series.points if _shows(point, finding)]
+    machine = _machine((shown or series.points)[-1])
     if machine is None:
         return None
-    return _Place(env_hash=key.env_hash, gpu=key.gpu, machine=machine, direction=finding.direction)
-
-
-def _last_shown(finding: Finding, series: Series) -> NightPoint:
-    """The last night that shows it: tonight may be the first fine one again."""
-    shown = [point for point in series.points if _shows(point, finding)]
-    return shown[-1] if shown else series.points[-1]
+    settings = f"most series {finding.direction}"
+    return replace(finding.key, metric=SHARED, cell_id=machine, cell=machine, settings=settings)
 
 
 def _ends(finding: Finding, series: Series) -> bool:
-    """One that moved with most, and is about to end as they did: its last nights do not all show it."""
+    """Return whether a member of a shared finding is about to end: not all of its last nights show the change."""
     lately = [point for point in series.points if point.value is not None][-FINE_NIGHTS:]
     return finding.shared is not None and not all(_shows(point, finding) for point in lately)
 
 
 def _shows(point: NightPoint, finding: Finding) -> bool:
-    """It is nearer to what the series became than to what it was."""
+    """Return whether a night is nearer to the value since the change than to the value before it."""
     before, ratio = finding.before, finding.ratio
     if point.date < finding.since or not isinstance(point.value, float):
         return False
@@ -257,63 +247,51 @@ def _machine(point: NightPoint) -> str | None:
     return f"{point.gpu_uuid} on {point.host}" if point.host else point.gpu_uuid
 
 
-def _ran_on(series: Series, place: _Place) -> bool:
+def _ran_on(series: Series, place: SeriesKey) -> bool:
     recent = {_machine(point) for point in series.points[-3:]}
-    return series.key.env_hash == place.env_hash and place.machine in recent
+    return series.key.env_hash == place.env_hash and place.cell_id in recent
 
 
 def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
-    """The findings of each metric that are alike, where they are most of its series."""
-    found: list[Finding] = []
-    for name in {each.key.metric for each in findings}:
-        mine = [each for each in findings if each.key.metric == name]
+    """Return the findings that are alike, of each metric most of whose series they are."""
+    members: list[Finding] = []
+    for name in {finding.key.metric for finding in findings}:
+        mine = [finding for finding in findings if finding.key.metric == name]
         metric = METRIC_OF[name]
         assert isinstance(metric, Amount)
-        logs = np.log([each.ratio or 1.0 for each in mine])
+        logs = np.log([finding.ratio or 1.0 for finding in mine])
         is_alike = are_alike(logs, metric.min_effect)
-        alike = [each for each, is_so in zip(mine, is_alike, strict=True) if is_so]
-        cells = {each.key.cell_id for each in alike}
+        alike = [finding for finding, is_so in zip(mine, is_alike, strict=True) if is_so]
+        cells = {finding.key.cell_id for finding in alike}
         if are_most(len(alike), len(_of_metrics(alike, here))) and len(cells) >= FEWEST_CELLS:
-            found += alike
-    return found
+            members += alike
+    return members
 
 
 def _of_metrics(findings: Iterable[Finding], here: Sequence[Series]) -> list[Series]:
-    names = {each.key.metric for each in findings}
-    return [one for one in here if one.key.metric in names]
+    names = {finding.key.metric for finding in findings}
+    return [entry for entry in here if entry.key.metric in names]
 
 
-def _one(
-    place: _Place,
-    members: Sequence[Finding],
-    of: Sequence[Series],
-    command: str,
-    is_confirmed: bool,
+def _joint(
+    place: SeriesKey, members: Sequence[Finding], of: int, command: str, *, is_confirmed: bool
 ) -> Finding:
-    """What it stands for is in the words before and now."""
-    typical = [each for each in members if each.state == "confirmed" or not is_confirmed]
-    walls = [each.wall_ratio for each in typical if each.wall_ratio is not None]
-    cause, moved = Counter((each.cause, each.moved) for each in typical).most_common(1)[0][0]
+    typical = [member for member in members if member.state == "confirmed" or not is_confirmed]
+    walls = [member.wall_ratio for member in typical if member.wall_ratio is not None]
+    cause, moved = Counter((member.cause, member.moved) for member in typical).most_common(1)[0][0]
     return Finding(
-        key=SeriesKey(
-            metric=SHARED,
-            env_hash=place.env_hash,
-            gpu=place.gpu,
-            cell_id=place.machine,
-            cell=place.machine,
-            settings=f"most series {place.direction}",
-        ),
+        key=place,
         state="confirmed" if is_confirmed else "waiting",
         direction=members[0].direction,
         before="none",
-        now=f"{len(members):,} of {len(of):,} times",
-        ratio=median(each.ratio for each in typical if each.ratio is not None),
+        now=f"{len(members):,} of {of:,} times",
+        ratio=median(member.ratio for member in typical if member.ratio is not None),
         ratio_low=None,
         ratio_high=None,
         wall_ratio=median(walls) if len(walls) == len(typical) else None,
-        blocks=min(each.blocks for each in typical),
-        nights=min(each.nights for each in typical),
-        since=Counter(each.since for each in typical).most_common(1)[0][0],
+        blocks=min(member.blocks for member in typical),
+        nights=min(member.nights for member in typical),
+        since=Counter(member.since for member in typical).most_common(1)[0][0],
         cause=cause,
         moved=moved,
         command=command,

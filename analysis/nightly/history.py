@@ -1,4 +1,4 @@
-"""The stored nights of a launch file, their machines, and the series that tonight is compared in."""
+"""The stored nights of a launch file, their machines, and the series in which tonight is compared."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ ByName: TypeAlias = dict[tuple[str, str, str], dict[str, Row]]
 """Rows by night, by cell, settings and metric."""
 
 SOFTWARE, HARDWARE = columns_of("software"), columns_of("hardware")
-WORKLOAD = "workload"  # of the software too, where cells are of a user's own
+WORKLOAD = "workload"  # part of the software too, if cells are of a user's own
 SOFTWARE_AND_COMMIT = (*SOFTWARE, "commit")  # a commit alone is no other software
 MACHINE = ("gpu_uuid", "host", "cpu_model")
 PHYSICAL = ("gpu_uuid", "cpu_model")  # a host's name alone may be that of a new container
@@ -45,25 +45,25 @@ class Night:
     sweep_id: str
     date: date
     planned: int
-    """How many trials the night's plan has."""
+    """Number of trials in the night's plan."""
     reached: int
-    """How far in its plan blocks had their turn."""
+    """Number of trials of the plan in blocks that had their turn."""
     recorded: int
     softwares: Mapping[str, str]
-    """By env_hash, the software_hash that most of its trials there ran with."""
+    """By env_hash, the software_hash of most of its trials there."""
     parts: Mapping[str, str]
-    """SOFTWARE, HARDWARE, MACHINE and `commit` as text; several in one text where nodes differ, an unknown one empty."""
+    """SOFTWARE, HARDWARE, MACHINE and `commit` as text; several in one text if nodes differ, an unknown one empty."""
     in_turns: bool = False
-    """Whether processes of its blocks took turns: times that were taken otherwise do not compare."""
+    """Whether processes of its blocks took turns: times of the other method do not compare."""
 
     @property
     def is_cut(self) -> bool:
-        """Its time was up before every block of its plan had its turn."""
+        """Return whether its time was up before every block of its plan had its turn."""
         return self.reached < self.planned
 
     @property
     def is_whole(self) -> bool:
-        """All of its plan is recorded: what it has not, its suite has not."""
+        """Return whether all of its plan is recorded, so that the suite has no other series."""
         return self.recorded >= self.planned
 
 
@@ -74,9 +74,9 @@ class History:
     series: tuple[Series, ...]
     """The series of tonight's hardware."""
     is_pinned: bool = False
-    """The first night is a pinned baseline, whose month stays what later nights are compared with."""
+    """The first night is a pinned baseline: later nights stay compared with its month."""
     workloads: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    """The workload_hash by the night's sweep_id, env_hash and cell_id; bundled workloads have none."""
+    """The workload_hash by the night's sweep_id, env_hash and cell_id; bundled workloads are left out."""
     machines: tuple[Machine, ...] = ()
     """The machines that tonight ran on."""
     failures: Mapping[str, str] = field(default_factory=dict)
@@ -93,44 +93,43 @@ class History:
 
     @cached_property
     def longest(self) -> str:
-        """The env_hash of tonight that has most comparable nights."""
-        return max(sorted(self.tonight.softwares), key=lambda each: len(self.comparable(each)))
+        """Return tonight's env_hash with the most comparable nights."""
+        return max(sorted(self.tonight.softwares), key=lambda env: len(self.comparable(env)))
 
     def workload_change(self, key: SeriesKey, at: int) -> tuple[str | None, str | None]:
-        """The workload_hash of a series' cell on the comparable night `at`, after the last recorded one
-        before it.
-        """
+        """Return the last recorded workload_hash of a series' cell before the comparable night `at`, and that night's."""
         *earlier, now = [
             self.workloads.get((night.sweep_id, key.env_hash, key.cell_id))
             for night in self.comparable(key.env_hash)[: at + 1]
         ]
-        return next((each for each in reversed(earlier) if each is not None), None), now
+        return next((code for code in reversed(earlier) if code is not None), None), now
 
     def edited(self, key: SeriesKey, at: int) -> tuple[Change, ...]:
-        """That change, where both are recorded and differ."""
+        """Return the `workload_change`, if both hashes are recorded and differ."""
         old, new = self.workload_change(key, at)
         is_edited = old is not None and new is not None and old != new
         return (Change(part=WORKLOAD, before=str(old), now=str(new)),) if is_edited else ()
 
     def softwares(self, key: SeriesKey) -> list[tuple[str, str | None]]:
-        """Return the software and the user's own code of each comparable night."""
         here = self.comparable(key.env_hash)
-        recorded = (self.workloads.get((each.sweep_id, key.env_hash, key.cell_id)) for each in here)
-        codes: Iterable[str | None] = accumulate(recorded, lambda old, new: new or old)
-        return [*zip((each.softwares[key.env_hash] for each in here), codes, strict=True)]
+        ids = ((night.sweep_id, key.env_hash, key.cell_id) for night in here)
+        codes: Iterable[str | None] = accumulate(
+            map(self.workloads.get, ids), lambda old, new: new or old
+        )
+        return [*zip((night.softwares[key.env_hash] for night in here), codes, strict=True)]
 
     def moved(self, series: Series, at: int) -> tuple[Change, ...]:
-        """What changed between the comparable night `at` and the one before. Its machine is compared with that of the
-        last night before it that was measured.
+        """Return the changes from the comparable night before `at` to `at`; of the machine, since the last measured
+        night.
         """
         if not at:
             return ()
         before, now = self.comparable(series.key.env_hash)[at - 1 : at + 1]
         point = series.points[at]
-        measured = [each for each in series.points[:at] if each.value is not None]
+        measured = [past for past in series.points[:at] if past.value is not None] or [point]
         old, new = (
-            {name: getattr(each, name) or "" for name in MACHINE}
-            for each in ((measured or [point])[-1], point)
+            {name: getattr(night, name) or "" for name in MACHINE}
+            for night in (measured[-1], point)
         )
         return (
             *differences(before.parts, now.parts, SOFTWARE_AND_COMMIT),
@@ -139,20 +138,20 @@ class History:
         )
 
     def changes(self) -> tuple[Change, ...]:
-        """In software, hardware, machine and a user's own code since the night before."""
+        """Return changes in software, hardware, machine and a user's own code since the night before."""
         if len(self.nights) < 2:
             return ()
+        cells = {(series.key.env_hash, series.key.cell_id): series for series in self.series}
         edited = {
             change
-            for one in {(one.key.env_hash, one.key.cell_id): one for one in self.series}.values()
-            for change in self.edited(one.key, len(one.points) - 1)
+            for series in cells.values()
+            for change in self.edited(series.key, len(series.points) - 1)
         }
         before, names = self.nights[-2], (*HARDWARE, *SOFTWARE, *MACHINE)
         ordered = sorted(edited, key=lambda change: (change.before, change.now))
         return (*differences(before.parts, self.tonight.parts, names), *ordered)
 
     def versions(self) -> tuple[Version, ...]:
-        """Each change of software between two nights, on the hardware that has most nights."""
         return tuple(
             Version(
                 date=now.date,
@@ -164,17 +163,17 @@ class History:
         )
 
     def new_baseline(self) -> str | None:
-        """Why the nights before do not count, where none of them does."""
+        """Return the reason if none of the nights before counts."""
         *earlier, tonight = self.nights
-        same = [each for each in earlier if each.softwares.keys() & tonight.softwares.keys()]
+        same = [night for night in earlier if night.softwares.keys() & tonight.softwares.keys()]
         if not earlier or any(night.in_turns == tonight.in_turns for night in same):
             return None
         if same:
             method = "take turns" if tonight.in_turns else "run one after another"
             return f"processes of a block {method}, unlike in the {len(same)} nights before"
         moved = ", ".join(
-            f"{each.part} {each.before} → {each.now}"
-            for each in differences(earlier[-1].parts, tonight.parts, HARDWARE)
+            f"{change.part} {change.before} → {change.now}"
+            for change in differences(earlier[-1].parts, tonight.parts, HARDWARE)
         )
         return f"other hardware than in the {len(earlier)} nights before: {moved}"
 
@@ -182,7 +181,7 @@ class History:
 def differences(
     before: Mapping[str, object], now: Mapping[str, object], names: Sequence[str]
 ) -> tuple[Change, ...]:
-    """Which of the parts `names` differ; a part of MACHINE that older rows do not have is no difference."""
+    """Return those of the parts `names` that differ; a part of MACHINE that older rows lack is no difference."""
     return tuple(
         Change(part=name, before=str(before[name]), now=str(now[name]))
         for name in names
@@ -199,14 +198,18 @@ def read_history(
     first: date | None = None,
     skipped: Collection[str] = (),
 ) -> History | None:
-    """The nights of one launch file up to `tonight`, a sweep_id; None where tonight has no record.
+    """Read the nights of one launch file up to `tonight`, a sweep_id; None if tonight has no record.
 
-    `first`: the pinned night; nights before it are another baseline. `skipped`: models whose series are left out.
+    `first`: the pinned night; nights before it are another baseline. `skipped`: models to leave out.
     """
     nights_until: dict[str, Value] = {"launch": launch, "until": str(date_of(tonight))}
     with open_database(store) as database:
         machines = database.ask("night_machines", **nights_until).to_pylist()
-        nights = _nights(database.ask("nights", **nights_until).to_pylist(), machines, first)
+        by_night = database.ask("nights", **nights_until).to_pylist()
+        ids = sorted({row["night"] for row in by_night})
+        if first is not None:
+            ids = [sweep_id for sweep_id in ids if date_of(sweep_id) >= first]
+        nights = [_night(sweep_id, by_night, machines) for sweep_id in ids]
         if not nights or nights[-1].sweep_id != tonight:
             return None
         stored = database.query(CELLS).to_pylist()
@@ -214,7 +217,6 @@ def read_history(
         signs = sign_rows(database, contrasts, **nights_until)
         failed = database.ask("failures", sweep_id=tonight).to_pylist()
         gpu_hours = database.query(GPU_HOURS, {"night": tonight}).to_pylist()[0]["gpu_hours"]
-    ids = {night.sweep_id for night in nights}
     measured = [row for row in rows + signs if row["night"] in ids]
     names = whole_names(stored)
     cells = {row["cell_id"]: (names[row["cell_id"]], row["gpu"]) for row in stored}
@@ -241,35 +243,27 @@ def read_history(
 
 
 def date_of(sweep_id: str) -> date:
-    """Of a night, or of its confirmation."""
     return date.fromisoformat(sweep_id.partition("-")[2][:10])
 
 
 def sign_rows(
     database: Database, contrasts: Sequence[Contrast], **nights_until: Value
 ) -> list[Row]:
-    """Whether each setting helped or hurt, on every night and in every confirmation. A row is named by its contrast,
-    and by what else is not as PyTorch has it.
+    """Return a row for each setting, night and confirmation: whether it helped or hurt. A row is named by its contrast
+    and its other settings, but for PyTorch's own values.
     """
     rows = []
     for contrast in contrasts:
         for row in database.ask("night_signs", **nights_until, **contrast.values()).to_pylist():
-            others = besides_usual(texts_in(row["other_settings"])).items()
-            settings = " ".join([row["contrast"], *(f"{name}={text}" for name, text in others)])
+            shared = besides_usual(texts_in(row["other_settings"])).items()
+            settings = " ".join([row["contrast"], *(f"{name}={text}" for name, text in shared)])
             rows.append({**row, "metric": "sign", "value": None, "settings": settings})
     return rows
 
 
-def _nights(rows: list[Row], machines: list[Row], first: date | None) -> list[Night]:
-    nights = [
-        _night(sweep_id, [row for row in rows if row["night"] == sweep_id], machines)
-        for sweep_id in sorted({row["night"] for row in rows})
-    ]
-    return [night for night in nights if first is None or night.date >= first]
-
-
-def _night(sweep_id: str, rows: list[Row], machines: list[Row]) -> Night:
-    """`rows`: one for each hardware and software that the night ran on."""
+def _night(sweep_id: str, every_row: list[Row], machines: list[Row]) -> Night:
+    """Return a night; it has a row for each hardware and software that it ran on."""
+    rows = [row for row in every_row if row["night"] == sweep_id]
     there = [row for row in machines if row["night"] == sweep_id]
     installed = {
         name: {str(row[name]) for row in rows} for name in (*HARDWARE, *SOFTWARE_AND_COMMIT)
@@ -291,7 +285,7 @@ def _night(sweep_id: str, rows: list[Row], machines: list[Row]) -> Night:
 
 
 def _machines(rows: Sequence[Row], tonight: str) -> tuple[Machine, ...]:
-    """Those of `tonight`, each beside what was usual before on the same kind of hardware."""
+    """Return the machines of `tonight`, each beside the usual speeds of the same kind of hardware."""
     by_machine: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         if row["night"] == tonight:
@@ -312,14 +306,14 @@ def _machines(rows: Sequence[Row], tonight: str) -> tuple[Machine, ...]:
 
 
 def _share(mine: Sequence[Row], earlier: Sequence[Row], column: str) -> float | None:
-    """The median over precisions, each of which has a calibration of its own."""
+    """Return tonight's share of the usual speed, the median over precisions: each has its own calibration."""
     shares = []
     for row in mine:
         usual = [
-            other[column]
-            for other in earlier
-            if other[column] is not None
-            and (other["env_hash"], other["precision"]) == (row["env_hash"], row["precision"])
+            past[column]
+            for past in earlier
+            if past[column] is not None
+            and (past["env_hash"], past["precision"]) == (row["env_hash"], row["precision"])
         ]
         if usual and row[column] is not None:
             shares.append(row[column] / median(usual))
@@ -332,7 +326,7 @@ def _series(
     nights: Sequence[Night],
     cells: Mapping[str, tuple[str, str]],
 ) -> Iterator[Series]:
-    """Of one kind of hardware; `cells`: of each its name and its GPU."""
+    """Yield the series of one kind of hardware; `cells`: name and GPU by cell_id."""
     by_name: ByName = {}
     for row in rows:
         if row["env_hash"] == env_hash:
@@ -358,13 +352,13 @@ def _series(
 
 
 def _comparable(nights: Sequence[Night], env_hash: str) -> list[Night]:
-    """Those on this hardware that measured as the last one of all did."""
+    """Return the nights on this hardware that measured by the same method as the last one of all."""
     in_turns = nights[-1].in_turns
-    return [each for each in nights if env_hash in each.softwares and each.in_turns == in_turns]
+    return [night for night in nights if env_hash in night.softwares and night.in_turns == in_turns]
 
 
 def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
-    """But for cells, and configs of a cell, that the suite has no more."""
+    """Leave out cells, and configs of a cell, that the suite has no more."""
     last_whole = max((night.sweep_id for night in nights if night.is_whole), default="")
     last: dict[str, str] = {}
     retired: set[tuple[str, str]] = set()
@@ -381,9 +375,9 @@ def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
 
 
 def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
-    """A series for each cell: on which nights it was measured, and on which it was missing.
+    """Return a series for each cell: present or missing on each night.
 
-    A night that was cut does not tell: its turn may not have come. In one that is whole nothing is missing.
+    In a night that was cut, a cell's turn may not have come. In a whole night nothing is missing.
     """
     presence: ByName = {}
     for (cell_id, _, metric), by_night in measured.items():
@@ -393,12 +387,12 @@ def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
     lossy = [night.sweep_id for night in nights if not night.is_cut and not night.is_whole]
     for by_night in presence.values():
         first = min(by_night)
-        by_night |= {each: NOT_MEASURED for each in lossy if each > first and each not in by_night}
+        by_night |= {date: NOT_MEASURED for date in lossy if date > first and date not in by_night}
     return presence
 
 
 def _point(night: Night, env_hash: str, row: Row) -> NightPoint:
-    """`row` is empty where it was not measured."""
+    """Return a series' point of a night; `row` is empty if it was not measured."""
     value = row.get("value")
     return NightPoint(
         night=night.sweep_id,

@@ -1,4 +1,4 @@
-"""What a night found, as one value: every report, exit code and message is made from it."""
+"""The outcome of a night as one value: every report, exit code and message is made from it."""
 
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -23,44 +23,42 @@ class Version:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """A series that is not what it was."""
-
     key: SeriesKey
     state: Literal["confirmed", "refuted", "waiting"]
-    """Fresh trials agree, disagree, or could not decide: then further nights will."""
+    """Fresh trials agree, disagree, or could not decide; in the last case further nights will."""
     direction: Direction
     before: float | str | None
-    """What was typical of the nights before, in the metric's unit."""
+    """Typical value of the nights before, in the metric's unit."""
     now: float | str | None
     ratio: float | None
-    """Now over before: of the fresh pairs where there are any; with its 95% interval."""
+    """Now over before, with its 95% interval; from the fresh pairs if there are any."""
     ratio_low: float | None
     ratio_high: float | None
     blocks: int
     """Fresh pairs of processes that the ratio is from, or fresh trials of a word; 0: from the nights alone."""
     nights: int
-    """How many nights it was compared with."""
+    """Number of nights that it was compared with."""
     since: date
     """The first night that shows it."""
     cause: Cause
     moved: tuple[Change, ...]
-    """What changed on the night since when it shows, or what the fresh pairs differ in."""
+    """Changes on the first night that shows it, or differences of the fresh pairs."""
     command: str
     """The command that measures it again."""
     shared: str | None = None
-    """The series_id of the finding that stands for this one, where one does."""
+    """The series_id of the finding that stands for this one, if there is one."""
     wall_ratio: float | None = None
-    """Of a device time: the ratio of wall times from the same pairs or nights, where the loop waits for
-    the CPU and wall time has no confirmed change; else None.
+    """Of a device time, the ratio of wall times from the same pairs or nights; None unless the loop waits for the
+    CPU and wall time has no confirmed change.
     """
     wall_ratio_low: float | None = None
     wall_ratio_high: float | None = None
     message: str | None = None
-    """Of a failure: what a trial that failed said."""
+    """Of a failure, the message of a failed trial."""
     kernels: Change | None = None
-    """The kernels before and since, where these changed with it."""
+    """The kernels before and since, if they changed with it."""
     is_news: bool = False
-    """Kernels or bits that came with new software: told on its first night, and no alert."""
+    """Kernels or bits that came with new software: reported on its first night, and no alert."""
 
     @property
     def is_alert(self) -> bool:
@@ -77,14 +75,14 @@ class Machine:
     cpu_model: str | None
     trials: int
     matmul: float | None
-    """What its calibration's matrix product reached, as a share of what was usual on nights before."""
+    """Speed of its calibration's matrix product, as a share of the usual one of the nights before."""
     copy: float | None
-    """The same of its copy in device memory."""
+    """The same share for its copy in device memory."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeftOut:
-    """Nights of a confirmed change, which later nights of the series are not compared with."""
+    """Nights of a confirmed change: later nights of the series are not compared with them."""
 
     key: SeriesKey
     since: date
@@ -97,14 +95,14 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Acceptance:
-    """Somebody's word that a confirmed change is how it should be."""
+    """A user's decision that a confirmed change is how it should be."""
 
     key: SeriesKey
     first: date
     """From this night on the series starts anew."""
     reason: str
     told_on: date
-    """The night whose alert was accepted: what begins after it is another change."""
+    """The night whose alert was accepted: a change that begins after it is another one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,29 +118,29 @@ class NightOutcome:
     recorded_trials: int = 0
     state: NightState
     reasons: tuple[str, ...]
-    """Why the state is `could_not_tell` or `learning`, a line each, with what to do; else empty."""
+    """Reasons for the state `could_not_tell` or `learning`, a line each, with what to do; else empty."""
     nights: int = 0
     """Comparable nights before this one."""
     fine_series: int = 0
-    """As they were, and a change of just the least effect would have shown."""
+    """Series without a change, whose nights would have shown one of just the least effect."""
     insufficient_series: int = 0
     """Series with too few nights yet."""
     findings: tuple[Finding, ...] = ()
     """The night's findings, alerts first."""
     changes: tuple[Change, ...] = ()
-    """What changed in software and hardware since the night before."""
+    """Changes of software and hardware since the night before."""
     new_baseline: str | None = None
-    """Why the nights before do not count, where they do not."""
+    """The reason if the nights before do not count."""
     versions: tuple[Version, ...] = ()
     """Each change of software since the baseline, oldest first: histories are marked with them."""
     left_out: tuple[LeftOut, ...] = ()
-    """All there ever were but those accepted, so that no later night forgets them."""
+    """All spans ever but the accepted ones, so that no later night forgets them."""
     accepted: tuple[Acceptance, ...] = ()
     """The acceptances that hold on this night."""
     blunt_series: int = 0
-    """No change shows, but their noise would have hidden one of the least effect."""
+    """Series without a visible change, whose noise would have hidden one of the least effect."""
     members: tuple[Finding, ...] = ()
-    """Findings that one of `findings` stands for: most series of one GPU that moved alike."""
+    """Findings of most series of one GPU that moved alike: one of `findings` stands for them."""
     machines: tuple[Machine, ...] = ()
     """The machines that tonight ran on."""
     host: str | None = None
@@ -150,7 +148,7 @@ class NightOutcome:
     skipped: dict[str, str] = field(default_factory=dict)
     """Models of the suite whose package cannot be imported, and why."""
     kept_by: int | None = None
-    """The exit code of what kept the night from being measured, if that says more than `could_not_tell`."""
+    """The exit code of the error that kept the night from being measured, if it says more than `could_not_tell`."""
     gpu_hours: float | None = None
     """Hours of GPUs, each from its first trial to its last one, fresh trials included; None without a GPU."""
 

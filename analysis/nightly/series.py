@@ -1,6 +1,4 @@
-"""What a night is compared by: metrics, each with the least change that counts, and series, with a value a night; and
-the judgements of one.
-"""
+"""The metrics of a night, each with the least change that counts; series, with a value a night; and their judgements."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +45,7 @@ class Amount:
         return logs
 
     def of_nights(self, values: Sequence[float | None], left_out: Collection[int] = ()) -> Array:
-        """NaN where a night has no value, or is left out."""
+        """Return a logarithm a night: NaN if the night has no value or is left out."""
         logs = self.logs([0.0 if value is None else value for value in values])
         gaps = [value is None or place in left_out for place, value in enumerate(values)]
         return np.where(gaps, np.nan, logs)
@@ -55,22 +53,22 @@ class Amount:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Category:
-    """A word a night, which differs from the usual one or does not."""
+    """A word a night, usual or not."""
 
     name: str
     meaning: str
     good: str | None = None
-    """The word beside which every other is worse; None where there is none."""
+    """The word that is better than all others, if there is one."""
     no_answer: str | None = None
-    """The word of an undecided night: such a night does not count."""
+    """The word of an undecided night, a night that does not count."""
     at_once: bool = False
     """One night is enough; else two of the last three."""
     is_drawn: bool = False
-    """Chance has a part in it: where new words keep coming, one more is no news."""
+    """Chance has a part in it: if new words keep coming, one more is no news."""
     is_strict: bool = False
-    """A change only if every night before had the good word; then one trial that differs confirms it."""
+    """A change only if every night before had the good word; then one trial with another word confirms it."""
     is_news: bool = False
-    """With new software one night is enough for another word, which is told once and is no alert."""
+    """With new software one night is enough for another word; it is reported once, and is no alert."""
     only_as_news: bool = False
     """With unchanged software it does not matter."""
 
@@ -108,11 +106,7 @@ ERROR = Amount(
 ENGINE = Category(name="engine", meaning="kernels or engine chosen", is_drawn=True, is_news=True)
 BITS = replace(ENGINE, name="bits", meaning="bits of a step", only_as_news=True)
 REPEATS = Category(
-    name="repeats",
-    meaning="whether bits repeat",
-    good="repeat",
-    at_once=True,
-    is_strict=True,
+    name="repeats", meaning="whether bits repeat", good="repeat", at_once=True, is_strict=True
 )
 SIGN = Category(name="sign", meaning="whether the setting helps or hurts", no_answer="inconclusive")
 FAILURE = Category(name="failure", meaning="outcome of the trials", good="ok", at_once=True)
@@ -137,44 +131,40 @@ class SeriesKey:
     gpu: str
     cell_id: str
     cell: str
-    """In words: workload, problem, direction, shape, regime, state, precision, layout."""
+    """The cell in words: workload, problem, direction, shape, regime, state, precision, layout."""
     settings: str
-    """The config, or of the metric `sign` the contrast, in words."""
+    """The config in words; of the metric `sign`, the contrast."""
 
     @property
     def series_id(self) -> str:
-        """The same every night, whatever its cell is called."""
+        """Return an id that is the same every night, whatever name its cell has."""
         parts = (self.metric, self.env_hash, self.cell_id, self.settings)
         return sha256("\n".join(parts).encode()).hexdigest()[:ID_CHARACTERS]
 
     def of(self, metric: Metric) -> "SeriesKey":
-        """The series of another metric of the same cell and config."""
+        """Return the key of another metric of the same cell and config."""
         return replace(self, metric=metric.name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """A part of the software or hardware that is not what it was."""
-
     part: str
-    """As the record's column: torch, cudnn, driver, version, gpu, ...; or `workload`, a user's own code."""
+    """A column of the record: torch, cudnn, driver, version, gpu, ...; or `workload`, a user's own code."""
     before: str
     now: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightPoint:
-    """One night of one series."""
-
     night: str
     """Its sweep_id."""
     date: date
     value: float | str | None
-    """In the metric's unit; None where the cell is missing; text where the metric is no number."""
+    """A number in the metric's unit, or the word of a Category; None if the cell is missing."""
     processes: int
     software_hash: str
     gpu_uuid: str | None = None
-    """UUID of the GPU that most of its processes ran on."""
+    """UUID of the GPU on which most of its processes ran."""
     host: str | None = None
     cpu_model: str | None = None
 
@@ -187,50 +177,47 @@ class Series:
     is_judged: bool = True
     """Whether there were enough nights to compare tonight with."""
     smallest_step: float | None = None
-    """The smallest step, as a share, that its nights would confirm one time in two; None for words."""
+    """The smallest step, as a share, of which its nights would confirm one in two; None for words."""
     could_show: bool = True
     """Whether its nights could show a change of just the least effect; for words, another word."""
 
     @property
     def numbers(self) -> list[float | None]:
-        return [each.value if isinstance(each.value, float) else None for each in self.points]
+        return [point.value if isinstance(point.value, float) else None for point in self.points]
 
     @property
     def words(self) -> list[str | None]:
-        return [each.value if isinstance(each.value, str) else None for each in self.points]
+        return [point.value if isinstance(point.value, str) else None for point in self.points]
 
     def place_of(self, first: date) -> int | None:
-        """Index of its first night from this date on."""
         return next((at for at, point in enumerate(self.points) if point.date >= first), None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Screening:
-    """What one series shows; amounts in the metric's unit, None where there is no night for them."""
+    """The result of screening one series; amounts in the metric's unit, None without a night for them."""
 
     state: State
     nights: int
-    """Nights compared with; where data are insufficient, nights that there are."""
+    """Nights compared with; if data are insufficient, all nights."""
     before: float | str | None = None
     """Median of the nights compared with, or their most frequent word."""
     now: float | str | None = None
-    """Tonight's word, or the median since the first bad (or better) night; of the last three where fine."""
+    """Tonight's word, or the median since the first bad (or better) night; of the last three if fine."""
     ratio: float | None = None
     """now / before."""
     first_bad_night_index: int | None = None
-    """Into the values: where the nights beyond the line, or of unusual words, begin; None where fine."""
+    """Index into the values of the first night beyond the line or with an unusual word; None if fine."""
     is_mended: bool = False
-    """The last FINE_NIGHTS are not beyond the line of what is worse, or have usual words."""
+    """The last FINE_NIGHTS are within the line of what is worse, or have usual words."""
     could_show: bool = True
-    """Another word would be news: not so where new words keep coming."""
+    """Another word would be news; False if new words keep coming."""
     is_news: bool = False
-    """Another word of a metric that is news with new software, on the first night of one."""
+    """Another word on the first night of new software, of a metric for which that is news."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Confirmation:
-    """The judgement of a candidate so far."""
-
     state: Settled
     ratio: float | None = None
     """Over 1 is worse."""
@@ -244,18 +231,16 @@ class Confirmation:
 
 
 def typical(numbers: Sequence[float | None]) -> float | None:
-    """Their median; None where there is none."""
-    measured = [each for each in numbers if each is not None]
+    measured = [number for number in numbers if number is not None]
     return median(measured) if measured else None
 
 
 def nights_in(logs: Array) -> Places:
-    """How many nights along the last axis are no NaN."""
     return np.asarray((~np.isnan(logs)).sum(axis=-1))
 
 
 def medians(logs: Array) -> Array:
-    """Along the last axis, without NaN; NaN where nothing else is."""
+    """Return medians along the last axis without NaN; NaN if nothing else is left."""
     ordered = np.sort(logs, axis=-1)  # NaN last
     nights = nights_in(logs)[..., None]
     low, high = np.maximum(nights - 1, 0) // 2, np.minimum(nights // 2, logs.shape[-1] - 1)
@@ -264,18 +249,18 @@ def medians(logs: Array) -> Array:
 
 
 def last_measured(logs: Array, length: int) -> Array:
-    """NaN in place of all but so many of the last ones that are no NaN."""
+    """Return NaN in place of all but so many of the last numbers that are no NaN."""
     from_the_end = np.cumsum(~np.isnan(logs[..., ::-1]), axis=-1)[..., ::-1]
     return np.where(from_the_end <= length, logs, np.nan)
 
 
 def first_measured(logs: Array, length: int) -> Array:
-    """Return NaN in place of all but so many of the first ones that are no NaN."""
+    """Return NaN in place of all but so many of the first numbers that are no NaN."""
     return last_measured(logs[..., ::-1], length)[..., ::-1]
 
 
 def t_above(t: float, df: int) -> float:
-    """Pr(T > t), by the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    """Return Pr(T > t), by the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
     theta = atan(t / sqrt(df))
     square = cos(theta) ** 2
     bracket = 1.0
@@ -292,7 +277,7 @@ def t_above(t: float, df: int) -> float:
 
 @cache
 def t_quantile(above: float, df: int) -> float:
-    """The t that is exceeded with this probability, of at most one half."""
+    """Return the t that is exceeded with this probability, of at most one half."""
     low, high = 0.0, 1.0
     while t_above(high, df) > above:
         high *= 2

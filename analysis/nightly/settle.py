@@ -1,4 +1,4 @@
-"""A night compared: what becomes of its candidates, by fresh trials or by the nights since, and its outcome."""
+"""The comparison of a night: findings from its candidates, by fresh trials or by the nights since, and its outcome."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -6,11 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cudnn_sweep.analysis.nightly.candidates import Candidate, Remeasured, Screened, screen_all
-from cudnn_sweep.analysis.nightly.detect import (
-    FEWEST_NIGHTS,
-    RECENT,
-    confirm_by_nights,
-)
+from cudnn_sweep.analysis.nightly.detect import FEWEST_NIGHTS, RECENT, confirm_by_nights
 from cudnn_sweep.analysis.nightly.findings import Memory, share
 from cudnn_sweep.analysis.nightly.history import MACHINE, PHYSICAL, SOFTWARE, WORKLOAD, History
 from cudnn_sweep.analysis.nightly.outcome import Cause, Finding, NightOutcome, NightState
@@ -33,7 +29,7 @@ from cudnn_sweep.analysis.nightly.series import (
 )
 
 JUDGED_SHARE = 0.9  # of the series: with fewer a night without alerts is no good news
-RARE = (SIGN.name, BITS.name, REPEATS.name)  # of which a night may tell nothing
+RARE = (SIGN.name, BITS.name, REPEATS.name)  # metrics that a night may lack
 NO_WALL: dict[str, Any] = dict.fromkeys(("wall_ratio", "wall_ratio_low", "wall_ratio_high"))
 
 
@@ -45,20 +41,20 @@ def compare_night(
     read: Callable[[], History | None],
     again: Callable[[str | None], str],
 ) -> tuple[NightOutcome, Sequence[Series]]:
-    """The outcome of `night`, whose trials alone are stored, and its series.
+    """Return the outcome of `night`, measured and not compared yet, and its series.
 
-    `measure` measures new candidates again; `read` reads the history that the fresh trials have joined;
-    `again` is the command that measures a cell, or all, again.
+    `measure` measures new candidates again; `read` reads the history with the fresh trials; `again` returns the command
+    that measures a cell, or all, again.
     """
     suspected = screened = screen_all(history, memory)
     fresh: Mapping[SeriesKey, Remeasured] = {}
-    if new := [each for each in suspected.candidates if each.is_new]:
+    if new := [candidate for candidate in suspected.candidates if candidate.is_new]:
         fresh, history = measure(new), read() or history
         screened = screen_all(history, memory)
     findings = settle_all(suspected, screened, fresh, history, again)
     shared, members = share(findings, screened.series, again(None), memory.alerted)
-    told = _news_apart(shared)
-    is_alert = any(finding.is_alert for finding in told)
+    reported = _news_apart(shared)
+    is_alert = any(finding.is_alert for finding in reported)
     reasons = () if is_alert else _reasons(history, screened)
     nights, unchanged = len(history.comparable(history.longest)), screened.unchanged
     state: NightState = "regression" if is_alert else "could_not_tell" if reasons else "fine"
@@ -75,7 +71,7 @@ def compare_night(
         fine_series=sum(series.could_show for series in unchanged),
         blunt_series=sum(not series.could_show for series in unchanged),
         insufficient_series=sum(not series.is_judged for series in screened.series),
-        findings=tuple(sorted(told, key=lambda finding: not finding.is_alert)),
+        findings=tuple(sorted(reported, key=lambda finding: not finding.is_alert)),
         members=members,
         changes=history.changes(),
         new_baseline=history.new_baseline(),
@@ -89,14 +85,14 @@ def compare_night(
 
 
 def _reasons(history: History, screened: Screened) -> tuple[str, ...]:
-    series = [one for one in screened.series if one.key.metric not in RARE]
-    if sum(one.is_judged for one in series) >= JUDGED_SHARE * len(series):
+    series = [entry for entry in screened.series if entry.key.metric not in RARE]
+    if sum(entry.is_judged for entry in series) >= JUDGED_SHARE * len(series):
         return ()
     nights, tonight = len(history.comparable(history.longest)), history.tonight
     if nights < FEWEST_NIGHTS:
         needed = f"{nights} of the {FEWEST_NIGHTS} nights that a comparison needs"
         return (f"too few nights: {needed}, tonight among them; the next nights bring more",)
-    absent = sum(one.points[-1].value is None for one in series)
+    absent = sum(entry.points[-1].value is None for entry in series)
     reasons = [f"{len(series)} series, {absent} without a value tonight"]
     if tonight.is_cut:
         reasons.append(
@@ -113,47 +109,47 @@ def settle_all(
     history: History,
     again: Callable[[str], str],
 ) -> list[Finding]:
-    """`screened` is what `suspected` became with tonight's fresh trials, by which those in `fresh` were judged;
-    `again` is the command that measures a cell again.
+    """Return the findings. The history was screened before tonight's fresh trials, `suspected`, and with them, `screened`;
+    `fresh` are judgements by these trials; `again` returns the command that measures a cell again.
     """
     shown = {candidate.key for candidate in screened.candidates}
-    gone = [each for each in suspected.candidates if each.key not in shown]
+    gone = [candidate for candidate in suspected.candidates if candidate.key not in shown]
     findings = [
-        settle(each, fresh.get(each.key), history, again(each.key.cell_id))
-        for each in (*screened.candidates, *(each for each in gone if each.key in fresh))
+        settle(candidate, fresh.get(candidate.key), history, again(candidate.key.cell_id))
+        for candidate in (*screened.candidates, *(lost for lost in gone if lost.key in fresh))
     ]
     refuted = Confirmation(state="refuted")
     findings += [
-        _finding(each, refuted, None, history, again(each.key.cell_id))
-        for each in gone
-        if each.is_new and each.key not in fresh
+        _finding(candidate, refuted, None, history, again(candidate.key.cell_id))
+        for candidate in gone
+        if candidate.is_new and candidate.key not in fresh
     ]
-    changed = {each.key for each in findings if each.state == "confirmed"}
-    series = {one.key: one for one in screened.series if one.could_show}
+    changed = {finding.key for finding in findings if finding.state == "confirmed"}
+    series = {entry.key: entry for entry in screened.series if entry.could_show}
     return [
         replace(
-            each,
-            kernels=_kernels(each, series),
-            **(NO_WALL if each.key.of(STEADY_WALL) in changed else {}),
+            finding,
+            kernels=_kernels(finding, series),
+            **(NO_WALL if finding.key.of(STEADY_WALL) in changed else {}),
         )
-        for each in findings
+        for finding in findings
     ]
 
 
 def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
-    """News of kernels is told where no finding names them, and news of bits where the kernels are as they were."""
-    beside = {each.key.of(ENGINE) for each in findings if each.kernels is not None}
-    chosen = beside | {each.key for each in findings if each.key.metric == ENGINE.name}
-    named = {ENGINE.name: beside, BITS.name: chosen}
+    """Leave out news of kernels that a finding names, and news of bits that came with new kernels."""
+    beside = {finding.key.of(ENGINE) for finding in findings if finding.kernels is not None}
+    chosen = beside | {finding.key for finding in findings if finding.key.metric == ENGINE.name}
+    kernels = {ENGINE.name: beside, BITS.name: chosen}
     return [
-        each
-        for each in findings
-        if not each.is_news or each.key.of(ENGINE) not in named[each.key.metric]
+        finding
+        for finding in findings
+        if not finding.is_news or finding.key.of(ENGINE) not in kernels[finding.key.metric]
     ]
 
 
 def _kernels(finding: Finding, series: Mapping[SeriesKey, Series]) -> Change | None:
-    """Those of the night since when it shows, where the nights shortly before had others."""
+    """Return the change of kernels on the first night that shows a finding, if the nights shortly before had others."""
     chosen = series.get(finding.key.of(ENGINE))
     at = chosen.place_of(finding.since) if chosen is not None else None
     if chosen is None or at is None or finding.state != "confirmed":
@@ -168,7 +164,6 @@ def _kernels(finding: Finding, series: Mapping[SeriesKey, Series]) -> Change | N
 def settle(
     candidate: Candidate, fresh: Remeasured | None, history: History, command: str
 ) -> Finding:
-    """Return what a candidate is by now."""
     earlier = candidate.earlier
     if candidate.is_news:
         return _finding(candidate, Confirmation(state="confirmed"), None, history, command)
@@ -237,7 +232,7 @@ def _finding(
 def _amounts(
     candidate: Candidate, judged: Confirmation, *, is_of_pairs: bool = False
 ) -> dict[str, Any]:
-    """Before, now and the ratio; where that is of the nights, it is of these two."""
+    """Return before, now and the ratio; a ratio of nights is that of these two."""
     before, now = candidate.screening.before, candidate.screening.now
     ratio, low, high = judged.ratio, judged.low, judged.high
     if candidate.direction == "better" and ratio and low and high:
@@ -252,7 +247,7 @@ def _amounts(
 def _cause(
     candidate: Candidate, fresh: Remeasured | None, history: History
 ) -> tuple[Cause, tuple[Change, ...]]:
-    """And what moved: by pairs of two softwares, else on the first night that shows it."""
+    """Return the cause and the changes: by pairs of two softwares, else on the first night that shows it."""
     earlier, since = candidate.earlier, candidate.series.points[candidate.since].date
     if fresh is None and earlier is not None and earlier.since == since:
         return earlier.cause, earlier.moved
@@ -273,7 +268,7 @@ def _cause(
     return ("unknown" if is_unexplained and not is_machine else "hardware"), moved
 
 
-# --- Wall time, where device time changed ---
+# --- Wall time beside device time ---
 
 
 def _walls(
@@ -284,20 +279,20 @@ def _walls(
     *,
     is_of_pairs: bool = False,
 ) -> dict[str, Any]:
-    """For a device time: the ratio of wall times from the same pairs or nights, where the loop waits for the CPU."""
+    """Return, for a device time of a loop that waits for the CPU, the ratio of wall times from the same pairs or nights."""
     device, key = candidate.series, candidate.key.of(STEADY_WALL)
-    wall = next((one for one in history.series if one.key == key), None)
+    wall = next((entry for entry in history.series if entry.key == key), None)
     if device.key.metric != STEADY_DEVICE.name or wall is None or judged.ratio is None:
         return {}
     pairs = list(zip(wall.numbers, device.numbers, strict=True))
-    both = [(one, other) for one, other in pairs if one is not None and other is not None]
+    both = [(w, d) for w, d in pairs if w is not None and d is not None]
     if not both or both[-1][0] <= LAUNCH_BOUND * both[-1][1]:
         return {}
     if is_of_pairs:
         of_wall = fresh.wall if fresh is not None else None
     else:
         of_wall = confirm_by_nights(
-            [None if other is None else one for one, other in pairs],
+            [None if d is None else w for w, d in pairs],
             candidate.since,
             STEADY_WALL,
             candidate.left_out,

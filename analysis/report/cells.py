@@ -1,9 +1,8 @@
-"""The cells of a report, and the verdicts about them, each under the shortest name that tells it from the others."""
+"""The cells of a report and their verdicts, under the shortest unique names."""
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -26,15 +25,16 @@ METHODS = {True: "in turns", False: "one after another"}
 
 
 class ReportCell(OfCell):
-    """A row of questions/cells.sql, OF_CELL: what it is, what measured it (`code` is the beginning of workload_hash),
-    and how many trials it has. And its names: `label`; `short_label`; `row_label`, without the regime; `family`, without the input's
-    shape, and `size_label`, without the batch, where cells of several shapes share them.
+    """A row of questions/cells.sql, OF_CELL, with names: `label`; `short_label`; `row_label`, without the regime; and, if
+    cells of several shapes share them, `family`, without the input's shape, and `size_label`, without the batch.
     """
 
 
 def named(table: pa.Table) -> list[ReportCell]:
-    """The cells with names that leave out what all of them share; `shared` has it."""
-    rows = [_with_cudnn(row) for row in table.to_pylist()]
+    """Return the cells with names that leave out their common parts; `shared` returns these."""
+    rows = table.to_pylist()
+    for row in rows:
+        row["cudnn"] = row["cudnn"] and f"cuDNN {cudnn_version(row['cudnn'])}"
     words = words_apart(rows)
     shown = {"what", *_telling_apart(words)}
     environment = _telling_environments(rows)
@@ -51,7 +51,7 @@ def named(table: pa.Table) -> list[ReportCell]:
     ]
     short_labels = short_names(labels, CHART_NAME)
     cells = []
-    for row, each, label, short_label, row_label, family in zip(
+    for row, parts, label, short_label, row_label, family in zip(
         rows, words, labels, short_labels, row_labels, families, strict=True
     ):
         batch, _, size = row["input_shape"].partition("x")
@@ -60,7 +60,7 @@ def named(table: pa.Table) -> list[ReportCell]:
             "label": label,
             "short_label": short_label,
             "row_label": row_label,
-            "regime_label": each["regime"],
+            "regime_label": parts["regime"],
             "size_label": f"{family} {size}".rstrip() if has_sizes else None,
             "batch": int(batch),
             "size": size,
@@ -72,28 +72,23 @@ def named(table: pa.Table) -> list[ReportCell]:
 
 
 def shared(cells: Sequence[ReportCell]) -> list[str]:
-    """The parts that every cell has in common, which no name has."""
+    """Return the parts that all cells share; no name has them."""
     columns = [{vars(cell)[name] for cell in cells} for name in (*ENVIRONMENT, *SHARED)]
     return [value for values in columns if len(values) == 1 and (value := values.pop()) is not None]
 
 
 def verdict_labels(verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCell]) -> list[str]:
-    """Each verdict's cell, with the settings that both its configs share where those differ, and how its
-    closed loop was measured where both ways are there.
+    """Return a label of each verdict: its cell, its shared settings if they differ from other verdicts', and the method of
+    its closed loop if there are both.
     """
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
     settings = [set(texts_in(verdict.other_settings).items()) for verdict in verdicts]
     common = set.intersection(*settings)
-    labels = [
-        " ".join(
-            [
-                cells[verdict.key].label,
-                *("=".join(one) for one in sorted(each - common)),
-                *([METHODS[verdict.in_turns]] if len(ways) > 1 else []),
-            ]
-        )
-        for verdict, each in zip(verdicts, settings, strict=True)
-    ]
+    labels = []
+    for verdict, pairs in zip(verdicts, settings, strict=True):
+        own = ["=".join(pair) for pair in sorted(pairs - common)]
+        method = [METHODS[verdict.in_turns]] if len(ways) > 1 else []
+        labels.append(" ".join([cells[verdict.key].label, *own, *method]))
     count = Counter(labels)
     return [
         label if count[label] == 1 else f"{label} ({verdict.loop_kind} loop)"
@@ -102,38 +97,33 @@ def verdict_labels(verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCe
 
 
 def _telling_apart(words: list[Words]) -> list[str]:
-    """The words in which cells differ: the sizes only where one workload has several."""
+    """Return the kinds of words in which cells differ; sizes only if one workload has several."""
     differing = [
         about
-        for about in dict.fromkeys(about for each in words for about in each)
-        if len({each.get(about) for each in words}) > 1
+        for about in dict.fromkeys(about for names in words for about in names)
+        if len({names.get(about) for names in words}) > 1
     ]
     shapes = defaultdict(set)
-    for each in words:
-        shapes[each["what"]].add(each["input_shape"])
-    several = any(len(each) > 1 for each in shapes.values())
+    for names in words:
+        shapes[names["what"]].add(names["input_shape"])
+    several = any(len(group) > 1 for group in shapes.values())
     return [about for about in differing if about != "input_shape" or several]
 
 
-def _with_cudnn(row: dict[str, Any]) -> dict[str, Any]:
-    number = row["cudnn"]
-    return row | {"cudnn": number and f"cuDNN {cudnn_version(number)}"}
-
-
 def _telling_environments(rows: Sequence[CellRow]) -> list[str]:
-    """Parts that tell environments apart, without those that follow from the rest. Code is a cell's own:
-    it is among them where one cell ran in several versions.
+    """Return the parts in which environments differ, without those that follow from the rest. Code is among them if one
+    cell ran in several versions.
     """
     parts: list[str] = []
     for name in ENVIRONMENT:
         besides = [*parts, "cell_id"] if name == "code" else parts
-        coarse = {tuple(row[each] for each in besides) for row in rows}
-        finer = {tuple(row[each] for each in (*besides, name)) for row in rows}
+        coarse = {tuple(row[column] for column in besides) for row in rows}
+        finer = {tuple(row[column] for column in (*besides, name)) for row in rows}
         if len(finer) > len(coarse):
             parts.append(name)
     return parts
 
 
 def _joined(words: list[Words], shown: Collection[str], places: Sequence[str]) -> list[str]:
-    names = [[word for about, word in each.items() if about in shown] for each in words]
+    names = [[word for about, word in parts.items() if about in shown] for parts in words]
     return [" ".join([*name, end]).rstrip() for name, end in zip(names, places, strict=True)]

@@ -1,9 +1,8 @@
-"""What a report says, gathered from one snapshot of a store: each table is a question's answer."""
+"""The content of a report, from one snapshot of a store: each table is a question's answer."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from itertools import accumulate
 
 import pyarrow as pa
@@ -13,20 +12,19 @@ from cudnn_sweep.analysis.answering.verdicts import BreakEven, TimeShare, Verdic
 from cudnn_sweep.analysis.asking.database import Database
 from cudnn_sweep.analysis.asking.queries import Value, parse_query
 from cudnn_sweep.analysis.report.cells import ReportCell, named, verdict_labels
+from cudnn_sweep.analysis.report.pages.formats import text_of
 
 MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the query
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """A cell's verdict, and what is shown beside it."""
-
     verdict: Verdict
     cell: ReportCell
     label: str
-    """Tells it from the contrast's others."""
+    """A name that tells it from the contrast's others."""
     paybacks: Mapping[str, BreakEven]
-    """By the state of the compute cache; none for A/A pairs, which are asked about times alone."""
+    """By the state of the compute cache; none of A/A pairs, whose times alone are queried."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +36,7 @@ class Compared:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        return [each.verdict for each in self.cells]
+        return [cell.verdict for cell in self.cells]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,12 +44,12 @@ class Content:
     """All of a report but its words and pictures."""
 
     locations: Sequence[str]
-    """Results locations as they were typed, for commands that ask again."""
+    """Results locations as they were typed, for further commands."""
     min_effect: float
     torn_files: tuple[str, ...]
     cells: Sequence[ReportCell]
     compared: Sequence[Compared]
-    """Only contrasts of which there are two configs to compare."""
+    """Only contrasts with two configs to compare."""
     time_shares: Sequence[TimeShare]
     sweeps: pa.Table
     failures: pa.Table
@@ -82,7 +80,7 @@ def gather(
         choices=database.ask("choice_stability"),
         environments=database.ask("environment"),
         trials=_own(database, "trials", cell_ids=",".join(_shown(cells, compared))),
-        torn_files=database.torn_files,  # those too that these questions came upon
+        torn_files=database.torn_files,  # those found by these questions too
     )
 
 
@@ -116,18 +114,18 @@ def _shown(cells: Sequence[ReportCell], compared: Sequence[Compared]) -> list[st
     trials = Counter[str]()
     for cell in cells:
         trials[cell.cell_id] += cell.trials
-    verdicts = [verdict for each in compared for verdict in each.verdicts]
+    verdicts = [verdict for contrast in compared for verdict in contrast.verdicts]
     ordered = sorted(verdicts, key=lambda verdict: -effect(verdict.ratio))
-    cell_ids = list(dict.fromkeys([*(verdict.cell_id for verdict in ordered), *trials]))
-    totals = accumulate(trials[cell_id] for cell_id in cell_ids)
-    return [each for each, total in zip(cell_ids, totals, strict=True) if total <= MOST_TRIALS]
+    ids = list(dict.fromkeys([*(verdict.cell_id for verdict in ordered), *trials]))
+    totals = accumulate(trials[cell_id] for cell_id in ids)
+    return [cell_id for cell_id, total in zip(ids, totals, strict=True) if total <= MOST_TRIALS]
 
 
 def effect(ratio: float | None) -> float:
-    """How far a ratio is from 1, alike in both directions."""
+    """Return a size of the effect that is equal for a ratio and its inverse."""
     return max(ratio, 1 / ratio) if ratio else 0.0
 
 
 def _own(database: Database, name: str, **values: Value) -> pa.Table:
-    text = files("cudnn_sweep.analysis.report").joinpath("questions", f"{name}.sql").read_text()
-    return database.ask(parse_query(name, text), **values)
+    question = parse_query(name, text_of(f"questions/{name}.sql"))
+    return database.ask(question, **values)

@@ -1,9 +1,8 @@
-"""A report in the format asked for: the page, one HTML file that needs no network; JSON; or Markdown, for terminals
-and pull requests, which has its words and tables.
+"""A report as a page, one HTML file that needs no network; as JSON; or as Markdown, its words and tables for terminals
+and pull requests.
 
-Names come from users, so nothing of theirs is ever markup: all data of the page lies in one block of escaped
-JSON, the script writes it as text, and a content security policy lets no script run but the two
-that are known by their hash.
+Names come from users, so they are never markup: all data of the page lies in one block of escaped JSON, the script
+writes it as text, and a content security policy lets only two scripts run, by their hashes.
 """
 
 import base64
@@ -12,7 +11,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cache
-from importlib.resources import files
 from string import Template
 from typing import Any
 
@@ -24,6 +22,7 @@ from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.report import figures as of_charts
 from cudnn_sweep.analysis.report.figures.figure import VERDICT_TEXTS, Figure
 from cudnn_sweep.analysis.report.figures.palette import css
+from cudnn_sweep.analysis.report.pages.formats import text_of
 from cudnn_sweep.analysis.report.payload import ComparedWords, Payload
 from cudnn_sweep.analysis.report.sheets import SHOWN, Scalar, Sheet
 
@@ -32,19 +31,19 @@ MISSING_EXTRA = (
     "pip install 'cudnn-sweep[report]', or ask for --format markdown or json"
 )
 FIRST_SENTENCES = 3  # above the table
-EMBED = "window.vegaEmbed = vegaEmbed;"  # what pieces.js needs of the bundle
-# JSON that no parser of HTML takes for the end of its block, nor one of scripts for a line's end.
-ESCAPES = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})
+EMBED = "window.vegaEmbed = vegaEmbed;"  # the part of the bundle for pieces.js
+# Characters of JSON that may end a block of HTML or a line of a script.
+ESCAPES = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
 
 
 def as_html(payload: Payload) -> str:
-    """ReportError where the extra `report` is not installed."""
-    libraries, script = _libraries(), "\n".join(map(_text, ("pieces.js", "report.js")))
+    """Return the page. Raise ReportError if the extra `report` is not installed."""
+    libraries, script = _libraries(), "\n".join(map(text_of, ("pieces.js", "report.js")))
     shown = [{"field": field, "title": title} for field, title in SHOWN.items()]
     more = {"shown": shown, "figures": figures(), "verdicts": VERDICT_TEXTS}
-    return Template(_text("template.html")).substitute(
+    return Template(text_of("template.html")).substitute(
         policy=_policy(libraries, script),
-        style=css() + _text("report.css"),
+        style=css() + text_of("report.css"),
         data=escaped_json(_fields(payload) | more | _texts_once(payload.tables)),
         libraries=libraries,
         script=script,
@@ -75,7 +74,7 @@ def as_json(payload: Payload) -> str:
 
 
 def escaped_json(data: object) -> str:
-    """Compact JSON that may stand within a script block."""
+    """Return compact JSON that may stand within a script block."""
     text = json.dumps(
         data, default=_fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
@@ -83,13 +82,12 @@ def escaped_json(data: object) -> str:
 
 
 def _fields(value: Any) -> dict[str, object]:
-    """Of a dataclass, as they are: `asdict` would copy every number of every table."""
+    """Return a dataclass's fields as they are: `asdict` would copy every number of every table."""
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 @cache
 def _libraries() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script."""
     try:
         import vl_convert
     except ModuleNotFoundError as error:
@@ -97,16 +95,12 @@ def _libraries() -> str:
     return vl_convert.javascript_bundle(EMBED)
 
 
-def _text(name: str) -> str:
-    return files("cudnn_sweep.analysis.report").joinpath(name).read_text(encoding="utf-8")
-
-
 def _policy(*scripts: str) -> str:
-    """Vega sets style attributes as it draws, hence 'unsafe-inline' for styles. It runs without eval:
-    pieces.js has it interpret its expressions.
+    """Return the content security policy. Vega sets style attributes as it draws, hence 'unsafe-inline' for styles. It runs
+    without eval: pieces.js lets it interpret its expressions.
     """
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
-    hashes = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in digests)
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -142,13 +136,11 @@ def _contrast(verdicts: Sheet, number: int, contrast: ComparedWords) -> list[str
 
 
 def _table(sheet: Sheet, titles: dict[str, str]) -> str:
-    columns = {
-        title: [row[sheet.columns.index(name)] for row in sheet.rows]
-        for name, title in titles.items()
-    }
-    kept = {
-        title: values for title, values in columns.items() if any(v is not None for v in values)
-    }
+    kept = {}
+    for name, title in titles.items():
+        values = [row[sheet.columns.index(name)] for row in sheet.rows]
+        if any(value is not None for value in values):
+            kept[title] = values
     return to_markdown(pa.table(kept))
 
 

@@ -1,4 +1,4 @@
-"""A report as data: what the page embeds, and what `--format json` prints."""
+"""A report as data: the page embeds it, and `--format json` prints it."""
 
 import shlex
 from collections import Counter, defaultdict
@@ -11,11 +11,11 @@ from cudnn_sweep.analysis.answering.verdicts import (
     BreakEven,
     Verdict,
     blocks_left_out,
+    further_lines,
     headline,
     more_blocks,
     payback,
     third_blocks,
-    told_lines,
 )
 from cudnn_sweep.analysis.report.cells import shared
 from cudnn_sweep.analysis.report.content import Compared, Content, Judged, effect
@@ -56,35 +56,35 @@ class ComparedWords:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Payload:
-    """What every format of a report is made of."""
+    """The source of every format of a report."""
 
     location: str
     min_effect: float
     common: Sequence[str]
-    """What all cells share."""
+    """Parts of all cells."""
     axes: Sequence[str]
-    """The columns that say which cell a row is of."""
+    """The columns that make a cell."""
     nothing: str | None
-    """Why there is no answer, where there is none."""
+    """The reason if there is no answer."""
     cost: str
     contrasts: Sequence[ComparedWords]
     left_out: Sequence[str]
-    """What no contrast's answer rests on."""
+    """Trials and files that no contrast's answer rests on."""
     warnings: Sequence[str]
-    """How many trials have which, and in how many sweeps blocks resemble each other."""
+    """Counts of trials by warning, and of sweeps whose blocks resemble each other."""
     trials_query: str
-    """Lists a cell's trials, once CELL stands for its cell_id."""
+    """Command that lists a cell's trials; CELL stands for its cell_id."""
     failures_query: str
     tables: Mapping[str, Sheet]
 
 
 def payload(content: Content) -> Payload:
     nothing = NOTHING_COMPARED if content.cells else NOTHING_STORED
-    where = " ".join(f"--results {shlex.quote(each)}" for each in content.locations)
+    where = " ".join(f"--results {shlex.quote(location)}" for location in content.locations)
     warned = {name: sum(content.environments[name].to_pylist()) for name in WARNINGS}
     warnings = [f"{counted(n, 'trial')}: {name}." for name, n in warned.items() if n]
     lists = content.environments["resembling_sweeps"].to_pylist()
-    if resembling := {sweep_id for each in lists for sweep_id in each or ()}:
+    if resembling := {sweep_id for names in lists for sweep_id in names or ()}:
         warnings.append(
             f"{counted(len(resembling), 'sweep')}: blocks resemble the ones before them."
         )
@@ -95,7 +95,7 @@ def payload(content: Content) -> Payload:
         axes=list(axes()),
         nothing=None if content.compared else nothing,
         cost=cost(content) if content.cells else "",
-        contrasts=[_in_words(content, each) for each in content.compared],
+        contrasts=[_in_words(content, compared) for compared in content.compared],
         left_out=_left_out(content),
         warnings=warnings,
         trials_query=f"sweep query \"select * from records where cell_id = 'CELL'\" {where}",
@@ -113,7 +113,7 @@ def _in_words(content: Content, compared: Compared) -> ComparedWords:
         headline=headline(compared.verdicts, content.min_effect, of_cells),
         sentences=sentences(compared, _next_step(content, compared)),
         left_out=blocks_left_out(compared.verdicts),
-        counts=dict(Counter(each.wall_verdict for each in compared.verdicts)),
+        counts=dict(Counter(verdict.wall_verdict for verdict in compared.verdicts)),
     )
 
 
@@ -140,8 +140,8 @@ def _gaps(content: Content) -> list[str]:
     lacking = sum(row["planned"] - row["recorded"] for row in content.sweeps.to_pylist())
     not_begun = _not_begun(content)
     cells = f", those of {counted(not_begun, 'cell')} without a block included" if not_begun else ""
-    what = f"{counted(lacking, 'trial')} planned and not recorded{cells}: launch again to resume."
-    return [what] if lacking > 0 else []
+    gap = f"{counted(lacking, 'trial')} planned and not recorded{cells}: launch again to resume."
+    return [gap] if lacking > 0 else []
 
 
 def _not_begun(content: Content) -> int:
@@ -149,24 +149,22 @@ def _not_begun(content: Content) -> int:
 
 
 def sentences(compared: Compared, next_step: str | None) -> list[str]:
-    """The largest gain and loss, the next step, what more blocks would tell, and why a setting had no effect
-    where it had none.
-    """
+    """Return sentences: the largest gain and loss, the next step, blocks to add, and reasons for no effect."""
     by_verdict = defaultdict(list)
-    for each in compared.cells:
-        by_verdict[each.verdict.wall_verdict].append(each)
+    for cell in compared.cells:
+        by_verdict[cell.verdict.wall_verdict].append(cell)
     lines = [TWINS] if compared.contrast.is_twins else []
     lines += map(_failing, by_verdict["fails"])
-    for what, proven, so_far in LARGEST:
+    for size, proven, so_far in LARGEST:
         if cells := by_verdict[proven] or by_verdict[so_far]:
-            lines.append(_largest(what, cells))
+            lines.append(_largest(size, cells))
     if not lines and by_verdict["inconclusive"]:
         lines.append("No gain or loss is proven yet.")
     lines += [next_step] if next_step else []
-    labels = {each.verdict.key: each.cell.label for each in compared.cells}
-    lines += told_lines(compared.verdicts, lambda each: labels[each.key])
+    labels = {cell.verdict.key: cell.cell.label for cell in compared.cells}
+    lines += further_lines(compared.verdicts, lambda verdict: labels[verdict.key])
     lines += more_blocks(compared.verdicts)
-    reasons = Counter(str(each.verdict.no_effect_reason) for each in by_verdict["no_effect"])
+    reasons = Counter(str(cell.verdict.no_effect_reason) for cell in by_verdict["no_effect"])
     lines += [
         f"No effect is possible in {counted(count, 'cell')}: {REASONS.get(reason, reason)}."
         for reason, count in reasons.most_common()
@@ -186,19 +184,19 @@ def cost(content: Content) -> str:
     )
 
 
-def _largest(what: str, cells: Sequence[Judged]) -> str:
-    judged = max(cells, key=lambda each: effect(each.verdict.ratio))
+def _largest(noun: str, cells: Sequence[Judged]) -> str:
+    judged = max(cells, key=lambda cell: effect(cell.verdict.ratio))
     verdict: Verdict = judged.verdict
     times = ""
     if verdict.baseline_ms is not None and verdict.candidate_ms is not None:
         times = f", {number(verdict.baseline_ms)} → {number(verdict.candidate_ms)} ms an iteration"
-    paid = _paid(judged.paybacks) if what == "gain" else ""
+    paid = _paid(judged.paybacks) if noun == "gain" else ""
     searches_on = verdict.loop_kind == "open" and verdict.wall_verdict == "hurts"
     open_loop = "; new shapes never end there, nor do searches" if searches_on else ""
     so_far = " so far" if verdict.wall_verdict in SO_FAR else ""
     assert verdict.ratio is not None, "a gain and a loss have one"
     size = change(verdict.ratio, verdict.ratio_low, verdict.ratio_high, of=" time")
-    return f"Largest {what}{so_far}: {judged.cell.label}: {size}{times}{paid}{open_loop}."
+    return f"Largest {noun}{so_far}: {judged.cell.label}: {size}{times}{paid}{open_loop}."
 
 
 def _failing(judged: Judged) -> str:

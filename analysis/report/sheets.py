@@ -1,7 +1,6 @@
-"""The tables of a report, as columns and rows of what JSON knows.
+"""The tables of a report, as columns and rows of JSON values.
 
-A row with a `cell` is about that row of the table `cells`; one with a `contrast` about that one of
-the report's contrasts.
+In a row, `cell` is the number of a row of the table `cells`, and `contrast` that of a contrast of the report.
 """
 
 import math
@@ -55,12 +54,12 @@ def sheets(content: Content) -> dict[str, Sheet]:
     def of_cells(rows: Iterable[Row]) -> Iterator[Row]:
         return ({"cell": numbers[tuple(row[name] for name in VERSIONS)], **row} for row in rows)
 
-    answers = [(about, each) for about, each in _answers(content, numbers)]
+    answers = list(_answers(content, numbers))
     return {
         "cells": _sheet(_cells(content)),
-        "verdicts": _sheet(_verdict(about, each) for about, each in answers),
+        "verdicts": _sheet(_verdict(about, judged) for about, judged in answers),
         "paybacks": _sheet(
-            _about(row) | about for about, each in answers for row in each.paybacks.values()
+            _about(row) | about for about, judged in answers for row in judged.paybacks.values()
         ),
         "choices": _sheet(map(_choice, of_cells(content.choices.to_pylist()))),
         "trials": _sheet(map(_trial, of_cells(content.trials.to_pylist()))),
@@ -71,13 +70,13 @@ def sheets(content: Content) -> dict[str, Sheet]:
 
 
 def plain(value: object) -> Scalar:
-    """A value as JSON has it: what is not finite becomes null, what is no scalar its text."""
+    """Return a JSON value: null if not finite, text if no scalar."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, datetime):
         return value.isoformat(sep=" ", timespec="seconds")
     if isinstance(value, list):
-        return ", ".join(str(each) for each in value)
+        return ", ".join(str(item) for item in value)
     return value if value is None or isinstance(value, str | int) else str(value)
 
 
@@ -98,12 +97,12 @@ def _cells(content: Content) -> Iterator[Row]:
 
 
 def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, Judged]]:
-    """Each verdict, with what its rows have in common."""
+    """Yield each verdict with the columns that all its rows share."""
     for number, compared in enumerate(content.compared):
-        short = short_names([each.label for each in compared.cells], CHART_NAME)
-        for each, short_label in zip(compared.cells, short, strict=True):
-            about = {"cell": numbers[each.verdict.key], "contrast": number}
-            yield about | {"label": each.label, "short_label": short_label}, each
+        short = short_names([cell.label for cell in compared.cells], CHART_NAME)
+        for cell, short_label in zip(compared.cells, short, strict=True):
+            about = {"cell": numbers[cell.verdict.key], "contrast": number}
+            yield about | {"label": cell.label, "short_label": short_label}, cell
 
 
 def _verdict(about: Row, judged: Judged) -> Row:
@@ -116,17 +115,16 @@ def _verdict(about: Row, judged: Judged) -> Row:
 
 
 def _about(row: Verdict | BreakEven) -> Row:
-    """All of it that is not about the cell itself."""
     return {name: value for name, value in vars(row).items() if name not in OF_CELL}
 
 
 def _choice(row: Row) -> Row:
-    two = {"choice_share": None} if row["processes"] in (1, 2) else {}  # which tell nothing
+    two = {"choice_share": None} if row["processes"] in (1, 2) else {}  # too few for a share
     return _config(row) | {name: row[name] for name in CHOICE} | two
 
 
 def _trial(row: Row) -> Row:
-    """What questions/trials.sql has of it, its settings as the name of a config."""
+    """Return a row of questions/trials.sql, its settings as the name of a config."""
     kept = {name: row[name] for name in row if name not in OF_CELL and name not in settings()}
     return _config(row) | kept
 

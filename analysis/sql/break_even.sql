@@ -59,16 +59,9 @@ cells as (
 
 visited as (
     select
-        cell,
-        compute_cache,
-        shapes,
-        baseline_cold_ms,
-        candidate_cold_ms,
+        columns(['cell', 'compute_cache', 'shapes', 'baseline_cold_ms', 'candidate_cold_ms']),
         (candidate_cold_ms - baseline_cold_ms - first_shape_extra_ms) / nullif(shapes - 1, 0)
-            as later_shape_ms,
-        null as shape_number,
-        null as shape,
-        null as second_ms
+            as later_shape_ms
     from blocks
     where
         if(
@@ -77,9 +70,7 @@ visited as (
         )
     union all by name
     select
-        cell,
-        compute_cache,
-        shapes,
+        columns(['cell', 'compute_cache', 'shapes']),
         unnest(baseline_first_ms[:shapes]) as baseline_cold_ms,
         unnest(candidate_first_ms[:shapes]) as candidate_cold_ms,
         unnest(range(1, shapes + 1)) as shape_number, -- its place in order of arrival, from 1
@@ -100,10 +91,7 @@ weights as (
 
 tuned as (
     select -- noqa: ST06
-        cell,
-        compute_cache,
-        shape_number,
-        shape,
+        columns(['cell', 'compute_cache', 'shape_number', 'shape']),
         max(shapes) as shapes, -- most distinct shapes that both trials of a block met
         median(baseline_cold_ms) as baseline_cold_ms, -- first calls of these shapes, median
         median(candidate_cold_ms) as candidate_cold_ms,

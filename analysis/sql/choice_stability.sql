@@ -112,10 +112,7 @@ predicted as (
 ),
 
 shown_trials as ( -- noqa: ST03
-    select trial
-    from config_choices
-    union all
-    select log_trial as trial
+    select unnest([trial, log_trial]) as trial
     from config_choices
 ),
 

@@ -22,8 +22,7 @@ with trials as materialized ( -- noqa: disable=AM04,RF02,ST06,ST07
 
 by_config as (
     select
-        sweep_id,
-        cell_id,
+        columns(['sweep_id', 'cell_id']),
         any_value(suite) as suite,
         count(*) as recorded,
         count(*) filter (where is_ok) as ok,
@@ -35,8 +34,7 @@ by_config as (
 
 cells as (
     select
-        sweep_id,
-        cell_id,
+        columns(['sweep_id', 'cell_id']),
         any_value(suite) as suite,
         count(*) as configs,
         min(replicates) as replicates,
@@ -50,8 +48,7 @@ cells as (
 
 blocks as (
     select
-        sweep_id,
-        cell_id,
+        columns(['sweep_id', 'cell_id']),
         count(distinct settings) filter (where is_ok and twin = 0) as ok_configs,
         count(distinct row(launch_id, slot, env_hash, software_hash)) > 1 as split,
         bool_or(is_doubtful(warnings)) as doubtful,

@@ -95,8 +95,7 @@ processes as materialized (
 
 sides as materialized (
     select
-        cell,
-        side,
+        columns(['cell', 'side']),
         any_value(columns(['case_id', 'gpu', 'env_hash', 'software_hash'])),
         count(*) as trials,
         any_value(message) filter (where status <> 'ok') as message,
@@ -118,9 +117,7 @@ sides as materialized (
 
 by_side as materialized (
     select
-        cell,
-        side,
-        measure,
+        columns(['cell', 'side', 'measure']),
         count(log_of(figure)) as n,
         avg(log_of(figure)) as mean,
         var_samp(log_of(figure)) as var,
@@ -135,9 +132,7 @@ by_side as materialized (
     group by cell, side, measure
     union all by name
     select
-        cell,
-        side,
-        measure,
+        columns(['cell', 'side', 'measure']),
         share as middle,
         share as low,
         share as high

@@ -139,9 +139,7 @@ decided as (
 
 counts as (
     select
-        of_a,
-        of_b,
-        what,
+        columns(['of_a', 'of_b', 'what']),
         count(*) as n,
         count(*) filter (where carries) as k
     from decided
@@ -154,19 +152,13 @@ select
     counts.k as carried, -- those of which both tell the same
     counts.k / counts.n as share, -- carried / cells
     intervals.low as share_low,
-    intervals.high as share_high,
-    null as cell_id,
-    null as a,
-    null as b,
-    null as why
+    intervals.high as share_high
 from counts
 inner join share_intervals('counts') as intervals
     on counts.k = intervals.k and counts.n = intervals.n
 union all by name
 select
-    of_a,
-    of_b,
-    what,
+    columns(['of_a', 'of_b', 'what']),
     cell_id, -- one whose verdict does not carry over
     in_a as a,
     in_b as b,

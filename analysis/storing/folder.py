@@ -1,4 +1,4 @@
-"""Where a store's files lie: a local folder, or a prefix of an object store. Paths are relative.
+"""The folder of a store: a local one, or a prefix of an object store. Paths are relative.
 
 Both write a file whole or not at all. The object store does so by itself (one PUT); a local
 folder by writing aside, fsync, rename, and fsync of the folder.
@@ -36,7 +36,6 @@ class Folder:
         self._scheme = "" if self.is_local else location.partition("://")[0] + "://"
 
     def full(self, path: str) -> str:
-        """The path as the file system knows it."""
         return f"{self.root}/{path}" if path else self.root
 
     def write(self, path: str, content: pa.Buffer) -> None:
@@ -48,7 +47,7 @@ class Folder:
             stream.write(content)
 
     def read(self, path: str) -> pa.Buffer:
-        """The file's bytes; FileNotFoundError where it is gone."""
+        """Return the file's bytes. Raise FileNotFoundError if it is gone."""
         full = self.full(path)
         with (
             naming(f"read {self.shown(path)}", may_be_gone=True),
@@ -57,21 +56,21 @@ class Folder:
             return stream.read_buffer()
 
     def require_file(self, path: str) -> None:
-        """Raise TornFileError where no bytes of a file can be expected: an object store has no others."""
+        """Raise TornFileError if the path is no regular file; an object store has no others."""
 
     def is_folder(self, path: str) -> bool:
-        """An object store has none; what is called like one is."""
+        """Return whether the path is a folder; in an object store every prefix is one."""
         return True
 
     def names(self, path: str, suffix: str = "") -> list[str]:
-        """Sorted names of what lies directly in a folder; none where there is no such folder."""
+        """Return the sorted names of files and folders directly in a folder, none if it is missing."""
         selector = fs.FileSelector(self.full(path), allow_not_found=True)
         with naming(f"list {self.shown(path)}"):
             listed: list[str] = [info.base_name for info in self.filesystem.get_file_info(selector)]
         return sorted(name for name in listed if name.endswith(suffix))
 
     def files_below(self, prefix: str) -> list[str]:
-        """Paths of Parquet files, at any depth, in folders whose names begin so."""
+        """Return the paths of Parquet files, at any depth, whose paths begin with `prefix`."""
         selector = fs.FileSelector(self.full(""), allow_not_found=True, recursive=True)
         with naming(f"list {self.shown()}"):
             files = [info.path for info in self.filesystem.get_file_info(selector)]
@@ -84,21 +83,19 @@ class Folder:
 
     def remove(self, path: str) -> None:
         """Remove a file that another process may have removed already."""
-        what = f"remove {self.shown(path)}"
-        with suppress(FileNotFoundError), naming(what, may_be_gone=True):
+        action = f"remove {self.shown(path)}"
+        with suppress(FileNotFoundError), naming(action, may_be_gone=True):
             self.filesystem.delete_file(self.full(path))
 
     def remove_stale_temporaries(self, path: str) -> None:
-        """Nothing to do: an object that was not wholly sent does not exist."""
+        """Do nothing: an object that was not wholly sent does not exist."""
 
     def shown(self, path: str = "") -> str:
-        """The path as errors name it: without what a URL may say besides, and in characters that can be
-        printed.
-        """
+        """Return the path for errors, without options of a URL, in printable characters."""
         return f"{self._scheme}{self.full(path)}".encode(errors="backslashreplace").decode()
 
     def url(self, path: str) -> str:
-        """The path as DuckDB knows it; what it would take for a pattern is escaped."""
+        """Return the path for DuckDB, with pattern characters escaped."""
         return f"{self._scheme}{glob.escape(self.root)}/{path}"
 
 
@@ -128,7 +125,7 @@ class LocalFolder(Folder):
             _sync_folder(target.parent)
 
     def require_file(self, path: str) -> None:
-        """To open a pipe would wait for its other end; a link may lead nowhere, or to a device."""
+        """Raise TornFileError for a pipe, which would wait for its other end, a device, or a link to nothing."""
         try:
             kind = os.stat(self.full(path)).st_mode
         except OSError as error:
@@ -150,13 +147,13 @@ class LocalFolder(Folder):
             os.rename(self.full(path), self.full(new_path))
 
     def names(self, path: str, suffix: str = "") -> list[str]:
-        """In one look, so that a file compacted meanwhile is listed, or what it became part of is."""
+        """List in one look: of a file compacted meanwhile, the file or its part is listed."""
         listed: list[str] = []
         full = self.full(path)
         # a file or a link that loops, in a folder's place, holds nothing; only of the root it is an error
         if not path or not os.path.lexists(full) or self.is_folder(path):
-            what = f"list {self.shown(path)}"
-            with suppress(FileNotFoundError), naming(what, may_be_gone=True):
+            action = f"list {self.shown(path)}"
+            with suppress(FileNotFoundError), naming(action, may_be_gone=True):
                 listed = os.listdir(full)
         return sorted(name for name in listed if name.endswith(suffix))
 
@@ -169,7 +166,7 @@ class LocalFolder(Folder):
 
 
 def open_folder(location: str) -> Folder:
-    """The folder behind a path, or behind a URL that pyarrow knows (s3://, gs://, ...)."""
+    """Return the folder of a path, or of a URL that pyarrow knows (s3://, gs://, ...)."""
     where = Location(location)
     if where.is_local:
         return LocalFolder(location)
@@ -192,7 +189,7 @@ def _connect(url: str) -> tuple[fs.FileSystem, str]:
 
 @contextmanager
 def naming(action: str, *, may_be_gone: bool = False) -> Iterator[None]:
-    """Turn a file system's error into one that names the file; a file that is gone may pass."""
+    """Turn a file system's error into a StoreError that names the file; FileNotFoundError may pass."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:

@@ -1,6 +1,6 @@
-"""Location: where results lie, as a user names it: a folder, or the URL of one in an object store.
+"""Location: a user's name of a results folder, a path or the URL of a prefix in an object store.
 
-Locations stand in reports, logs and commands to repeat, which are shared: one that holds a key is refused.
+Reports, logs and commands to repeat show locations, and are shared: a location with a key is refused.
 """
 
 import re
@@ -31,7 +31,7 @@ REFERENCE = Path(__file__).parents[1] / "reference"
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Raises StoreError for text that can be none."""
+    """A location. Raises StoreError for text that is none, or that may hold a key."""
 
     text: str
 
@@ -60,35 +60,34 @@ class Location:
         misplaced = (not parts.netloc or ":" in parts.netloc) and "@" in parts.path
         misplaced = misplaced and not self.is_local
         if password is not None or (who and not is_name) or misplaced or odd:
-            what = (
+            fault = (
                 f"the option {odd[0]} may hold a key" if odd else "a user or key stands in the URL"
             )
             raise StoreError(
-                f"results location {self.shown}: {what}, and reports and logs would show it; give keys by "
+                f"results location {self.shown}: {fault}, and reports and logs would show it; give keys by "
                 f"{HOW_ELSE.get(kind, 'the environment')}; options that may stand in the URL: "
                 f"{', '.join(harmless) or 'none'}"
             )
 
     @property
     def is_url(self) -> bool:
-        """Means the same on every machine that reaches it: an object store, or file:// and a shared disk."""
+        """Return whether it means the same on every machine: an object store, or file:// and a shared disk."""
         return "://" in self.text
 
     @property
     def is_local(self) -> bool:
-        """A folder as this machine has it."""
+        """Return whether it is a folder of this machine."""
         return not self.is_url or urlsplit(self.text).scheme == LOCAL_SCHEME
 
     @property
     def folder(self) -> Path:
-        """The folder of a local location; a location that is not local has none."""
         assert self.is_local, self.text
         path = unquote(urlsplit(self.text).path) if "://" in self.text else self.text
         return Path(path).expanduser()
 
     @property
     def shown(self) -> str:
-        """Whatever it holds, without what may be a key."""
+        """Return the location without any part that may be a key."""
         scheme, separator, rest = self.text.partition("://")
         if not separator:
             return self.text

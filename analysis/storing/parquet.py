@@ -1,7 +1,7 @@
-"""Tables as Parquet bytes, with checksums, and back: what cannot be read back is torn.
+"""Tables as Parquet bytes, with checksums, and back: an unreadable file is torn.
 
-Each page has a checksum, which is verified wherever a page is read. What stands between pages is covered by
-the CRC-32 in a file's name: of a small file the whole, of a larger one its footer.
+Each page has a checksum, verified whenever a page is read. The CRC-32 in a file's name covers the bytes between pages:
+of a small file all bytes, of a larger one its footer.
 """
 
 import re
@@ -39,7 +39,7 @@ FORMAT = ds.ParquetFileFormat(
 
 
 def encode(table: pa.Table) -> pa.Buffer:
-    """A row or two without what pays only for many: written in a quarter of the time, and read in half of it."""
+    """Return Parquet bytes; a row or two go without compression: written in a quarter of the time, read in half."""
     many = table.num_rows > FEW_ROWS
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -57,7 +57,7 @@ def encode(table: pa.Table) -> pa.Buffer:
 
 
 def file_name(stem: str, content: pa.Buffer) -> str:
-    """The name of a file with this content: its checksum is part of the name."""
+    """Return the name of a file with this content, its checksum in the name."""
     if len(content) <= SMALL_BYTES:
         return f"{stem}.crc-{zlib.crc32(content):08x}.parquet"
     footer_bytes = int.from_bytes(content[-END_BYTES:-4].to_pybytes(), "little")
@@ -65,13 +65,13 @@ def file_name(stem: str, content: pa.Buffer) -> str:
 
 
 def read(folder: Folder, path: str, columns: list[str] | None = None) -> pa.Table:
-    """Some columns of one file; TornFileError if damaged, FileNotFoundError if it is gone."""
+    """Return some columns of one file. Raise TornFileError if it is damaged, FileNotFoundError if it is gone."""
     with _damage_named(folder, path), _opened(folder, path) as file:
         return _decode(folder.shown(path), file, columns)
 
 
 def open_fragment(folder: Folder, path: str) -> ds.ParquetFileFragment:
-    """A file to be scanned later, its footer read now; raises as `read` does."""
+    """Return a file to be scanned later, its footer read now. Raise the errors of `read`."""
     with _damage_named(folder, path):
         _opened(folder, path).close()
         fragment = FORMAT.make_fragment(folder.full(path), folder.filesystem)
@@ -82,7 +82,7 @@ def open_fragment(folder: Folder, path: str) -> ds.ParquetFileFragment:
 
 
 def is_torn(folder: Folder, path: str) -> bool:
-    """Whether the file is at fault; one that cannot be fetched at all is a StoreError."""
+    """Return whether the file is damaged. Raise StoreError if it cannot be fetched."""
     try:
         folder.require_file(path)
         content = folder.read(path)
@@ -109,7 +109,7 @@ def _damage_named(folder: Folder, path: str) -> Iterator[None]:
 
 
 def _opened(folder: Folder, path: str) -> pa.NativeFile:
-    """With what its name promises. Raises TornFileError."""
+    """Open a file. Raise TornFileError if its checksum is not the one of its name."""
     folder.require_file(path)
     digest = DIGEST.search(path)
     if digest is not None and digest[1] == "crc":
@@ -131,7 +131,7 @@ def _footer(file: pa.NativeFile) -> bytes:
 
 
 def _check_digest(shown: str, path: str, content: pa.Buffer | bytes) -> None:
-    """`content`: the whole file or, of a large one, its end."""
+    """Raise TornFileError for a wrong checksum; `content`: the whole file or, of a large one, its end."""
     digest = DIGEST.search(path)
     if digest is None:
         return
@@ -154,7 +154,7 @@ def _decode(shown: str, source: pa.NativeFile, columns: list[str] | None = None)
 
 
 def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
-    """As statistics have them, where they are."""
+    """Check keys, versions and dates by the file's statistics, if it has any."""
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     wanted = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in KEYS]
     for group, at in product(groups, wanted):
@@ -167,7 +167,7 @@ def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
 
 
 def _check_range(shown: str, name: str, least: int | None, most: int | None) -> None:
-    """Of dates microseconds since 1970; none where there are no rows. Raises StoreError for rows of a newer schema."""
+    """Raise StoreError for rows of a newer schema, TornFileError for odd dates, in microseconds since 1970."""
     if name == VERSION and (most or 0) > SCHEMA_VERSION:
         raise StoreError(
             f"{shown} has rows of schema {most}; this version of cudnn-sweep reads up to schema "
@@ -178,14 +178,14 @@ def _check_range(shown: str, name: str, least: int | None, most: int | None) -> 
 
 
 def _check_schema(shown: str, schema: pa.Schema) -> None:
-    """A column that is not ours is no mistake; another type of one of ours is."""
+    """Raise TornFileError if one of our columns has another type; further columns are no mistake."""
     if not _is_ours(schema.remove_metadata()):
         raise TornFileError(f"{shown} holds no records of ours")
 
 
 @cache
 def _is_ours(schema: pa.Schema) -> bool:
-    """Thousands of files have few schemas."""
+    """Return whether a schema fits ours; cached, as thousands of files have few schemas."""
     own = arrow_schema()
     shared = [field for field in schema if field.name in own.names]
     if len(set(schema.names)) != len(schema.names) or not set(KEYS) <= set(schema.names):

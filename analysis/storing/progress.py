@@ -6,8 +6,7 @@ from datetime import datetime
 
 from cudnn_sweep.analysis.storing.snapshot import Snapshot
 
-# Of a split block: one that is split each time has a cause that repeats do not mend.
-MOST_REPEATS = 2
+MOST_REPEATS = 2  # of a split block: if it is split each time, repeats do not mend the cause
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,41 +39,40 @@ class SplitBlock:
 
     block: int
     trials: int
-    """Recorded of it."""
+    """Recorded trials of the block."""
     repeats: int
-    """How often it was run again."""
+    """Number of times that it was run again."""
     mended: bool
     """Whether one of the repeats is whole."""
 
     @property
     def waits(self) -> bool:
-        """Whether it is to be run again."""
         return not self.mended and self.repeats < MOST_REPEATS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Blocks:
     begun: int
-    """Blocks of the plan of which a trial is recorded."""
+    """Blocks of the plan with a recorded trial."""
     split: tuple[SplitBlock, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepState:
-    """How far one sweep has come. The hashes are those of every slot that recorded a trial."""
+    """Progress of one sweep. The hashes are those of every slot that recorded a trial."""
 
     sweep_id: str
     suite: str
     plan_hash: str
     plan_trials: int
     recorded: int
-    """Trials of the plan that are."""
+    """Recorded trials of the plan."""
     shards: frozenset[int]
-    """Into how many parts its launches split the plan; empty where none did."""
+    """Numbers of parts into which its launches split the plan; empty if none did."""
     blocks: Blocks
     env_hashes: frozenset[str]
     softwares: frozenset[tuple[str, str]]
-    """Each name, empty for the launch's own, with a software_hash."""
+    """(name, software_hash) of each software; the launch's own has an empty name."""
     first_started_at: datetime
     last_ended_at: datetime
 
@@ -84,7 +82,7 @@ class SweepState:
 
 
 def counting(snapshot: Snapshot) -> list[StoredTrial]:
-    """One row a key, as the view `records` has it."""
+    """Return one row a key, as the view `records` does."""
     columns = [field.name for field in fields(StoredTrial)]
     trials = [StoredTrial(**row) for row in snapshot.table(columns).to_pylist()]
     ordered = sorted(
@@ -97,7 +95,6 @@ def counting(snapshot: Snapshot) -> list[StoredTrial]:
 
 
 def sweep_states(trials: Iterable[StoredTrial]) -> list[SweepState]:
-    """One state a sweep, newest first."""
     by_sweep: dict[str, list[StoredTrial]] = {}
     for trial in trials:
         by_sweep.setdefault(trial.sweep_id, []).append(trial)
@@ -106,7 +103,7 @@ def sweep_states(trials: Iterable[StoredTrial]) -> list[SweepState]:
 
 
 def planned(trials: Iterable[StoredTrial]) -> list[StoredTrial]:
-    """Those of the plan, without the repeats of split blocks."""
+    """Return the trials of the plan, without the repeats of split blocks."""
     return [trial for trial in trials if trial.repeats_block is None]
 
 
@@ -133,7 +130,7 @@ def blocks_of(trials: Iterable[StoredTrial]) -> Blocks:
 
 
 def _is_split(rows: Iterable[StoredTrial]) -> bool:
-    """As the verdicts see it: a trial that failed pairs with none, wherever it ran."""
+    """Return whether ok trials of a block ran in several places or launches; verdicts leave failed ones out too."""
     counted = [row for row in rows if row.status == "ok"]
     places = {(row.launch_id, row.slot, row.env_hash) for row in counted}
     hashes = {(row.software, row.software_hash) for row in counted}

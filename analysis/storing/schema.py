@@ -1,4 +1,4 @@
-"""The Arrow schema of the results, made from `RunRecord`, and its columns by what they are marked as."""
+"""The Arrow schema of the results, made from `RunRecord`, and its columns by their marks."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
@@ -24,51 +24,50 @@ ARROW_TYPES = {
 
 @cache
 def settings() -> Mapping[str, Setting]:
-    """The settings of a config, by column, in the columns' order."""
+    """Return the settings of a config, by column, in the columns' order."""
     return _marked(Setting)
 
 
 @cache
 def axes() -> Mapping[str, Axis]:
-    """The axes of a cell, by column, in the columns' order."""
+    """Return the axes of a cell, by column, in the columns' order."""
     return _marked(Axis)
 
 
 @cache
 def columns_of(part: Part) -> tuple[str, ...]:
-    """The columns that make a cell, a software or a hardware, in the columns' order."""
+    """Return the columns that make a cell, a software or a hardware, in the columns' order."""
     marked = {**_marked(str), **dict.fromkeys(axes(), CELL)}
     return tuple(name for name in arrow_schema().names if marked.get(name) == part)
 
 
 @cache
 def arrow_schema() -> pa.Schema:
-    """The Parquet files' schema: a field a column, its meaning under the metadata key `meaning`."""
-    return pa.schema([_arrow_field(name, said) for name, said in _columns(RunRecord).items()])
+    """Return the Parquet files' schema: a field a column, its meaning under the metadata key `meaning`."""
+    return pa.schema([_arrow_field(name, column) for name, column in _columns(RunRecord).items()])
 
 
 def to_table(records: list[RunRecord]) -> pa.Table:
-    """Not by asdict, which copies each number of a list."""
+    """Return records as a table; not by asdict, which copies each number of a list."""
     names = arrow_schema().names
     rows = [{name: _plain(getattr(record, name)) for name in names} for record in records]
     return pa.Table.from_pylist(rows, schema=arrow_schema())
 
 
 def _plain(value: object) -> object:
-    """A record's value as Arrow takes it: dataclasses in its lists are dictionaries there."""
+    """Return a record's value for Arrow: dataclasses in its lists become dictionaries."""
     if isinstance(value, list) and value and is_dataclass(value[0]):
-        return [asdict(each) for each in value]
+        return [asdict(item) for item in value]
     return value
 
 
 def _columns(record_type: type) -> dict[str, tuple[object, ...]]:
-    """Each column's type, meaning and marks."""
     hints = get_type_hints(record_type, include_extras=True)
     return {
-        each.name: (hints[each.name], *each.metadata.values())
-        if each.metadata
-        else get_args(hints[each.name])
-        for each in fields(record_type)
+        field.name: (hints[field.name], *field.metadata.values())
+        if field.metadata
+        else get_args(hints[field.name])
+        for field in fields(record_type)
     }
 
 
@@ -76,13 +75,13 @@ Mark = TypeVar("Mark")
 
 
 def _marked(kind: type[Mark]) -> dict[str, Mark]:
-    """The columns that have such a mark behind their type and meaning."""
+    """Return the columns with such a mark behind their type and meaning."""
     columns = _columns(RunRecord).items()
-    return {name: mark for name, said in columns for mark in said[2:] if isinstance(mark, kind)}
+    return {name: mark for name, column in columns for mark in column[2:] if isinstance(mark, kind)}
 
 
-def _arrow_field(name: str, said: tuple[object, ...]) -> pa.Field:
-    python_type, meaning, *_marks = said
+def _arrow_field(name: str, column: tuple[object, ...]) -> pa.Field:
+    python_type, meaning, *_marks = column
     nullable = NoneType in get_args(python_type)
     return pa.field(name, _arrow_type(python_type), nullable, metadata={"meaning": meaning})
 

@@ -1,7 +1,7 @@
 """The stored rows at one moment, as Arrow data that a query reads from.
 
-Loose files never change and are small: each is read once and kept, so that a launch which asks
-every few seconds reads only what is new. Parts are scanned, and only in the columns asked for.
+Loose files never change and are small: each is read once and kept. A launch queries every few seconds, and so reads
+only new ones. Parts are scanned, and only in the columns of a query.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -24,12 +24,12 @@ Opened: TypeAlias = pa.Table | ds.ParquetFileFragment
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """Every stored row, duplicates among them, in the present schema's columns."""
+    """Every stored row, duplicates included, in the present schema's columns."""
 
     loose: pa.Table
     parts: ds.FileSystemDataset
     torn: tuple[str, ...]
-    """Where damaged files lie, which the rows lack."""
+    """Paths of damaged files; their rows are missing."""
 
     @property
     def is_empty(self) -> bool:
@@ -44,7 +44,7 @@ class Snapshot:
 
 
 class SnapshotReader:
-    """Reads a folder's files, remembering those it has read."""
+    """A reader of a folder's files that keeps those it has read."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -52,7 +52,7 @@ class SnapshotReader:
         self._damaged: set[str] = set()
 
     def read(self, paths: list[str]) -> Snapshot:
-        """FileNotFoundError where a file is gone by now: list again."""
+        """Return the rows of these files. Raise FileNotFoundError if a file is gone by now: list again."""
         files = dict(zip(paths, self._opened(paths), strict=True))
         self._files = {path: file for path, file in files.items() if file is not None}
         loose = [file for file in files.values() if isinstance(file, pa.Table)]
@@ -68,7 +68,7 @@ class SnapshotReader:
             return list(pool.map(self._file, paths))
 
     def _file(self, path: str) -> Opened | None:
-        """None where it is torn."""
+        """Return the file's rows; None if it is torn."""
         if path in self._damaged or path in self._files:
             return self._files.get(path)
         look = parquet.read if f"/{TRIALS}/" in path else parquet.open_fragment
@@ -78,7 +78,7 @@ class SnapshotReader:
             return None
 
     def find_damage(self) -> bool:
-        """Read every part whole; whether one was found that cannot be, which is left out from then on."""
+        """Read every part whole; return whether one is damaged. Damaged parts are left out from then on."""
         parts = [path for path, file in self._files.items() if not isinstance(file, pa.Table)]
         damaged = {path for path in parts if is_damaged(self._folder, path)}
         self._damaged |= damaged
@@ -97,13 +97,13 @@ def is_damaged(folder: Folder, path: str) -> bool:
 def scanned(
     fragments: list[ds.ParquetFileFragment], folder: Folder | None = None
 ) -> ds.FileSystemDataset:
-    """One dataset of these fragments; where they are of several folders each fragment knows its own."""
+    """Return one dataset of these fragments; those of several folders know their own."""
     filesystem = folder.filesystem if folder else None
     return ds.FileSystemDataset(fragments, _nullable_schema(), parquet.FORMAT, filesystem)
 
 
 def joined(tables: list[pa.Table]) -> pa.Table:
-    """One table; columns that rows are older than, within structs too, are null."""
+    """Return one table; columns newer than a row are null in it, within structs too."""
     every = [_nullable_schema().empty_table(), *tables]
     return pa.concat_tables(every, promote_options="default")
 

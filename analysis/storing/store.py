@@ -4,9 +4,9 @@
     sweep=<id>/trials/together-<unique>.<crc>.parquet         trials that finished while another was written
     sweep=<id>/part-<unique>.<crc>.parquet                    many, once compacted
 
-Killing a writer at any moment loses nothing and repeats at most rows that readers drop by key:
-of several rows for one (sweep_id, trial_id) the highest retry counts, of these the earliest. A launch that ends
-stores its last row again, with `ends_launch`.
+Killing a writer at any moment loses nothing. It may repeat rows, which readers drop by key: of several rows for one
+(sweep_id, trial_id) the highest retry counts, of these the earliest. At its end a launch stores its last row again,
+with `ends_launch`.
 """
 
 import fnmatch
@@ -38,14 +38,14 @@ Answer = TypeVar("Answer")
 SWEEP = "sweep="  # begins the name of a sweep's folder
 TORN_SUFFIX = ".torn"
 SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # ids become names of files
-MANY_PARTS = 10  # small ones: then they are merged, for a query over 200 takes ten times as long
+MANY_PARTS = 10  # small ones that are merged: a query over 200 takes ten times as long
 LARGE_PART = 5000  # rows of a part that is merged no more
 LISTINGS = 5  # a compaction may remove listed files before they are read; it is over soon
 COMPACT_EVERY = 500  # trials: a query over 5,000 loose files takes 0.65 s, compacted 0.03 s
 
 
 def open_store(location: str) -> "Store":
-    """The store in a local folder, or under a URL that pyarrow knows (s3://, gs://, ...). Raises StoreError for a
+    """Return the store in a local folder, or under a URL that pyarrow knows (s3://, gs://, ...). Raises StoreError for a
     sweep's own folder.
     """
     above, _, name = location.rstrip("/").rpartition("/")
@@ -58,7 +58,7 @@ def open_store(location: str) -> "Store":
 
 
 class Store:
-    """Reads and writes one results location. A record is durable once `write` has returned."""
+    """One results location, to read and write. A record is durable once `write` has returned."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -72,11 +72,11 @@ class Store:
 
     @property
     def stores(self) -> "Sequence[Store]":
-        """The stores that are read as one: this one alone."""
+        """Return the stores that are read as one: this one alone."""
         return [self]
 
     def check_writable(self) -> None:
-        """Raise StoreError where no file can be made and removed."""
+        """Raise StoreError if no file can be made and removed."""
         probe = f"writable-{uuid.uuid4().hex}.tmp"
         try:
             self.folder.write(probe, pa.py_buffer(b"sweep"))
@@ -88,21 +88,15 @@ class Store:
             ) from error
 
     def write(self, *records: RunRecord) -> None:
-        """Store trials, those of a sweep in one file. StoreError where not all could be made durable."""
+        """Store trials, those of a sweep in one file. Raise StoreError if not all could be made durable."""
         for sweep_id, group in groupby(records, key=lambda record: record.sweep_id):
             together = list(group)
             table = to_table(together)
-            content = parquet.encode(table)
-            stem = f"{_trials_folder(sweep_id)}/{_loose_name(together)}"
-            path = parquet.file_name(stem, content)
-            self.folder.write(path, content)
+            path = self._store(f"{_trials_folder(sweep_id)}/{_loose_name(together)}", table)
             self._written.setdefault(sweep_id, {})[path] = table
 
     def compact(self, sweep_id: str) -> None:
-        """Make one part of a sweep's loose files, and remove them once the part is durable.
-
-        Many small parts become part of it.
-        """
+        """Merge a sweep's loose files, and small parts if there are many, and remove them once the part is durable."""
         written = self._written.pop(sweep_id, {})
         small = [path for path in self._parts(sweep_id) if self._is_small(path)]
         merged = small if len(small) >= MANY_PARTS else []
@@ -117,7 +111,7 @@ class Store:
             self.folder.remove_stale_temporaries(folder)
 
     def many(self) -> list[str]:
-        """Sweeps of which this store has written many trials since their last compaction."""
+        """Return sweeps of which this store has written many trials since their last compaction."""
         return [
             sweep_id
             for sweep_id, files in [*self._written.items()]
@@ -125,35 +119,38 @@ class Store:
         ]
 
     def compact_many(self) -> None:
-        """May run in one thread while another writes."""
+        """Compact sweeps with many loose files; it may run in one thread while another writes."""
         for sweep_id in self.many():
             self.try_to_compact(sweep_id)
 
     def try_to_compact(self, sweep_id: str) -> None:
-        """Where it fails, loose files say the same, and whoever writes next compacts them."""
+        """Compact a sweep; after a failure the loose files are still read, and the next writer compacts them."""
         with suppress(StoreError, OSError):
             self.compact(sweep_id)
 
     def write_part(self, sweep_id: str, trials: pa.Table) -> None:
-        """Store many trials of one sweep in one file."""
+        self._store(f"{_sweep_folder(sweep_id)}/part-{uuid.uuid4().hex}", trials)
+
+    def _store(self, stem: str, trials: pa.Table) -> str:
         content = parquet.encode(trials)
-        stem = f"{_sweep_folder(sweep_id)}/part-{uuid.uuid4().hex}"
-        self.folder.write(parquet.file_name(stem, content), content)
+        path = parquet.file_name(stem, content)
+        self.folder.write(path, content)
+        return path
 
     def stored_trials(self, sweep_id: str) -> dict[str, StoredTrial]:
-        """Every trial of a sweep that has a record, by trial_id."""
+        """Return every trial of a sweep that has a record, by trial_id."""
         return {trial.trial_id: trial for trial in self._counted(sweep_id)}
 
     def sweeps(self) -> list[SweepState]:
-        """Every sweep that has a record, newest first."""
+        """Return every sweep that has a record, newest first."""
         return sweep_states(self._counted(None))
 
     def sweep_ids(self) -> list[str]:
-        """Sweeps that have a folder, in the order of their names."""
+        """Return the sweeps that have a folder, in the order of their names."""
         return [name.removeprefix(SWEEP) for name in self._named_sweep() if self._is_sweep(name)]
 
     def strays(self) -> list[str]:
-        """What is called like a sweep's folder and is none, as a file manager's copy: it counts nowhere."""
+        """Return folders named like a sweep's that are none, such as a file manager's copy: they count nowhere."""
         return [self.folder.shown(name) for name in self._named_sweep() if not self._is_sweep(name)]
 
     def _named_sweep(self) -> list[str]:
@@ -163,35 +160,34 @@ class Store:
         return bool(SAFE_ID.fullmatch(name.removeprefix(SWEEP))) and self.folder.is_folder(name)
 
     def snapshot(self, sweep_id: str | None = None) -> Snapshot:
-        """What is stored now, of one sweep or of all; duplicates are still in it.
+        """Return the rows stored now, of one sweep or of all, with duplicates.
 
-        Its parts are read later: FileNotFoundError where they were compacted by then.
+        Its parts are read later: reading raises FileNotFoundError if they were compacted by then.
         """
         snapshot = self._retried(lambda: self._reader.read(self.files(sweep_id)))
         return snapshot if sweep_id else replace(snapshot, torn=(*snapshot.torn, *self.strays()))
 
     def has_damage(self) -> bool:
-        """Read every part whole that was scanned; whether one cannot be. The next snapshot lacks it."""
+        """Read every scanned part whole; return whether one is damaged. The next snapshot lacks it."""
         return self._reader.find_damage()
 
     def files(self, sweep_id: str | None = None) -> list[str]:
-        """Paths of the Parquet files: of one sweep, of those that a pattern as `night-*` matches, or of all.
+        """Return the paths of the Parquet files of one sweep, of those that a pattern as `night-*` matches, or of all.
 
-        Loose files are listed before parts: what is compacted meanwhile is in a part by then.
+        Loose files are listed before parts: rows compacted meanwhile are in a part by then.
         """
         if sweep_id is None or "*" in sweep_id:
             sweep_ids = fnmatch.filter(self.sweep_ids(), sweep_id or "*")
         else:
             sweep_ids = [sweep_id]
-        loose = [path for each in sweep_ids for path in self._loose(each)]
-        return loose + [path for each in sweep_ids for path in self._parts(each)]
+        loose = [path for sweep_id in sweep_ids for path in self._loose(sweep_id)]
+        return loose + [path for sweep_id in sweep_ids for path in self._parts(sweep_id)]
 
     def torn_files(self) -> list[str]:
-        """Paths of *.parquet files whose bytes are no Parquet that can be read."""
         return [path for path in self.files() if is_damaged(self.folder, path)]
 
     def set_aside_torn(self) -> list[str]:
-        """Rename torn files to `<name>.torn`; returns where they lie now, for the caller to say."""
+        """Rename torn files to `<name>.torn`; return the new paths, for the caller to print."""
         aside = []
         for path in self.torn_files():
             try:
@@ -232,7 +228,7 @@ class Store:
         return [f"{folder}/{name}" for name in self.folder.names(folder, ".parquet")]
 
     def _whole(self, path: str, columns: list[str] | None = None) -> pa.Table | None:
-        """The file's rows; none where it is torn, or compacted by another process meanwhile."""
+        """Return the file's rows; None if it is torn, or compacted by another process meanwhile."""
         try:
             return parquet.read(self.folder, path, columns)
         except (TornFileError, FileNotFoundError):
@@ -258,16 +254,14 @@ def _loose_name(together: list[RunRecord]) -> str:
 
 
 def _each_attempt(rows: pa.Table) -> pa.Table:
-    """Each attempt once, as it was stored last: killed between writing a part and removing the files, a compaction
-    leaves both.
-    """
+    """Drop all but the last row of each attempt: a compaction killed midway leaves a row in both files."""
     rows = rows.sort_by("ends_launch")
     last = {attempt: at for at, attempt in enumerate(rows["attempt_id"].to_pylist())}
     return rows.take(pa.array(sorted(last.values()), pa.int64()))
 
 
 def check_id(name: str) -> str:
-    """The id itself; StoreError where it cannot name a file."""
+    """Return the id. Raise StoreError if it cannot name a file."""
     if not SAFE_ID.fullmatch(name):
         allowed = "letters, digits, '_', '-' and '.', not beginning with '-' or '.'"
         raise StoreError(f"id {name!r} cannot name a file: allowed are {allowed}")

@@ -1,4 +1,4 @@
-"""What is stored in one results location, or in several that are read as one."""
+"""The stored rows of one results location, or of several read as one."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,12 +11,12 @@ from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.analysis.storing.snapshot import Snapshot, scanned
 from cudnn_sweep.analysis.storing.store import SWEEP, Store, open_store
 
-DEPTH = 3  # folders below a location in which stores are looked for
-NAMED = 8  # of them
+DEPTH = 3  # folders below a location that are searched for stores
+NAMED = 8  # of them, in an error
 
 
 class Joined:
-    """Several stores. A sweep that lies in two of them is one: rows count once."""
+    """Several stores read as one. A sweep in two of them is one: rows count once."""
 
     def __init__(self, stores: Sequence[Store]) -> None:
         self.stores = stores
@@ -27,9 +27,9 @@ class Joined:
     def snapshot(self, sweep_id: str | None = None) -> Snapshot:
         snapshots = [store.snapshot(sweep_id) for store in self.stores]
         return Snapshot(
-            loose=pa.concat_tables([each.loose for each in snapshots]),
-            parts=scanned([part for each in snapshots for part in each.parts.get_fragments()]),
-            torn=tuple(torn for each in snapshots for torn in each.torn),
+            loose=pa.concat_tables([member.loose for member in snapshots]),
+            parts=scanned([part for member in snapshots for part in member.parts.get_fragments()]),
+            torn=tuple(torn for member in snapshots for torn in member.torn),
         )
 
 
@@ -37,7 +37,7 @@ Stored: TypeAlias = Store | Joined
 
 
 def open_stored(locations: Sequence[str]) -> Stored:
-    """Raises StoreError for a folder that is not there, or whose results lie in folders below it."""
+    """Open locations. Raise StoreError for a missing folder, or if only folders below it hold results."""
     stores = [_open(location) for location in locations]
     return stores[0] if len(stores) == 1 else Joined(stores)
 
@@ -47,13 +47,13 @@ def shown(stored: Stored) -> str:
 
 
 def has_lost(stored: Stored, snapshot: Snapshot) -> bool:
-    """Whether a part of a snapshot has been compacted since, so that it can be read no more."""
+    """Return whether a part of a snapshot was compacted since, so that it is gone."""
     present = {store.folder.full(path) for store in stored.stores for path in store.files()}
     return not present.issuperset(snapshot.parts.files)
 
 
 def has_damage(stored: Stored) -> bool:
-    """Read every part whole that was scanned; whether one cannot be. The next snapshot lacks it."""
+    """Read every scanned part whole; return whether one is damaged. The next snapshot lacks it."""
     return any(store.has_damage() for store in stored.stores)
 
 
@@ -70,9 +70,9 @@ def _open(location: str) -> Store:
             "with `sweep advise` or `sweep launch`"
         )
     if not store.sweep_ids() and (below := _stores_below(where.folder)):
-        named = " ".join(f"--results {folder}" for folder in below[:NAMED])
+        options = " ".join(f"--results {folder}" for folder in below[:NAMED])
         raise StoreError(
-            f"{store.folder.shown()} holds no results, but folders below it do: {named}"
+            f"{store.folder.shown()} holds no results, but folders below it do: {options}"
         )
     return store
 

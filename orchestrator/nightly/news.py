@@ -1,6 +1,6 @@
-"""What a night tells: in the terminal, and to a URL as JSON, as a message in Slack, or through apprise.
+"""The answer of a night in the terminal, and its news to a URL: as JSON, as a message in Slack, or through apprise.
 
-The URL is a secret. Only its scheme and host stand in what is raised, logged or shown.
+The URL is a secret. Errors, logs and messages show only its scheme and host.
 """
 
 import json
@@ -55,9 +55,8 @@ LIMIT_S = 120.0  # for all tries and pauses together, however an answer comes
 @dataclass(frozen=True, kw_only=True, slots=True)
 class News:
     headline: str
-    """One line."""
     findings: tuple[str, ...]
-    """The findings for people, a few lines each."""
+    """A few lines each, for people."""
     result: Mapping[str, Json]
     """The night's JSON, for programs; Slack does not get it."""
 
@@ -77,7 +76,7 @@ class Webhook:
 
     @property
     def shown(self) -> str:
-        """Apprise's URLs have the secret anywhere behind the scheme."""
+        """Return the URL without its secret, which stands anywhere behind the scheme of an apprise URL."""
         if self.form == "apprise":
             return f"{self.url.partition('://')[0]}://"
         parts = urlsplit(self.url)
@@ -85,19 +84,19 @@ class Webhook:
 
 
 def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
-    """Raises SpecError, which never shows what was found in place of a URL."""
+    """Return the webhook of the launch file. Raise SpecError, without the text in place of a URL, if there is none."""
     if keys.url_env is not None:
-        where, found = f"{KEY}.url_env: {keys.url_env}", environment.get(keys.url_env)
-        if found is None:
+        where, text = f"{KEY}.url_env: {keys.url_env}", environment.get(keys.url_env)
+        if text is None:
             raise SpecError(f"{where} is not set in the environment")
     else:
         path = Path(keys.url_file or "").expanduser()
         where = f"{KEY}.url_file: {path}"
         try:
-            found = path.read_text()
+            text = path.read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise SpecError(f"{where} cannot be read: {type(error).__name__}") from None
-    url = found.strip()
+    url = text.strip()
     if keys.form == "apprise":
         if not _apprise(url):
             raise SpecError(f"{where} holds no URL that apprise knows")
@@ -107,7 +106,7 @@ def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
 
 
 def _is_plain_url(url: str) -> bool:
-    """What others refuse with the whole URL in their message is refused here."""
+    """Return whether it is a plain URL: urllib3 refuses others with the whole URL in its message."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - reading it checks it
@@ -121,7 +120,7 @@ def _is_plain_url(url: str) -> bool:
 def tell(webhook: Webhook, news: News) -> None:
     """Post the news, and again after a pause if the other side cannot be reached or is too busy.
 
-    A try whose answer got lost is repeated, so a message may arrive twice. Raises WebhookError if the news was
+    A try is repeated if its answer got lost, so a message may arrive twice. Raise WebhookError if the news was
     refused, or after LIMIT_S.
     """
     failures = [f"gave no whole answer in {LIMIT_S:g} s"]
@@ -135,19 +134,18 @@ def tell(webhook: Webhook, news: News) -> None:
 
 
 def _notify(webhook: Webhook, news: News) -> str:
-    """Return what went wrong, or nothing. Apprise tries once, with limits of its own.
+    """Send by apprise, which tries once, with its own limits; return the failure, or no text.
 
     A name in the text is no markup, and mentions nobody: a character of no width follows each @.
     """
-    title, body = (
-        text.replace("@", "@\u200b") for text in (news.headline, "\n\n".join(news.findings))
-    )
+    texts = (news.headline, "\n\n".join(news.findings))
+    title, body = (text.replace("@", "@\u200b") for text in texts)
     sent = _apprise(webhook.url).notify(title=title, body=body, body_format="text")
     return "" if sent else "apprise could not send it"
 
 
 def _apprise(url: str) -> Any:
-    """What sends to the URL; false where apprise does not know its kind."""
+    """Return apprise's sender to the URL; it is false if apprise does not know the kind of URL."""
     try:
         from apprise import Apprise
     except ImportError:
@@ -160,7 +158,7 @@ def _apprise(url: str) -> Any:
 
 
 def _post(webhook: Webhook, news: News) -> str:
-    """What went wrong, or nothing."""
+    """Send in several tries; return the failure, or no text."""
     body = json.dumps(BODIES[webhook.form](news), allow_nan=False).encode()
     logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # its messages have the URL's path
     retries = Retry(
@@ -179,7 +177,7 @@ def _post(webhook: Webhook, news: News) -> str:
                 webhook.url,
                 body=body,
                 headers={"Content-Type": "application/json", "User-Agent": "cudnn-sweep"},
-                redirect=False,  # a redirected POST becomes a GET, which is answered and tells nobody
+                redirect=False,  # a redirected POST would become a GET, without the news
                 preload_content=False,
                 timeout=Timeout(SILENCE_S),
                 retries=retries,
@@ -188,12 +186,12 @@ def _post(webhook: Webhook, news: News) -> str:
             status = response.status
     except (HTTPError, OSError, OverflowError) as error:  # the last of a pause of many years
         return _failure(error)
-    phrases = {each.value: each.phrase for each in HTTPStatus}
-    return "" if 200 <= status < 300 else f"answered {status} {phrases.get(status, '')}".rstrip()
+    phrase = next((item.phrase for item in HTTPStatus if item.value == status), "")
+    return "" if 200 <= status < 300 else f"answered {status} {phrase}".rstrip()
 
 
 def _pool(url: str) -> PoolManager:
-    """Through the environment's proxy, if it names one for this host."""
+    """Return connections through the environment's proxy, if it names one for this host."""
     parts = urlsplit(url)
     proxy = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
     if proxy is None:
@@ -205,7 +203,7 @@ def _pool(url: str) -> PoolManager:
 
 
 def _failure(error: Exception) -> str:
-    """Only the error's kind and the system's own words: others may quote the URL."""
+    """Return the error's kind and the system's own words: other words may quote the URL."""
     reason = getattr(error, "reason", None) or error
     text = type(reason).__name__
     system = reason.__cause__ or reason
@@ -216,10 +214,10 @@ def _failure(error: Exception) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WhereToLook:
-    """What the commands and the link of a message need."""
+    """Values for the commands and the link of a message."""
 
     folder: Path
-    """Where the commands are to be typed."""
+    """Folder in which to type the commands."""
     program: str
     results: str
     page: str
@@ -229,16 +227,16 @@ class WhereToLook:
 def print_outcome(
     outcome: NightOutcome,
     answer: str,
-    found: Sequence[Section],
+    shown: Sequence[Section],
     reports: Sequence[Path],
     console: Console,
 ) -> None:
-    """`answer` and `found` are the outcome's headline and sections."""
+    """Print a night; `answer` and `shown` are the outcome's headline and sections."""
     say(console, answer, STATE_STYLES[outcome.state])
-    for section in found:
+    for section in shown:
         say(console, f"\n{section.title}", STYLES.get(section.group, "bold"))
-        changes = [[each.told, *each.details] for each in section.changes]
-        for lines in (*([each] for each in section.reasons), *changes):
+        changes = [[change.summary, *change.details] for change in section.changes]
+        for lines in (*([reason] for reason in section.reasons), *changes):
             say(console, "\n    ".join(map(one_line, lines)))
         for words in section.notes:
             say(console, one_line(" ".join(words)))
@@ -248,8 +246,8 @@ def print_outcome(
 
 
 def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLook) -> News:
-    """`fresh`: the findings that were not sent before."""
-    new = [each for each in finding_texts(outcome) if each.finding in fresh]
+    """Return the news of a night; `fresh`: the findings that were not sent before."""
+    new = [text for text in finding_texts(outcome) if text.finding in fresh]
     as_before = [f"{outcome.fine_series:,} series are as they were."] if new else []
     findings = (
         *(_lines(change, where) for change in one_by_one(new)),
@@ -266,7 +264,7 @@ def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLoo
 
 def _lines(change: OneChange, where: WhereToLook) -> str:
     there = f"cd {shlex.quote(str(where.folder))} && "
-    *lines, command = [change.told, *change.details]
+    *lines, command = [change.summary, *change.details]
     if change.versions is not None:
         words = [where.program, "compare", *change.versions, "--results", where.results]
         lines.append(f"Which version: {there}{shlex.join(words)}")

@@ -1,4 +1,4 @@
-"""A night: measure within its time, compare with the nights before, confirm by fresh trials, report, tell."""
+"""A night: measure within its time, compare with the nights before, confirm by fresh trials, report, send news."""
 
 import random
 import secrets
@@ -83,9 +83,9 @@ def run_night(
     console: Console,
     place: Place | None = None,
 ) -> int:
-    """Return the exit code.
+    """Run a night and return the exit code.
 
-    `place`: measure there, whatever the launch file names. Raises the errors of the folders for a mistake in the
+    `place`: measure there, whatever the launch file names. Raise the errors of the folders for a mistake in the
     launch file or an option.
     """
     night = read_night(options, environment, place)
@@ -98,8 +98,8 @@ def run_night(
         times = [night.minutes, TIME_SHARE * night.minutes]
         hours = two_digits(sum(times) / 60)
         least, fresh = map(given, times)
-        what = f"{least} minutes for the suite, {fresh} for fresh trials"
-        say(console, f"A night takes at most about {hours} GPU hours for each GPU: {what}.")
+        parts = f"{least} minutes for the suite, {fresh} for fresh trials"
+        say(console, f"A night takes at most about {hours} GPU hours for each GPU: {parts}.")
         return ExitCode.FINE
     try:
         with night_lock(night.request.results, night.name.launch):
@@ -120,11 +120,11 @@ def _night(night: NightRequest, environment: Mapping[str, str], console: Console
     diary.write(outcome)
     summary = Path(environment[STEP_SUMMARY]) if environment.get(STEP_SUMMARY) else None
     reports = write_reports(outcome, series, night.reports, step_summary=summary)
-    answer, found = headline(outcome), sections(outcome, results=night.options.results)
+    answer, shown = headline(outcome), sections(outcome, results=night.options.results)
     if night.options.format == "json":
         print(to_json(outcome), end="")
     else:
-        print_outcome(outcome, answer, found, reports, console)
+        print_outcome(outcome, answer, shown, reports, console)
     post_news(night, outcome, console)
     return outcome.exit_code
 
@@ -144,7 +144,7 @@ def _compared(night: NightRequest, began: datetime, console: Console) -> Compare
 
 
 def measured_and_compared(night: NightRequest, began: datetime, console: Console) -> Compared:
-    """By this process, at the night's place. What was recorded before an error is kept."""
+    """Measure in this process, at the night's place, and compare. Trials recorded before an error are kept."""
     earlier = night.diary().of(night.name)
     skipped = earlier.skipped if earlier else {}
     reasons = () if night.fault is None else tuple(str(night.fault).splitlines())
@@ -166,13 +166,13 @@ def measured_and_compared(night: NightRequest, began: datetime, console: Console
 
 
 def _kept_by(error: Exception) -> ExitCode | None:
-    """Its exit code, if that says more than that the night could not tell."""
+    """Return the error's exit code, if it says more than `could_not_tell`."""
     code = exit_code_of(error)
     return code if code in (ExitCode.NEEDS_GPU, ExitCode.UNFINISHED) else None
 
 
 def _is_measured(night: NightRequest) -> bool:
-    """All of it, so that it is only compared again."""
+    """Return whether all of it is measured, so that it is only compared again."""
     states = sweep_states(night.store().stored_trials(night.name.sweep_id).values())
     return any(
         state.finished and not any(split.waits for split in state.blocks.split) for state in states
@@ -180,14 +180,14 @@ def _is_measured(night: NightRequest) -> bool:
 
 
 def why_unfit(night: NightRequest, place: Place) -> tuple[str, ...]:
-    """What keeps it from being measured, a line each; nothing where all is well. Raises NeedsGpuError."""
+    """Return the reasons that keep the night from being measured, a line each. Raise NeedsGpuError without a GPU."""
     checks = [*place.checks(night.request.results)]
-    no_gpu = [each for each in checks if (each.name, each.state) == ("CUDA", "warning")]
+    no_gpu = [check for check in checks if (check.name, check.state) == ("CUDA", "warning")]
     no_gpu = no_gpu if night.suite.needs_cuda else []
     reasons = tuple(
-        f"{each.name}: {each.found}; {each.advice}"
-        for each in checks
-        if each.state == "problem" or each in no_gpu
+        f"{check.name}: {check.found}; {check.advice}"
+        for check in checks
+        if check.state == "problem" or check in no_gpu
     )
     if no_gpu:
         raise NeedsGpuError("\n".join(reasons))
@@ -201,8 +201,10 @@ def compare(
     skipped: dict[str, str],
     outcome: NightOutcome | None = None,
 ) -> Compared:
-    """`skipped`: models that were not measured tonight, and why: none of them is missing. `outcome`: what a job made
-    of the night, so that only its series are read.
+    """Return the outcome of the night and its series.
+
+    `skipped`: models left out tonight, and why: they are not missing. `outcome`: already decided by a cluster job;
+    only its series are read here.
     """
     diary, tonight = night.diary(), night.name.date
     first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
@@ -218,10 +220,7 @@ def compare(
         return outcome, screen_all(history, memory).series
     blank = replace(blank, reasons=(), skipped=skipped)
     read = partial(_history, night, first, skipped)
-
-    def measure(candidates: Sequence[Candidate]) -> dict[SeriesKey, Remeasured]:
-        return measure_again(night, candidates, console)
-
+    measure = partial(measure_again, night, console=console)
     return compare_night(blank, history, memory, measure, read, night.again)
 
 
@@ -248,19 +247,18 @@ def not_measured(
 
 
 def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> None:
-    """Post alerts and news that were not sent yet. Alerts that could not be delivered are sent the next night; news is
-    posted once. Comparing an old night again sends nothing.
+    """Post alerts and news that were not sent yet. Undelivered alerts are sent the next night; news is posted once.
+    Comparing an old night again sends nothing.
     """
     diary = night.diary()
     if not diary.is_last(night.name):
         return
     sent = diary.sent_alerts()
-    to_tell = {
-        as_sent_alert(each): each for each in outcome.findings if each.is_alert or each.is_news
-    }
-    fresh = [each for alert, each in to_tell.items() if alert not in sent]
+    notable = [finding for finding in outcome.findings if finding.is_alert or finding.is_news]
+    to_tell = {as_sent_alert(finding): finding for finding in notable}
+    fresh = [finding for alert, finding in to_tell.items() if alert not in sent]
     is_measured = bool(outcome.recorded_trials)  # else alerts that were sent may last
-    kept = [each for each in sent if each in to_tell or not is_measured]
+    kept = [alert for alert in sent if alert in to_tell or not is_measured]
     before, measured = diary.before(night.name, measured=False), diary.before(night.name)
     is_news = bool(
         fresh
@@ -287,22 +285,21 @@ def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> N
 
 
 def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:
-    """The first night that learns is expected to, and one that cannot tell is not."""
+    """Return whether the outcome is the first without an answer: learning is no news unless nights compared before."""
     if outcome.state == "learning":
         return before is not None and before.state in ("fine", "regression")
     return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
 
 
-# --- Fresh trials of candidates, of two softwares side by side where there is a last good one ---
+# --- Fresh trials of candidates, of two softwares side by side if there is a last good one ---
 
 
 def measure_again(
     night: NightRequest, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """The judgement of new candidates by fresh trials.
+    """Judge new candidates by fresh trials, or by those of an earlier start of this night if nothing is to be measured.
 
-    None of an amount where there is no last good software: its trials join the night's value. Where
-    nothing is to be measured: by trials that an earlier start of this night measured.
+    An amount without a last good software gets no judgement: its trials join the night's value.
     """
     if night.place is not None:
         try:
@@ -317,7 +314,7 @@ def measure_again(
 def _measure(
     night: NightRequest, place: Place, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """Each look adds blocks, of what is not settled by then."""
+    """Measure and judge candidates; each look adds blocks of those that are not settled by then."""
     planned = plan_sweep(night.request, place)
     store, confirm_id = night.store(), night.name.confirm_id
     suite = suite_again(night.suite, candidates, max(LOOKS))
@@ -335,8 +332,8 @@ def _measure(
     with place.opened(store, planned.machine, console) as run:
         for look in LOOKS:
             plan = confirmation_plan(name, suite, suspects, blocks=look, softwares=softwares)
-            cells = {each.key.cell_id for each in waiting}
-            is_over = {each.trial_id for each in plan.trials if each.cell.cell_id not in cells}
+            cells = {candidate.key.cell_id for candidate in waiting}
+            is_over = {trial.trial_id for trial in plan.trials if trial.cell.cell_id not in cells}
             todo = plan.without(is_over.union(store.stored_trials(confirm_id)))
             left_s = ends - monotonic()
             if todo.trials and left_s > 0:
@@ -352,8 +349,8 @@ def _measure(
                 )
                 tell_stopped(store, run(session, left_s), console)
             judged |= _fresh_trials(night).judge_all(waiting, of_two, is_cut=monotonic() > ends)
-            more = {key for key, each in judged.items() if each.confirmation.more_blocks}
-            waiting = [each for each in waiting if each.key in more]
+            more = {key for key, result in judged.items() if result.confirmation.more_blocks}
+            waiting = [candidate for candidate in waiting if candidate.key in more]
             if not waiting or of_two is None or left_s <= 0:
                 break
     shutil.rmtree(scratch_folder(confirm_id), ignore_errors=True)
@@ -372,11 +369,10 @@ def confirmation_plan(
     blocks: int,
     softwares: Sequence[str] = (OWN_SOFTWARE, LAST_GOOD),
 ) -> Plan:
-    """`blocks` of each cell, each with every config of it under every software, interleaved on one slot in an
-    order that is balanced over them.
+    """Return a plan with so many blocks of each cell. A block holds every config under every software, on one slot, in
+    an order that is balanced over the blocks.
 
-    In rounds of every cell once: the first n rounds, the trials whose replicate is below n, are n
-    blocks of each cell, and the same ones of a plan that asks for more.
+    A round has every cell once. The first n rounds, trials with a replicate below n, are the same in every longer plan.
     """
     order = random.Random(content_hash([cell.cell_id for cell, _ in suspects]))
     starts = {}
@@ -403,23 +399,23 @@ def confirmation_plan(
 
 
 def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
-    """Their cells and configs, in the plan's order; cells that it has no more are left out."""
+    """Return the candidates' cells and configs, in the plan's order; cells that it has no more are left out."""
+    keys = [candidate.key for candidate in candidates]
     suspect = {
-        (each.key.cell_id, None if each.key.metric in OF_EVERY_CONFIG else each.key.settings)
-        for each in candidates
+        (key.cell_id, None if key.metric in OF_EVERY_CONFIG else key.settings) for key in keys
     }
-    named = [(config, config_name(settings_of(config))) for config in whole.configs()]
+    names = [(config, config_name(settings_of(config))) for config in whole.configs()]
     suspects = [
-        (cell, [config for config, name in named if suspect & {(cell_id, None), (cell_id, name)}])
-        for cell_id, cell in {each.cell.cell_id: each.cell for each in whole.trials}.items()
+        (cell, [config for config, name in names if suspect & {(cell_id, None), (cell_id, name)}])
+        for cell_id, cell in {trial.cell.cell_id: trial.cell for trial in whole.trials}.items()
     ]
     return [(cell, configs) for cell, configs in suspects if configs]
 
 
 def suite_again(suite: SuiteSpec, candidates: Sequence[Candidate], blocks: int) -> SuiteSpec:
-    """Measured as the suite does, but that each block has what the candidates are about."""
+    """Return the suite with references, logs and new compute caches in each block, if the candidates need them."""
     metrics = {candidate.key.metric for candidate in candidates}
-    references, logs = (blocks if each.name in metrics else 0 for each in (ERROR, ENGINE))
+    references, logs = (blocks if metric.name in metrics else 0 for metric in (ERROR, ENGINE))
     replicates = {"reference_replicates": references, "logged_replicates": logs}
     measure = suite.measure.model_copy(update=replicates)
     caches = blocks if COLD_EMPTY.name in metrics else suite.new_compute_caches

@@ -77,37 +77,34 @@ class Diary:
         self._write(f"{outcome.night}.json", to_json(outcome).rstrip())
 
     def keep(self, sweep_id: str, text: str) -> None:
-        """Write the outcome of a night elsewhere. Raises ReportError where `text` is no JSON of that night."""
+        """Write the outcome of a night on another machine. Raise ReportError if `text` is no JSON of that night."""
         outcome = from_json(text)
         if outcome.night != sweep_id:
             raise ReportError(f"the outcome of {sweep_id}: found that of {outcome.night!r}")
         self.write(outcome)
 
     def of(self, name: NightName) -> NightOutcome | None:
-        """The outcome of an earlier start of this night."""
+        """Return the outcome of an earlier start of this night."""
         return self._outcome(f"{name.sweep_id}.json")
 
     def before(self, name: NightName, *, measured: bool = True) -> NightOutcome | None:
-        """The last outcome of an earlier night, of one that measured something or of any."""
+        """Return the last outcome of an earlier night, of one that measured something or of any."""
         nights = [night for night in self._nights() if night < f"{name.sweep_id}.json"]
-        outcomes = (self._outcome(night) for night in reversed(nights))
-        fitting = (each for each in outcomes if not measured or each and each.recorded_trials)
-        return next(fitting, None)
+        outcomes = map(self._outcome, reversed(nights))
+        return next((it for it in outcomes if not measured or it and it.recorded_trials), None)
 
     def last(self) -> NightOutcome | None:
-        """The outcome of the last night that measured something. Raises SpecError where a later one cannot be read."""
+        """Return the outcome of the last night that measured something. Raise SpecError if a later one is unreadable."""
         outcomes = (self._read(night, from_json) for night in reversed(self._nights()))
-        return next((each for each in outcomes if each and each.recorded_trials), None)
+        return next((outcome for outcome in outcomes if outcome and outcome.recorded_trials), None)
 
     def unreadable(self, name: NightName) -> list[str]:
-        """Files that this night does without, because they cannot be read, and why."""
+        """Return the reason for each unreadable file that this night does without."""
         faults = []
-        for each in (
-            *(night for night in self._nights() if night <= f"{name.sweep_id}.json"),
-            SENT,
-        ):
+        nights = [night for night in self._nights() if night <= f"{name.sweep_id}.json"]
+        for file in (*nights, SENT):
             try:
-                self._sent() if each == SENT else self._read(each, from_json)
+                self._sent() if file == SENT else self._read(file, from_json)
             except SpecError as error:
                 faults.append(str(error))
         return faults
@@ -155,7 +152,7 @@ class Diary:
         return self._read(SENT, SENT_ALERTS.validate_json, "alerts are told again") or []
 
     def _read(self, name: str, parse: Callable[[str], T], otherwise: str = AGAIN) -> T | None:
-        """None where there is no such file. Raises SpecError where it is not as it was written."""
+        """Return the parsed file; None if it is missing. Raise SpecError if it is not as it was written."""
         folder, path = self.store.folder, self._path(name)
         try:
             text = folder.read(path).to_pybytes().decode(errors="replace")
@@ -183,14 +180,14 @@ class NightRequest:
     """The sweep that the night runs."""
     name: NightName
     host: str = field(default_factory=socket.gethostname)
-    """The host that it was started on."""
+    """The host on which it was started."""
     place: Place | None = None
-    """Where this process measures; None: nowhere, or where the destination says."""
+    """The place where this process measures; None: nowhere, or at the destination."""
     destination: Destination = field(default_factory=Here)
     webhook: Webhook | SpecError | None = None
-    """The webhook of the launch file, or why it cannot be used."""
+    """The webhook of the launch file, or the reason why it is unusable."""
     fault: Exception | None = None
-    """A mistake in the suite or in what it needs. The night reports it before it fails."""
+    """A mistake in the suite or its requirements. The night reports it before it fails."""
 
     @property
     def suite(self) -> SuiteSpec:
@@ -198,7 +195,6 @@ class NightRequest:
 
     @property
     def minutes(self) -> float:
-        """Time limit of the suite."""
         return self.request.budget_minutes or self.keys.minutes
 
     @property
@@ -207,7 +203,7 @@ class NightRequest:
 
     @property
     def reports(self) -> Path:
-        """Folder of a folder for each date."""
+        """Return the folder of the reports; each date has a folder in it."""
         if self.options.reports is not None:
             return self.options.reports
         where = Location(self.request.results)
@@ -227,7 +223,7 @@ class NightRequest:
         )
 
     def again(self, cell_id: str | None = None) -> str:
-        """What to type to measure a cell again, or all of them."""
+        """Return the command that measures a cell, or all of them, again."""
         words = [self.options.program, "launch", str(self.options.file)]
         words += ["--suite", self.request.suite_name]
         if self.options.results is not None:
@@ -239,8 +235,8 @@ class NightRequest:
 def read_night(
     options: NightOptions, environment: Mapping[str, str], place: Place | None = None
 ) -> NightRequest:
-    """Raises an error of the folders for a mistake in the launch file. One in what it names is the night's
-    `fault`, so that somebody hears of it. `place`: measure there, whatever the launch file names.
+    """Read the launch file. Raise an error of the folders for a mistake in it; a mistake in a file that it names is the
+    night's `fault`, to be reported. `place`: measure there, whatever the launch file names.
     """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
@@ -275,7 +271,7 @@ def read_night(
         )
     try:
         webhook = find_webhook(keys.webhook, environment) if keys.webhook is not None else None
-    except SpecError as error:  # the night is measured, and says that nobody will be told
+    except SpecError as error:  # the night is measured, and warns
         webhook = error
     # each night as many: what a series is compared with stays
     request = replace(request, suite=request.suite.with_blocks(FIXED_BLOCKS), may_skip=True)
@@ -291,30 +287,33 @@ def read_night(
     )
 
 
-def accept_change(options: NightOptions, what: str, first: str | None, reason: str | None) -> str:
-    """Accept the last night's alert of a series, or those of a cell or metric. Returns what to print.
+def accept_change(options: NightOptions, target: str, first: str | None, reason: str | None) -> str:
+    """Accept the last night's alert of a series, or those of a cell or metric. Return the line to print.
 
-    Raises SpecError where there is none, or the date or the reason is no good.
+    Raise SpecError if there is none, or for an unusable date or reason.
     """
     if first is None or not (reason or "").strip():
         raise SpecError(
-            f"--accept {what}: needs --from DATE, the first night of what is accepted, and --reason TEXT"
+            f"--accept {target}: needs --from DATE, the first night of what is accepted, and --reason TEXT"
         )
     night, diary = read_date(first, "--from"), _diary(options)
     last = diary.last()
     if last is None:
-        raise SpecError(f"--accept {what}: there is no night of {diary.launch} yet")
+        raise SpecError(f"--accept {target}: there is no night of {diary.launch} yet")
     alerts = [
         finding
         for finding in (*last.findings, *last.members)
         if finding.is_alert
         and finding.key.metric != SHARED
-        and what in (finding.key.series_id, finding.key.cell_id, finding.key.metric, finding.shared)
+        and target
+        in (finding.key.series_id, finding.key.cell_id, finding.key.metric, finding.shared)
     ]
     if not alerts:
-        allowed = [f"{each.key.series_id} ({each.key.cell})" for each in last.alerts[:MOST_NAMED]]
+        allowed = [
+            f"{alert.key.series_id} ({alert.key.cell})" for alert in last.alerts[:MOST_NAMED]
+        ]
         raise SpecError(
-            f"--accept {what}: no alert of {last.night} is of such a series, cell or metric; "
+            f"--accept {target}: no alert of {last.night} is of such a series, cell or metric; "
             f"its alerts: {', '.join(allowed) or 'none'}"
         )
     if night > last.date:
@@ -324,19 +323,19 @@ def accept_change(options: NightOptions, what: str, first: str | None, reason: s
     diary.accept(
         [Acceptance(key=key, first=night, reason=words, told_on=last.date) for key in keys]
     )
-    named = "; ".join(f"{key.cell} · {key.settings}: {meaning(key)}" for key in keys[:MOST_NAMED])
+    series = "; ".join(f"{key.cell} · {key.settings}: {meaning(key)}" for key in keys[:MOST_NAMED])
     more = f"; and {len(keys) - MOST_NAMED} more" if keys[MOST_NAMED:] else ""
-    return f"Accepted from {night} on: {named}{more}. The next night compares with the nights since then."
+    return f"Accepted from {night} on: {series}{more}. The next night compares with the nights since then."
 
 
 def pin_baseline(options: NightOptions, first: date | None) -> str:
-    """Pin a night; None unpins. Returns what to print. Raises SpecError where there is no such night."""
+    """Pin a night, or unpin. Return the line to print. Raise SpecError if there is no such night."""
     diary = _diary(options)
     if first is None:
         diary.unpin()
         return f"Nights of {diary.launch} are compared with the month before them."
     name = NightName(date=first, launch=diary.launch)
-    nights = [each for each in diary.store.sweep_ids() if is_night_of(each, diary.launch)]
+    nights = [night for night in diary.store.sweep_ids() if is_night_of(night, diary.launch)]
     if name.sweep_id not in nights:
         last = ", ".join(nights[-5:]) or "none"
         raise SpecError(f"--pin {first}: there is no {name.sweep_id}; the last nights: {last}")

@@ -19,11 +19,11 @@ from cudnn_sweep.analysis.answering.verdicts import (
     Surroundings,
     Verdict,
     blocks_left_out,
+    further_lines,
     headline,
     more_blocks,
     payback,
     third_blocks,
-    told_lines,
 )
 from cudnn_sweep.analysis.asking.settings import shortened, unusual_in
 from cudnn_sweep.analysis.storing.progress import StoredTrial, blocks_of, planned
@@ -156,7 +156,7 @@ def print_summary(
         say(console, draw_marked(list(columns), width))
     if any(verdict.launch_bound for verdict in verdicts):
         say(console, LAUNCH_BOUND_NOTE)
-    beside = told_lines(verdicts, lambda each: verdict_label(each, cells))
+    beside = further_lines(verdicts, lambda each: verdict_label(each, cells))
     for line in (*beside, *summary.undecided(), *summary.counted()):
         say(console, line)
     for line in summary.warned():

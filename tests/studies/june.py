@@ -78,7 +78,7 @@ def june(
             typer.echo(headline(outcome, told))
         for change in one_by_one(finding_texts(outcome)):
             if change.new_of(told):
-                typer.echo("\n    ".join(["  " + change.told, *change.details[:-1]]))
+                typer.echo("\n    ".join(["  " + change.summary, *change.details[:-1]]))
         mistakes += _mistakes(outcome)
     for seed in range(seeds):
         words = [each for one in _played("quiet", nights, seed) for each in _told(one)]

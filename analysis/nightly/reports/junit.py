@@ -1,7 +1,7 @@
 """A night as JUnit XML, which CI servers show as tests: one test case a series.
 
-Its name stays from night to night, so that a server's own history of it means something. An alert
-is a failure, what waits or has too few nights is skipped, and a night that could not tell an error.
+Its name stays from night to night, for the server's own history. An alert is a failure; a finding that waits, or a
+series with too few nights, is skipped; the night without an answer is an error.
 """
 
 import re
@@ -30,7 +30,8 @@ TOO_FEW_NIGHTS = "insufficient data: too few nights to compare with"
 
 def to_junit(outcome: NightOutcome, series: Sequence[Series]) -> str:
     cases = [_night(outcome), *_series(outcome, series)]
-    told = [*facts(outcome), ("changed since the night before", moves(outcome.changes))]
+    labelled = [*facts(outcome), ("changed since the night before", moves(outcome.changes))]
+    properties = [_element("property", name=name, value=text) for name, text in labelled]
     seconds = f"{(outcome.ended_at - outcome.started_at).total_seconds():.3f}"
     counts = {
         "tests": str(len(cases)),
@@ -39,7 +40,7 @@ def to_junit(outcome: NightOutcome, series: Sequence[Series]) -> str:
     }
     suite = _element(
         "testsuite",
-        _element("properties", *(_element("property", name=one, value=text) for one, text in told)),
+        _element("properties", *properties),
         *cases,
         name=outcome.suite,
         timestamp=outcome.started_at.isoformat(timespec="seconds"),
@@ -54,7 +55,7 @@ def to_junit(outcome: NightOutcome, series: Sequence[Series]) -> str:
 
 
 def _night(outcome: NightOutcome) -> Element:
-    """The night itself: it passes where it could tell."""
+    """Return the case of the night itself: it passes unless there is no answer."""
     results, reasons = [], outcome.reasons
     if outcome.state == "could_not_tell":
         message = reasons[0] if reasons else headline(outcome)
@@ -66,22 +67,22 @@ def _night(outcome: NightOutcome) -> Element:
 
 
 def _series(outcome: NightOutcome, series: Sequence[Series]) -> Iterable[Element]:
-    findings = {each.finding.key: each for each in finding_texts(outcome)}
-    known = {one.key: one for one in series}
-    shared = {each.key: each.shared for each in outcome.members}
-    for key in dict.fromkeys([*findings, *known]):
+    findings = {text.finding.key: text for text in finding_texts(outcome)}
+    by_key = {entry.key: entry for entry in series}
+    shared = {member.key: member.shared for member in outcome.members}
+    for key in dict.fromkeys([*findings, *by_key]):
         if key in findings:
             results = [_result(findings[key])]
         elif key in shared:
             results = [_element("skipped", message=f"{WITH_ITS_GPU} {shared[key]}")]
         else:
-            results = _unchanged(known[key])
+            results = _unchanged(by_key[key])
         name = f"{meaning(key)}, {key.settings}"
         yield _element("testcase", *results, classname=f"{key.gpu}.{key.cell}", name=name)
 
 
 def _unchanged(series: Series) -> list[Element]:
-    """One that could not have shown the least effect does not pass."""
+    """Return the result of a series without a finding: too noisy for the least effect, it does not pass."""
     step = f"the smallest step that it could show: {smallest_step(series) or 'another word'}"
     if not series.is_judged:
         return [_element("skipped", message=TOO_FEW_NIGHTS)]
@@ -90,12 +91,12 @@ def _unchanged(series: Series) -> list[Element]:
     return [_element("system-out", text=step)] if series.smallest_step is not None else []
 
 
-def _result(each: FindingText) -> Element:
-    """What got better or was refuted passes, and its output says so."""
-    tag = {"alert": "failure", "waiting": "skipped"}.get(each.group, "system-out")
-    message = {"message": f"{meaning(each.key)}: {each.change}", "type": each.finding.direction}
-    text = f"{each.line}\nTo measure again: {each.command}"
-    return _element(tag, text=text, **({} if tag == "system-out" else message))
+def _result(text: FindingText) -> Element:
+    """Return the result of a finding: better or refuted ones pass, with the text as output."""
+    tag = {"alert": "failure", "waiting": "skipped"}.get(text.group, "system-out")
+    message = {"message": f"{meaning(text.key)}: {text.change}", "type": text.finding.direction}
+    output = f"{text.line}\nTo measure again: {text.command}"
+    return _element(tag, text=output, **({} if tag == "system-out" else message))
 
 
 def _count(cases: Sequence[Element], tag: str) -> str:
@@ -103,7 +104,7 @@ def _count(cases: Sequence[Element], tag: str) -> str:
 
 
 def _element(tag: str, *children: Element, text: str = "", **attributes: str) -> Element:
-    """Without the characters that XML cannot hold."""
+    """Return an element without the characters that XML cannot hold."""
     legal = {name: NO_XML.sub("\ufffd", value) for name, value in attributes.items()}
     element = Element(tag, legal)
     element.text = NO_XML.sub("\ufffd", text)

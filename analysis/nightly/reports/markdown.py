@@ -15,35 +15,35 @@ from cudnn_sweep.analysis.words import printable
 
 
 def to_markdown(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
-    found = sections(outcome, series)
+    shown = sections(outcome, series)
     parts = [
         f"## {_inline(headline(outcome))}",
-        *(part for each in found if not each.is_rest for part in _section(each)),
+        *(part for section in shown if not section.is_rest for part in _section(section)),
         "<details><summary>The rest</summary>",
-        *(part for each in found if each.is_rest for part in _section(each)),
+        *(part for section in shown if section.is_rest for part in _section(section)),
         "</details>",
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def _section(section: Section) -> list[str]:
-    lines = [f"- {_inline(each)}" for each in section.reasons]
+    lines = [f"- {_inline(reason)}" for reason in section.reasons]
     for change in section.changes:
-        lines.append(f"- **{_inline(change.told)}**")
-        lines += [f"  - {_inline(each)}" for each in change.details]
-    notes = [" ".join(map(_inline, each)) for each in section.notes]
+        lines.append(f"- **{_inline(change.summary)}**")
+        lines += [f"  - {_inline(detail)}" for detail in change.details]
+    notes = [" ".join(map(_inline, words)) for words in section.notes]
     rows = [section.head, ["---"] * len(section.head), *section.rows] if section.rows else []
     table = "\n".join(f"| {' | '.join(map(_in_table, row))} |" for row in rows)
     return [part for part in (f"### {section.title}", "\n".join(lines), *notes, table) if part]
 
 
 def _in_table(cell: str) -> str:
-    """There a stroke ends a cell even within code, and backslashes before one must be even."""
+    """Escape a stroke, which ends a cell even within code, with an even number of backslashes before it."""
     return re.sub(r"(\\*)\|", r"\1\1\\|", cell if cell == "---" else _inline(cell))
 
 
 def _inline(text: str) -> str:
-    """Text or code in which nothing is markup."""
+    """Return text or code in which nothing is markup."""
     words = printable(" ".join(text.split()))
     if not isinstance(text, Code):
         words = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

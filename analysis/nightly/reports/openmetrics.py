@@ -18,8 +18,8 @@ ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 def to_openmetrics(outcome: NightOutcome, series: Sequence[Series]) -> str:
-    """The night's exit code, its alerts, and tonight's value of each series that is a number."""
-    alerts = [(_labels(each.key), 1.0) for each in outcome.alerts]
+    """Return the night's exit code, its alerts, and tonight's value of each series of numbers."""
+    alerts = [(_labels(alert.key), 1.0) for alert in outcome.alerts]
     gpu_s: Samples = [] if outcome.gpu_hours is None else [({}, 3600 * outcome.gpu_hours)]
     families: list[tuple[str, str, Samples]] = [
         ("exit_code", "0 fine, 1 regression, 3 could not tell", [({}, outcome.exit_code)]),
@@ -30,10 +30,10 @@ def to_openmetrics(outcome: NightOutcome, series: Sequence[Series]) -> str:
     for metric in AMOUNTS:
         unit, scale = BASE_UNITS[metric.unit]
         values = [
-            (_labels(each.key), scale * value)
-            for each in series
-            if each.key.metric == metric.name and each.points[-1].date == outcome.date
-            if (value := each.numbers[-1]) is not None
+            (_labels(entry.key), scale * value)
+            for entry in series
+            if entry.key.metric == metric.name and entry.points[-1].date == outcome.date
+            if (value := entry.numbers[-1]) is not None
         ]
         families.append((f"{metric.name}_{unit}", metric.meaning, values))
     nightly = outcome.night.partition(f"{outcome.date}-")[2]
@@ -49,8 +49,8 @@ def _lines(nightly: str, name: str, meaning: str, samples: Samples) -> Iterator[
     yield f"# HELP cudnn_sweep_night_{name} {meaning}"
     yield f"# TYPE cudnn_sweep_night_{name} gauge"
     for labels, value in samples:
-        named = {"nightly": nightly, **labels}.items()
-        text = ",".join(f'{label}="{each.translate(ESCAPES)}"' for label, each in named)
+        pairs = {"nightly": nightly, **labels}.items()
+        text = ",".join(f'{label}="{text.translate(ESCAPES)}"' for label, text in pairs)
         yield f"cudnn_sweep_night_{name}{{{text}}} {float(value)!r}"
 
 

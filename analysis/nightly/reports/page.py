@@ -52,8 +52,6 @@ LEAST_SPAN = 0.1  # of the largest value: the noise of a series that never moves
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frame:
-    """Where a night and a height lie in a drawing."""
-
     first: date
     last: date
     low: float
@@ -85,21 +83,21 @@ class Frame:
 class Histories:
     series: Mapping[SeriesKey, Series]
     versions: Mapping[date, str]
-    """By its first night, how the software differed from the one before."""
+    """Changes of software, by the first night with it."""
 
     def folded(
-        self, key: SeriesKey, said: str, finding: Finding | None = None, *, is_open: bool = False
+        self, key: SeriesKey, text: str, finding: Finding | None = None, *, is_open: bool = False
     ) -> str:
-        one = self.series.get(key)
-        drawing = self._figure(one, finding) if one is not None else ""
-        return f"<details{' open' * is_open}><summary>{_inline(said)}</summary>{drawing}</details>"
+        series = self.series.get(key)
+        drawing = self._figure(series, finding) if series is not None else ""
+        return f"<details{' open' * is_open}><summary>{_inline(text)}</summary>{drawing}</details>"
 
-    def _figure(self, one: Series, finding: Finding | None) -> str:
-        points, (heights, ticks) = one.points, _scale(one, finding)
+    def _figure(self, series: Series, finding: Finding | None) -> str:
+        points, (heights, ticks) = series.points, _scale(series, finding)
         first, last = points[0].date, points[-1].date
         frame = Frame(first=first, last=last, low=min(ticks), high=max(ticks))
         software = [b.date for a, b in pairwise(points) if a.software_hash != b.software_hash]
-        told = [f"{point.date}: {_shown(one, point.value)}" for point in points]
+        titles = [f"{point.date}: {_shown(series, point.value)}" for point in points]
         since = date.max if finding is None else finding.since
         drawn = [
             *(
@@ -109,83 +107,83 @@ class Histories:
             f'<text x="{frame.x(first)}" y="{HEIGHT}">{first:%m-%d}</text>',
             f'<text x="{frame.x(last)}" y="{HEIGHT}" text-anchor="end">{last:%m-%d}</text>',
             *map(frame.dashed, software),
-            *(frame.level(*level) for level in _levels(one, finding)),
+            *(frame.level(*level) for level in _levels(series, finding)),
             *(
                 frame.dot(point.date, height, "c1" if point.date < since else "c2", title)
-                for point, height, title in zip(points, heights, told, strict=True)
+                for point, height, title in zip(points, heights, titles, strict=True)
                 if height is not None
             ),
         ]
-        step = smallest_step(one)
+        step = smallest_step(series)
         notes = [f"the smallest step that it could show: {step}"] if step else []
         notes += [f"{night}: {self.versions.get(night, 'other software')}" for night in software]
-        spoken = _inline("; ".join(told))
+        spoken = _inline("; ".join(titles))
         svg = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{spoken}">{"".join(drawn)}</svg>'
         return f'<figure class="dots">{svg}<figcaption>{_inline("; ".join(notes))}</figcaption></figure>'
 
 
-def _shown(one: Series, value: float | str | None) -> str:
-    return "not measured" if value is None else amount(one.key, value)
+def _shown(series: Series, value: float | str | None) -> str:
+    return "not measured" if value is None else amount(series.key, value)
 
 
-def _levels(one: Series, finding: Finding | None) -> list[tuple[date, date, float]]:
-    """From night to night: what was usual before the finding and since, or on all nights."""
-    numbers = [each for each in one.numbers if each is not None and isfinite(each)]
-    first, last = one.points[0].date, one.points[-1].date
+def _levels(series: Series, finding: Finding | None) -> list[tuple[date, date, float]]:
+    """Return (first night, last night, usual value): before the finding and since, or of all nights."""
+    numbers = [number for number in series.numbers if number is not None and isfinite(number)]
+    first, last = series.points[0].date, series.points[-1].date
     if finding is not None and isinstance(finding.before, float) and isinstance(finding.now, float):
         since = max(finding.since, first)
         return [(first, since, finding.before), (since, last, finding.now)]
     return [(first, last, median(numbers))] if numbers else []
 
 
-def _scale(one: Series, finding: Finding | None) -> tuple[list[float | None], dict[float, str]]:
-    """The height of each night, and what stands beside the lowest, the highest and, of words, each other one."""
-    words = list(dict.fromkeys(word for word in one.words if word is not None))
+def _scale(series: Series, finding: Finding | None) -> tuple[list[float | None], dict[float, str]]:
+    """Return the height of each night, and labels of the lowest and the highest; of words, of each one."""
+    words = list(dict.fromkeys(word for word in series.words if word is not None))
     if words:
         places = {word: float(-place) for place, word in enumerate(words)}
-        heights = [None if word is None else places[word] for word in one.words]
+        heights = [None if word is None else places[word] for word in series.words]
         return heights, {place: word for word, place in places.items()}
-    levels = [level for _, _, level in _levels(one, finding)]
+    levels = [level for _, _, level in _levels(series, finding)]
     near = [
-        each
-        for each in one.numbers
-        if each is not None and any(abs(each - level) <= BEYOND * abs(level) for level in levels)
+        value
+        for value in series.numbers
+        if value is not None and any(abs(value - level) <= BEYOND * abs(level) for level in levels)
     ]
     low, high = min([*levels, *near], default=0.0), max([*levels, *near], default=1.0)
     wanting = max(LEAST_SPAN * abs(high) - (high - low), 0.0) / 2
     ends = (max(low - wanting, 0.0), high + wanting)
-    finite = [each if each is not None and isfinite(each) else None for each in one.numbers]
-    return finite, {end: _shown(one, end) for end in ends}
+    finite = [value if value is not None and isfinite(value) else None for value in series.numbers]
+    return finite, {end: _shown(series, end) for end in ends}
 
 
 def to_html(outcome: NightOutcome, series: Sequence[Series]) -> str:
     histories = Histories(
-        series={one.key: one for one in series if one.points},
-        versions={each.date: moves(each.changes) for each in outcome.versions},
+        series={entry.key: entry for entry in series if entry.points},
+        versions={version.date: moves(version.changes) for version in outcome.versions},
     )
-    found = sections(outcome, series)
+    shown = sections(outcome, series)
     names = {
         key: f"{key.cell} · {key.settings}: {meaning(key)}, {key.gpu}" for key in histories.series
     }
     every = [histories.folded(key, names[key]) for key in sorted(names, key=names.__getitem__)]
-    text = [_section(each, outcome, histories) for each in found]
+    text = [_section(section, outcome, histories) for section in shown]
     text.append(f"<section><h2>Every series</h2>{''.join(every)}</section>")
     return document(
         title="cuDNN night report",
         measured=_inline(" · ".join(dict.fromkeys(key.gpu for key in names))),
         headline=_inline(headline(outcome)),
         about=KEY,
-        tiles="\n".join(_tiles(outcome, found)),
+        tiles="\n".join(_tiles(outcome, shown)),
         sections="\n".join(text),
         location=_inline(outcome.night),
     )
 
 
-def _tiles(outcome: NightOutcome, found: Iterable[Section]) -> Iterable[str]:
-    for each in found:
-        if each.group is not None:
-            link = f'<a href="#{_anchor(each)}">{each.title.lower()}</a>'
-            yield f'<li class="tile {ROLES[each.group]}"><strong>{len(each.changes)}</strong> {link}</li>'
+def _tiles(outcome: NightOutcome, shown: Iterable[Section]) -> Iterable[str]:
+    for section in shown:
+        if section.group is not None:
+            link = f'<a href="#{_anchor(section)}">{section.title.lower()}</a>'
+            yield f'<li class="tile {ROLES[section.group]}"><strong>{len(section.changes)}</strong> {link}</li>'
     counts = (outcome.fine_series, outcome.blunt_series, outcome.insufficient_series)
     for count, text in zip(counts, ("as they were", BLUNT, "with too few nights"), strict=True):
         yield f'<li class="tile"><strong>{count:,}</strong> {text}</li>'
@@ -195,11 +193,11 @@ def _section(section: Section, outcome: NightOutcome, histories: Histories) -> s
     rows = [
         f"<tr>{''.join(f'<td>{_inline(cell)}</td>' for cell in row)}</tr>" for row in section.rows
     ]
-    head = "".join(f"<th>{each}</th>" for each in section.head)
+    head = "".join(f"<th>{title}</th>" for title in section.head)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     parts = [
         _listed(section.reasons),
-        *(_article(each, outcome, histories) for each in section.changes),
+        *(_article(change, outcome, histories) for change in section.changes),
         *(f"<p>{' '.join(map(_inline, note))}</p>" for note in section.notes),
         f'<div class="scrolls">{table}</div>' if rows else "",
     ]
@@ -207,25 +205,25 @@ def _section(section: Section, outcome: NightOutcome, histories: Histories) -> s
 
 
 def _article(change: OneChange, outcome: NightOutcome, histories: Histories) -> str:
-    """With the series that show it: of a finding that stands for many, those."""
-    ids = {each.key.series_id for each in change.findings}
-    members = tuple(each for each in outcome.members if each.shared in ids)
+    """Return a change with histories of its series; of a shared finding, of its members."""
+    ids = {finding.key.series_id for finding in change.findings}
+    members = tuple(member for member in outcome.members if member.shared in ids)
     texts = finding_texts(replace(outcome, findings=members))
     drawn = [
         histories.folded(
-            each.key,
-            f"{each.series}, {meaning(each.key)}: {each.size} · series {each.key.series_id}",
-            each.finding,
+            text.key,
+            f"{text.series}, {meaning(text.key)}: {text.size} · series {text.key.series_id}",
+            text.finding,
             is_open=place < OPEN,
         )
-        for place, each in enumerate(sorted(texts, key=by_size) or change.findings)
+        for place, text in enumerate(sorted(texts, key=by_size) or change.findings)
     ]
-    title = f"<h3>{_inline(change.told)}</h3>"
+    title = f"<h3>{_inline(change.summary)}</h3>"
     return f'<article class="{ROLES[change.group]}">{title}{_listed(change.details)}{"".join(drawn)}</article>'
 
 
 def _listed(lines: Sequence[str]) -> str:
-    return f"<ul>{''.join(f'<li>{_inline(each)}</li>' for each in lines)}</ul>" if lines else ""
+    return f"<ul>{''.join(f'<li>{_inline(line)}</li>' for line in lines)}</ul>" if lines else ""
 
 
 def _anchor(section: Section) -> str:

@@ -1,9 +1,8 @@
 """Every report of a night, as files in a folder of its date; and JSON, which reads back into the same value. Each other
 file in this folder declares a format.
 
-The keys of the JSON are the fields of NightOutcome. A finding is one flat row, in which the key of its series stands
-beside its other fields. docs/nightly.md has the further keys. A key may be added within a version; none is dropped or given
-another meaning.
+The keys of the JSON are the fields of NightOutcome. A finding is one flat row, with the key of its series among its
+fields. docs/nightly.md lists the further keys. A version may add keys; none is dropped or given another meaning.
 """
 
 import json
@@ -28,17 +27,16 @@ from cudnn_sweep.analysis.storing.folder import LocalFolder, naming
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightReport:
-    """`render` gets the night and the history of each of its series, judged or not."""
-
     file: str
     """The name of the file that each night writes: no other report's."""
     render: Callable[[NightOutcome, Sequence[Series]], str]
+    """Makes the text of the night and the history of each of its series, judged or not."""
 
 
-# In 1 fine_series counted the blunt ones too; to 2 a night with too few before it was one that could not tell.
+# In 1, fine_series counted the blunt ones too; up to 2, a night with too few before it was `could_not_tell`.
 SCHEMA_VERSION = 3
 OF_THE_KEY = tuple(field.name for field in fields(SeriesKey))
-OF_A_SERIES = ("findings", "members", "left_out", "accepted")  # what has a key
+OF_A_SERIES = ("findings", "members", "left_out", "accepted")  # fields whose rows have a key
 OUTCOME = TypeAdapter(NightOutcome)
 LATEST = "latest"
 SUMMARY = "night.md"
@@ -56,12 +54,12 @@ def write_reports(
     *,
     step_summary: Path | None = None,
 ) -> list[Path]:
-    """Write them into `folder/DATE`; the Markdown is also added to `step_summary`, a file that a CI step shows.
+    """Write all reports into `folder/DATE`, and add the Markdown to `step_summary`, a file that a CI step shows.
 
-    Returns the files, each of which is written whole or not at all. Raises StoreError where one cannot be.
+    Return the files, each written whole or not at all. Raise StoreError if a file cannot be written.
     """
     dated = folder / outcome.date.isoformat()
-    texts = {dated / each.file: each.render(outcome, series) for each in night_reports()}
+    texts = {dated / report.file: report.render(outcome, series) for report in night_reports()}
     for path, text in texts.items():
         LocalFolder(str(dated)).write(path.name, pa.py_buffer(text.encode()))
     if step_summary:
@@ -73,8 +71,8 @@ def write_reports(
 
 
 def _link_latest(folder: Path) -> None:
-    """Replaced in one step, so that whoever reads it finds one or the other."""
-    last = max(each.name for each in folder.iterdir() if DATE.fullmatch(each.name))
+    """Replace the link in one step, so that a reader finds the old one or the new one."""
+    last = max(path.name for path in folder.iterdir() if DATE.fullmatch(path.name))
     new = folder / f".{LATEST}"
     new.unlink(missing_ok=True)
     new.symlink_to(last, target_is_directory=True)
@@ -85,42 +83,42 @@ def _link_latest(folder: Path) -> None:
 
 
 def to_json(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
-    """A line a finding and a series, a line for every other key."""
+    """Return the outcome as JSON: a line a finding and a series, a line for every other key."""
     values: dict[str, object] = {
         "schema_version": SCHEMA_VERSION,
         "exit_code": outcome.exit_code,
         **asdict(outcome),
-        **{name: [_flat(each) for each in getattr(outcome, name)] for name in OF_A_SERIES},
+        **{name: [_flat(finding) for finding in getattr(outcome, name)] for name in OF_A_SERIES},
     }
     if series:
-        values["series"] = [_series_row(each) for each in series]
+        values["series"] = [_series_row(entry) for entry in series]
     lines = [f" {json.dumps(name)}: {_text(json_value(value))}" for name, value in values.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _series_row(series: Series) -> dict[str, object]:
-    """Without its points, which the stored rows have."""
+    """Return a series without its points: the stored rows have them."""
     shown = {name: getattr(series, name) for name in ("is_judged", "smallest_step", "could_show")}
     return {"series_id": series.key.series_id, **asdict(series.key), **shown}
 
 
-def _flat(one: Finding | LeftOut | Acceptance) -> dict[str, object]:
-    values = asdict(one)
-    if isinstance(one, Finding):
-        values |= {"unit": unit(one.key), "is_alert": one.is_alert}
-    return {"series_id": one.key.series_id, **values.pop("key"), **values}
+def _flat(finding: Finding | LeftOut | Acceptance) -> dict[str, object]:
+    values = asdict(finding)
+    if isinstance(finding, Finding):
+        values |= {"unit": unit(finding.key), "is_alert": finding.is_alert}
+    return {"series_id": finding.key.series_id, **values.pop("key"), **values}
 
 
 def from_json(text: str) -> NightOutcome:
-    """Raises ReportError where it is no night's JSON, or one of a later version."""
+    """Raise ReportError if `text` is no night's JSON, or of a later version."""
     try:
-        found = json.loads(text)
-        version = found["schema_version"]
+        values = json.loads(text)
+        version = values["schema_version"]
         if version > SCHEMA_VERSION:
             raise ReportError(f"a night's JSON of version {version}: {SCHEMA_VERSION} is read here")
-        for row in (row for name in OF_A_SERIES for row in found.get(name, [])):
+        for row in (row for name in OF_A_SERIES for row in values.get(name, [])):
             row["key"] = {name: row[name] for name in OF_THE_KEY}
-        return OUTCOME.validate_python(found)
+        return OUTCOME.validate_python(values)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ReportError(f"no night's JSON: {error}") from error
 

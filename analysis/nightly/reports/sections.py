@@ -1,5 +1,5 @@
-"""A night's findings as changes, each told once and not for each of its series; and as sections, which its Markdown,
-its page and the terminal show, each in its own markup.
+"""A night's findings as changes, one for all series that it changed; and as sections for its Markdown, its page and the
+terminal.
 """
 
 from collections import Counter
@@ -38,21 +38,21 @@ from cudnn_sweep.analysis.words import counted, listed, one_line
 STEADY = {STEADY_WALL.name: "wall", STEADY_DEVICE.name: "device"}
 MOST_NAMED = 6  # cells of one change
 VERSIONED = {"torch": "torch", "version": "ours", "driver": "driver", "cudnn": "cudnn"}
-"""Parts whose versions `sweep compare` takes, as it calls them; the first that moved names the sides."""
+"""Parts whose versions `sweep compare` takes, by its own names; the first that moved names the sides."""
 
 
 class Code(str):
-    """What users have named, or may type."""
+    """A user's name, or a command to type."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OneChange:
-    """Of one kind of number, one way, for one reason, on one kind of hardware."""
+    """A change of one kind of number in one direction, of one cause, on one kind of hardware."""
 
     findings: tuple[FindingText, ...]
-    """Wall times first, and of those the largest."""
+    """Wall times first, the largest first among them."""
 
     @property
     def group(self) -> Group:
@@ -64,25 +64,25 @@ class OneChange:
 
     @property
     def size(self) -> str:
-        """What changed, and by how much: over its series, the smallest and the largest change."""
+        """Return the kind of number and the size of its change: the smallest and the largest over the series."""
         first = self.findings[0]
-        ratios = [each.finding.ratio for each in self.findings if each.finding.ratio is not None]
-        walls = [wall for each in self.findings if (wall := each.finding.wall_ratio) is not None]
+        ratios = [text.finding.ratio for text in self.findings if text.finding.ratio is not None]
+        walls = [wall for text in self.findings if (wall := text.finding.wall_ratio) is not None]
         if first.is_of_many or len(self.findings) == len(walls) == 1:
             return first.change
         if walls:
-            sizes = [percent_or_times(min(each), max(each)) for each in (ratios, walls)]
+            sizes = [percent_or_times(min(values), max(values)) for values in (ratios, walls)]
             return beside_wall(*sizes)
         if len(ratios) == len(self.findings):
             return f"{self._what}: {percent_or_times(min(ratios), max(ratios))}"
-        words = dict.fromkeys(each.change for each in self.findings)
-        cells = len({each.cell for each in self.findings})
+        words = dict.fromkeys(text.change for text in self.findings)
+        cells = len({text.cell for text in self.findings})
         where = f" in {cells:,} cells" if cells > 1 else ""
         return f"{self._what}{where}: {listed([*words][:MOST_NAMED])}"
 
     @property
-    def told(self) -> str:
-        since = min(each.finding.since for each in self.findings)
+    def summary(self) -> str:
+        since = min(text.finding.since for text in self.findings)
         comma = "," if self.findings[0].is_of_many else ""
         return f"{self.size}{comma} since {since}, {cause(self.first)}"
 
@@ -90,27 +90,27 @@ class OneChange:
     def cells(self) -> str:
         if self.findings[0].is_of_many:
             return self.findings[0].cell
-        cells = list(dict.fromkeys(each.cell for each in self.findings))
-        settings = list(dict.fromkeys(one_line(each.key.settings) for each in self.findings))
+        cells = list(dict.fromkeys(text.cell for text in self.findings))
+        settings = list(dict.fromkeys(one_line(text.key.settings) for text in self.findings))
         more = f" and {counted(len(cells) - MOST_NAMED, 'more cell')}" if cells[MOST_NAMED:] else ""
         series = "1 series" if len(self.findings) == 1 else f"{len(self.findings):,} series"
         return f"{series}: {'; '.join(cells[:MOST_NAMED])}{more} · {listed(settings)}"
 
     @property
     def details(self) -> list[str]:
-        """A line each: its series first; last what `--accept` takes, and the command that measures the first again."""
-        first, ids = self.findings[0], [each.key.series_id for each in self.findings[:MOST_NAMED]]
+        """Return lines: cells and settings first; last, ids for `--accept`, and the command that measures it again."""
+        first, ids = self.findings[0], [text.key.series_id for text in self.findings[:MOST_NAMED]]
         in_wall = " in wall time" if len(self._metrics & set(STEADY)) > 1 else ""
         is_sized = first.levels and first.finding.ratio
         largest = f"; the largest{in_wall}: {first.size}" if is_sized else ""
         more = " ..." if self.findings[MOST_NAMED:] else ""
-        known = filter(None, [first.basis + largest, self._kernels, first.look])
+        facts = filter(None, [first.basis + largest, self._kernels, first.look])
         series = f"series {', '.join(ids)}{more}"
-        return [Code(self.cells), *known, series, Code(first.command)]
+        return [Code(self.cells), *facts, series, Code(first.command)]
 
     @property
     def versions(self) -> tuple[str, str] | None:
-        """The two sides that `sweep compare` tells apart, where a version moved."""
+        """Return the two sides for `sweep compare`, if a version moved."""
         moved = {change.part: change for change in self.first.moved}
         for name, kind in VERSIONED.items():
             if name in moved:
@@ -118,20 +118,20 @@ class OneChange:
         return None
 
     def new_of(self, fresh: Collection[Finding]) -> list[FindingText]:
-        return [each for each in self.findings if each.finding in fresh]
+        return [text for text in self.findings if text.finding in fresh]
 
     @property
     def _kernels(self) -> str:
-        """Those that changed with it, and in how many cells."""
-        kernels = dict.fromkeys(each.kernels for each in self.findings if each.kernels)
+        """Return the kernels that changed with it, and the number of cells."""
+        kernels = dict.fromkeys(text.kernels for text in self.findings if text.kernels)
         if not kernels:
             return ""
-        cells = counted(len({each.cell for each in self.findings if each.kernels}), "cell")
+        cells = counted(len({text.cell for text in self.findings if text.kernels}), "cell")
         return f"kernels changed in {cells}: {listed([*kernels][:MOST_NAMED])}"
 
     @property
     def _metrics(self) -> set[str]:
-        return {each.finding.key.metric for each in self.findings}
+        return {text.finding.key.metric for text in self.findings}
 
     @property
     def _what(self) -> str:
@@ -142,45 +142,44 @@ class OneChange:
 
 
 def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
-    """The answer in one line: whose night, where it ran, and what it found; what is `fresh` comes first."""
+    """Return the answer in one line: launch file, machine and findings; `fresh` ones come first."""
     changes = one_by_one(finding_texts(outcome))
-    told = [change for change in changes if change.group in ("alert", "changed")]
-    told.sort(key=lambda change: (change.group != "alert", not change.new_of(fresh)))
-    said = _counted([change for change in changes if change not in told[:1]])
-    if told:
-        new = told[0].new_of(fresh)
-        more = f"{len(new):,} more series: " if 0 < len(new) < len(told[0].findings) else ""
-        said = [more + told[0].told, *said]
+    confirmed = [change for change in changes if change.group in ("alert", "changed")]
+    confirmed.sort(key=lambda change: (change.group != "alert", not change.new_of(fresh)))
+    parts = _counted([change for change in changes if change not in confirmed[:1]])
+    if confirmed:
+        new = confirmed[0].new_of(fresh)
+        more = f"{len(new):,} more series: " if 0 < len(new) < len(confirmed[0].findings) else ""
+        parts = [more + confirmed[0].summary, *parts]
     if outcome.state in WHY:
-        said = [WHY[outcome.state].lower(), *said]
+        parts = [WHY[outcome.state].lower(), *parts]
     elif outcome.state == "fine":
-        said = ["no regression", *said, f"{outcome.fine_series:,} series are as they were"]
+        parts = ["no regression", *parts, f"{outcome.fine_series:,} series are as they were"]
         if outcome.blunt_series:
-            said.append(f"{outcome.blunt_series:,} {BLUNT}")
+            parts.append(f"{outcome.blunt_series:,} {BLUNT}")
     if outcome.skipped:
-        said.append(f"{counted(len(outcome.skipped), 'network')} not measured")
-    return one_line(f"{_who(outcome)}, {outcome.date}: {'; '.join(said)}")
+        parts.append(f"{counted(len(outcome.skipped), 'network')} not measured")
+    return one_line(f"{_who(outcome)}, {outcome.date}: {'; '.join(parts)}")
 
 
 def _who(outcome: NightOutcome) -> str:
-    """Its name, its machine and its GPU: twenty machines may post to one channel."""
+    """Return its name, its machine and its GPU: twenty machines may post to one channel."""
     name = outcome.night.removeprefix(f"night-{outcome.date}-")
-    hosts = list(dict.fromkeys(each.host for each in outcome.machines)) or [outcome.host or ""]
+    hosts = [*dict.fromkeys(part.host for part in outcome.machines)] or [outcome.host or ""]
     where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
-    gpus = listed(list(dict.fromkeys(each.gpu for each in outcome.machines)) or [""])
-    return " ".join(
-        filter(None, [name, f"on {where}" if where else "", f"({gpus})" if gpus else ""])
-    )
+    gpus = listed([*dict.fromkeys(part.gpu for part in outcome.machines)] or [""])
+    parts = [name, f"on {where}" if where else "", f"({gpus})" if gpus else ""]
+    return " ".join(filter(None, parts))
 
 
 def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
-    """Each change once, those of most series first; what wall time does not show comes last."""
+    """Return each change once, by the number of its series; changes of device time alone come last."""
     grouped: dict[object, list[FindingText]] = {}
-    for each in findings:
-        finding = each.finding
+    for text in findings:
+        finding = text.finding
         moved: tuple[Change, ...] | date = finding.moved or finding.since
-        key = (each.group, finding.key.gpu, _kind(finding), finding.cause, moved)
-        grouped.setdefault(key, []).append(each)
+        key = (text.group, finding.key.gpu, _kind(finding), finding.cause, moved)
+        grouped.setdefault(key, []).append(text)
     changes = [OneChange(findings=tuple(sorted(mine, key=by_size))) for mine in grouped.values()]
     return sorted(
         changes,
@@ -194,25 +193,25 @@ def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
 
 def _counted(changes: Sequence[OneChange]) -> list[str]:
     counts = Counter(change.group for change in changes)
-    said = [counted(counts["alert"], "other confirmed change")] if counts["alert"] else []
-    return said + [
-        f"{counts[each]:,} {each}" for each in TITLES if counts[each] and each != "alert"
+    parts = [counted(counts["alert"], "other confirmed change")] if counts["alert"] else []
+    return parts + [
+        f"{counts[group]:,} {group}" for group in TITLES if counts[group] and group != "alert"
     ]
 
 
 def _kind(finding: Finding) -> tuple[str, str, str]:
-    """Wall and device time of an iteration are one kind, but for what only the device shows."""
+    """Return what findings of one change share: wall and device time are one kind, unless only the device shows it."""
     metric = finding.key.metric
     if finding.wall_ratio is not None:
         return finding.key.env_hash, finding.direction, metric
     return finding.key.env_hash, finding.direction, "steady" if metric in STEADY else metric
 
 
-def by_size(each: FindingText) -> tuple[bool, float]:
-    """Wall times first, and of those the largest."""
-    metric = each.finding.key.metric
+def by_size(text: FindingText) -> tuple[bool, float]:
+    """Return a key for sorting: wall times first, the largest first among them."""
+    metric = text.finding.key.metric
     is_amount = isinstance(METRIC_OF.get(metric), Amount)
-    return metric == STEADY_DEVICE.name, -(each.finding.ratio or 0.0) if is_amount else 0.0
+    return metric == STEADY_DEVICE.name, -(text.finding.ratio or 0.0) if is_amount else 0.0
 
 
 # --- Sections ---
@@ -222,7 +221,7 @@ MOST_ROWS = 100  # of a list or table: a step's summary may have 1 MiB
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
-    """In this order: reasons, changes, notes, and the table `rows` below `head`."""
+    """A section: in this order reasons, changes, notes, and the table `rows` below `head`."""
 
     title: str
     group: Group | None = None
@@ -234,19 +233,19 @@ class Section:
     head: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
     is_rest: bool = False
-    """Only for those who want to know more."""
+    """A section for readers who want more."""
 
 
 def sections(
     outcome: NightOutcome, series: Sequence[Series] = (), results: str | None = None
 ) -> list[Section]:
-    """`results` are those that the command line named."""
+    """Return the night's sections; `results` is the option of the command line."""
     changes = one_by_one(finding_texts(outcome))
     accept = [
         ("To accept a change, from a date on (here the first):", Code(command))
-        for command in (how_to_accept(outcome, each, results) for each in outcome.alerts[:1])
+        for command in (how_to_accept(outcome, alert, results) for alert in outcome.alerts[:1])
     ]
-    found = [
+    shown = [
         Section(title=WHY.get(outcome.state, "Reasons"), reasons=outcome.reasons),
         _group("alert", changes, *accept),
         _group("changed", changes),
@@ -262,13 +261,13 @@ def sections(
             is_rest=True,
         ),
     ]
-    return [each for each in found if each.reasons or each.changes or each.notes or each.rows]
+    return [each for each in shown if each.reasons or each.changes or each.notes or each.rows]
 
 
 def _group(
     group: Group, changes: Sequence[OneChange], *notes: Sequence[str], is_rest: bool = False
 ) -> Section:
-    mine = [each for each in changes if each.group == group]
+    mine = [change for change in changes if change.group == group]
     return Section(
         title=TITLES[group],
         group=group,
@@ -291,26 +290,20 @@ def _environment(outcome: NightOutcome) -> Section:
         title="What changed since the night before",
         notes=notes,
         head=("part", "before", "now"),
-        rows=[(part(each), *map(Code, values(each))) for each in outcome.changes],
+        rows=[(part(change), *map(Code, values(change))) for change in outcome.changes],
     )
 
 
 def _blunt(outcome: NightOutcome, series: Sequence[Series]) -> Section:
-    """Those that a reader would else take for as they were."""
+    """Return the series too noisy for the least effect: without this section they would pass for unchanged."""
     changed = {finding.key for finding in outcome.findings}
-    judged = (each for each in series if each.is_judged and each.key not in changed)
-    mine = [each for each in judged if not each.could_show]
+    judged = (entry for entry in series if entry.is_judged and entry.key not in changed)
+    mine = [entry for entry in judged if not entry.could_show]
+    steps = [(entry.key, smallest_step(entry) or "its words vary") for entry in mine[:MOST_ROWS]]
     return Section(
         title="Could not show the least effect",
         notes=_more(mine),
         head=("cell and settings", "of", "smallest step that it could show"),
-        rows=[
-            (
-                Code(f"{key.cell} · {key.settings}"),
-                meaning(key),
-                smallest_step(each) or "its words vary",
-            )
-            for key, each in ((each.key, each) for each in mine[:MOST_ROWS])
-        ],
+        rows=[(Code(f"{key.cell} · {key.settings}"), meaning(key), step) for key, step in steps],
         is_rest=True,
     )

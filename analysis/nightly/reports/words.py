@@ -1,4 +1,4 @@
-"""What a night found, in the words that all its reports use."""
+"""The words that all reports of a night share."""
 
 import shlex
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ TITLES: dict[Group, str] = {
 }
 BLUNT = "too noisy to see the least effect"
 WHY: dict[NightState, str] = {"could_not_tell": "Could not tell", "learning": "Still learning"}
-"""What the reasons of a night are reasons for."""
+"""Titles of a night's reasons, by its state."""
 MOST_CHARACTERS = 200  # of a failure's message
 MOST_KERNELS = 3  # of either side
 AS_USUAL = 0.02  # of a calibration: less comes and goes with the night
@@ -55,7 +55,7 @@ class FindingText:
     night: str
     """The sweep_id of tonight."""
     with_gpu: bool = False
-    """Whether the cell's name says its GPU: the night's findings are from several."""
+    """Whether the cell's name holds its GPU: the night's findings are from several."""
 
     @property
     def key(self) -> SeriesKey:
@@ -83,82 +83,77 @@ class FindingText:
 
     @property
     def levels(self) -> str:
-        """The values before and now, in the metric's unit; empty for one that stands for many."""
+        """Return the values before and now, in the metric's unit; of a shared finding, no text."""
         if self.key.metric == BITS.name:
             return "other than before"
         values = (self.finding.before, self.finding.now)
         if self.key.metric == ENGINE.name:
             return _rechosen(*map(str, values))
-        return "" if self.is_of_many else " → ".join(amount(self.key, each) for each in values)
+        return "" if self.is_of_many else " → ".join(amount(self.key, value) for value in values)
 
     @property
     def change(self) -> str:
-        """The size of the change with its 95% interval; for words, the word before and now."""
+        """Return the size of the change with its 95% interval; for words, the word before and now."""
         finding = self.finding
         if self.is_of_many:
             return _of_many(finding)
         size = self.levels if finding.ratio is None else _ratio(finding)
-        said = one_line(finding.message or "")[:MOST_CHARACTERS]
-        return f"{size} ({said})" if said else size
+        message = one_line(finding.message or "")[:MOST_CHARACTERS]
+        return f"{size} ({message})" if message else size
 
     @property
     def size(self) -> str:
-        """The change, and its levels where they say more."""
+        """Return the change, and its levels if they say more."""
         levels = "" if self.change.startswith(self.levels) else f" ({self.levels})"
         return f"{self.change}{levels}"
 
     @property
     def basis(self) -> str:
-        """How many nights it was compared with, since when it shows, and what confirmed it."""
+        """Return the number of nights compared with, the first night that shows it, and its confirmation."""
         nights = counted(self.finding.nights, "night")
         return f"against {nights}, since {self.finding.since}; {_confirmation(self.finding)}"
 
     @property
     def command(self) -> str:
-        """The command that measures it again."""
         return one_line(self.finding.command)
 
     @property
     def kernels(self) -> str:
-        """The kernels that changed with it; else empty."""
         change = self.finding.kernels
         return _rechosen(change.before, change.now) if change is not None else ""
 
     @property
     def look(self) -> str:
-        """Of a failure: the command that shows all of the night's; else empty."""
+        """Return, of a failure, the command that lists all failures of the night."""
         is_failure = self.finding.message is not None
         return f"sweep query failures --sweep-id {self.night}" if is_failure else ""
 
     @property
     def line(self) -> str:
-        """All of it but the commands."""
-        said = [f"{meaning(self.key)}: {self.size}", self.basis, cause(self.finding)]
-        said += [f"kernels {self.kernels}"] if self.kernels else []
-        return f"{self.series}: {'; '.join(said)}; series {self.key.series_id}"
+        """Return the finding in one line, without commands."""
+        parts = [f"{meaning(self.key)}: {self.size}", self.basis, cause(self.finding)]
+        parts += [f"kernels {self.kernels}"] if self.kernels else []
+        return f"{self.series}: {'; '.join(parts)}; series {self.key.series_id}"
 
 
 def finding_texts(outcome: NightOutcome) -> list[FindingText]:
-    """Every finding, in the outcome's order."""
-    several = len({finding.key.gpu for finding in outcome.findings}) > 1
-    return [
-        FindingText(finding=finding, night=outcome.night, with_gpu=several)
-        for finding in outcome.findings
-    ]
+    findings, night = outcome.findings, outcome.night
+    several = len({finding.key.gpu for finding in findings}) > 1
+    return [FindingText(finding=each, night=night, with_gpu=several) for each in findings]
 
 
 def notes(outcome: NightOutcome) -> list[str]:
-    """Beside its findings, a line each."""
-    said = {
+    """Return further lines beside the findings: models not measured, a new baseline, changes."""
+    notes = {
         "Not measured": not_measured(outcome),
         "A new baseline starts": outcome.new_baseline,
         "Changed since the night before": moves(outcome.changes),
     }
-    return [f"{what}: {text}" for what, text in said.items() if text]
+    return [f"{label}: {text}" for label, text in notes.items() if text]
 
 
 def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
-    """About the night as a whole: what, and its value."""
+    """Return labels and values about the night as a whole."""
     seconds = (outcome.ended_at - outcome.started_at).total_seconds()
     return [
         ("night", outcome.night),
@@ -173,41 +168,42 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
         ("series as they were", f"{outcome.fine_series:,}"),
         (f"series {BLUNT}", f"{outcome.blunt_series:,}"),
         ("series with too few nights", f"{outcome.insufficient_series:,}"),
-        *(("machine", machine(each)) for each in outcome.machines),
-        *(("accepted", said) for said in acceptances(outcome)),
+        *(("machine", machine(place)) for place in outcome.machines),
+        *(("accepted", line) for line in acceptances(outcome)),
     ]
 
 
 def not_measured(outcome: NightOutcome) -> str:
-    """The networks, and why the first was left out; empty where there are none."""
+    """Return the networks left out, and the reason for the first one, if there are any."""
     return one_line(": ".join([", ".join(outcome.skipped), *outcome.skipped.values()][:2]))
 
 
 def acceptances(outcome: NightOutcome) -> list[str]:
-    """A line a word of somebody's, however many series it is about."""
-    by_word: dict[tuple[date, str], list[SeriesKey]] = {}
-    for each in outcome.accepted:
-        by_word.setdefault((each.first, each.reason), []).append(each.key)
-    said = []
-    for (first, reason), (key, *others) in by_word.items():
-        more = f" and {len(others):,} more series" if others else ""
-        named = f"{key.cell} · {key.settings}, {meaning(key)}{more}"
-        said.append(one_line(f"{named}: from {first} on, {reason}"))
-    return said
+    """Return a line for each date and reason, whatever the number of series."""
+    by_reason: dict[tuple[date, str], list[SeriesKey]] = {}
+    for accepted in outcome.accepted:
+        by_reason.setdefault((accepted.first, accepted.reason), []).append(accepted.key)
+    lines = []
+    for (first, reason), (key, *further) in by_reason.items():
+        more = f" and {len(further):,} more series" if further else ""
+        words = f"{key.cell} · {key.settings}, {meaning(key)}{more}"
+        lines.append(one_line(f"{words}: from {first} on, {reason}"))
+    return lines
 
 
-def machine(one: Machine) -> str:
-    named = [one.gpu, one.gpu_uuid, f"on {one.host}", one.cpu_model, f"{one.trials:,} trials"]
-    shares = (("matrix product", one.matmul), ("copy", one.copy))
-    measured = [f"{what} {ratio(share)}" for what, share in shares if share is not None]
-    said = ", ".join(each for each in named if each)
+def machine(place: Machine) -> str:
+    trials = f"{place.trials:,} trials"
+    words = [place.gpu, place.gpu_uuid, f"on {place.host}", place.cpu_model, trials]
+    shares = (("matrix product", place.matmul), ("copy", place.copy))
+    measured = [f"{label} {ratio(share)}" for label, share in shares if share is not None]
+    name = ", ".join(word for word in words if word)
     is_usual = all(abs(share - 1) < AS_USUAL for _, share in shares if share is not None)
     text = "calibration as usual" if is_usual else f"of what is usual: {', '.join(measured)}"
-    return one_line(f"{said}; {text}" if measured else said)
+    return one_line(f"{name}; {text}" if measured else name)
 
 
 def how_to_accept(outcome: NightOutcome, finding: Finding, results: str | None = None) -> str:
-    """`results` are those of the command line."""
+    """Return the command that accepts a finding; `results` is the option of the command line."""
     words = ["sweep", "nightly", outcome.launch_file]
     words += ["--results", results] if results is not None else []
     words += ["--accept", finding.key.series_id, "--from", str(finding.since), "--reason", "TEXT"]
@@ -215,7 +211,7 @@ def how_to_accept(outcome: NightOutcome, finding: Finding, results: str | None =
 
 
 def smallest_step(series: Series) -> str:
-    """What the series could show; nothing where it is of words, or was not judged."""
+    """Return the smallest step that the series could show; no text if it is of words, or was not judged."""
     metric = METRIC_OF.get(series.key.metric)
     if series.smallest_step is None or not isinstance(metric, Amount):
         return ""
@@ -229,13 +225,11 @@ def meaning(key: SeriesKey) -> str:
 
 
 def unit(key: SeriesKey) -> str | None:
-    """The unit of the series' numbers; None where a night's value is a word."""
     metric = METRIC_OF.get(key.metric)
     return metric.unit if isinstance(metric, Amount) else None
 
 
 def amount(key: SeriesKey, value: float | str | None) -> str:
-    """A value of the series with its unit."""
     if value is None or isinstance(value, str):
         return "nothing" if value is None else one_line(value)
     if unit(key) == "bytes":
@@ -252,7 +246,7 @@ def values(change: Change) -> tuple[str, str]:
 
 
 def part(change: Change) -> str:
-    """A record's `version` is ours; the word alone does not say of what."""
+    """Return the part's name as shown; the record's `version` is that of cudnn-sweep."""
     return "cudnn-sweep" if change.part == "version" else change.part
 
 
@@ -267,19 +261,22 @@ def _ratio(finding: Finding) -> str:
 
 def _of_many(finding: Finding) -> str:
     place = finding.key.cell.rpartition(" on ")[2]
-    told = f"{finding.now} on {place} are {'slower' if finding.direction == 'worse' else 'faster'}"
+    text = f"{finding.now} on {place} are {'slower' if finding.direction == 'worse' else 'faster'}"
     if finding.wall_ratio is not None:
-        return f"{told}: {_ratio(finding)}"
-    return f"{told}, typically by {percent(abs((finding.ratio or 1.0) - 1))}"
+        return f"{text}: {_ratio(finding)}"
+    return f"{text}, typically by {percent(abs((finding.ratio or 1.0) - 1))}"
 
 
 def _rechosen(before: str, now: str) -> str:
-    """Only the kernels that differ: the same ones may have changed in many cells."""
+    """Return only the kernels that differ: the same ones may have changed in many cells."""
     old, new = before.split(", "), now.split(", ")
     gone, come = set(old) - set(new), set(new) - set(old)
     if not gone | come:
         return "the same in another order"
-    sides = ([each for each in old if each in gone], [each for each in new if each in come])
+    sides = (
+        [name for name in kernels if name in differ]
+        for kernels, differ in ((old, gone), (new, come))
+    )
     return one_line(" → ".join(some(side, MOST_KERNELS) or "none" for side in sides))
 
 
@@ -288,7 +285,7 @@ def beside_wall(device: str, wall: str) -> str:
 
 
 def percent_or_times(low: float, high: float) -> str:
-    """How much the ratios from `low` to `high` are more or less."""
+    """Return by how much the ratios from `low` to `high` are more or less."""
     if 1 / TWICE < low and round(high, 2) < TWICE and (low >= 1 or high < 1):
         sign, word = (1, "more") if low >= 1 else (-1, "less")
         ends = sorted({number(100 * sign * (end - 1)) for end in (low, high)}, key=float)
@@ -313,5 +310,5 @@ def _confirmation(finding: Finding) -> str:
 def cause(finding: Finding) -> str:
     if not finding.moved:
         return "nothing known has changed"
-    known = "changed meanwhile" if finding.cause == "unknown" else finding.cause
-    return f"{known}: {moves(finding.moved)}"
+    cause = "changed meanwhile" if finding.cause == "unknown" else finding.cause
+    return f"{cause}: {moves(finding.moved)}"

@@ -1,4 +1,4 @@
-"""After how many iterations the extra cold cost is paid back."""
+"""The iterations after which the extra cold cost is paid back."""
 
 from cudnn_sweep.analysis.report.figures.figure import (
     Figure,

@@ -1,6 +1,6 @@
-"""One chart of a report: what it is of, how it is read, and its Vega-Lite spec.
+"""One chart of a report: its table, its explanation and its Vega-Lite spec.
 
-The page tells a spec's expressions `min_effect`; `narrow`, on a phone; and `dense`, where rows are too many for a line
+Expressions of a spec may use `min_effect`; `narrow`, true on a phone; and `dense`, true if rows are too many for a line
 with a name each.
 """
 
@@ -65,22 +65,22 @@ class Figure:
     name: str
     title: str
     about: str
-    """How to read it."""
+    """Explanation for readers."""
     table: str
     """The page's table that it draws."""
     needs: Sequence[str]
     """Fields without which a row cannot be drawn."""
     compares: str | None = None
-    """The field that must have two values, or else there is nothing to compare and no chart."""
+    """A field that must have two values, or there is no chart."""
     columns: Sequence[str]
     """Fields that a tooltip and the table beside it show."""
     rows: str | None = None
-    """The field of which each value has a line of its own, where the height follows them."""
+    """The field with a line for each value, if the height follows their number."""
     drawing: Spec
 
 
 def drawing(*layers: Spec) -> Spec:
-    """The layers over each other, with the look that all charts share."""
+    """Return the layers over each other, with the common look of all charts."""
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "autosize": {"type": "fit-x", "contains": "padding"},
@@ -91,7 +91,7 @@ def drawing(*layers: Spec) -> Spec:
 
 
 def marks(mark: Spec, transform: Sequence[Spec] = (), data: Spec = ROWS, **encoding: Any) -> Spec:
-    """A layer: a mark for each row of the transformed data."""
+    """Return a layer: a mark for each row of the transformed data."""
     return {"data": data, "transform": list(transform), "mark": mark, "encoding": encoding}
 
 
@@ -104,7 +104,7 @@ def quantity(name: str, **more: Any) -> Spec:
 
 
 def line_each(name: str, **more: Any) -> Spec:
-    """A line for each value of the figure's `rows`, with its name beside it."""
+    """Return an axis with a line and a name for each value of the figure's `rows`."""
     return nominal(name, title=None, axis=ROW_AXIS, **more)
 
 
@@ -117,27 +117,27 @@ LABEL: Spec = TOOLTIP | {"description": nominal("label")}
 
 
 def dashed(**encoding: Any) -> Spec:
-    """A quiet line where the encoding says, whatever the rows are."""
+    """Return a quiet line at the place of the encoding, whatever the rows are."""
     line = {"type": "rule", "color": colour("quiet"), "strokeDash": [3, 3]}
     return marks(line, data={"values": [{}]}, **encoding)
 
 
 def points(transform: Sequence[Spec] = (), **encoding: Any) -> Spec:
-    """A mark a row, which leads to its cell's trials."""
+    """Return a mark for each row that leads to its cell's trials."""
     size = {"expr": "dense ? 22 : 85"}
     mark = {"type": "point", "filled": True, "size": size, "opacity": 1, "cursor": "pointer"}
     return marks(mark, transform, **LABEL, **encoding)
 
 
 def log_scaled(name: str, title: str, **axis: Any) -> Spec:
-    """A field of numbers above zero."""
+    """Return a field of numbers above zero on a logarithmic scale."""
     scale = {"type": "log", "nice": False, "padding": 14}
     axis = {"format": "~g", "labelOverlap": "greedy", **axis}
     return quantity(name, title=title, scale=scale, axis=axis)
 
 
 def by_verdict(channel: Literal["color", "shape"]) -> Spec:
-    """The verdict in its colour or shape: a mark has both, so that none rests on colour alone."""
+    """Return the verdict as colour or shape: a mark has both, so that none rests on colour alone."""
     there = "indexof(pluck(data('rows'), 'verdict'), '{0}') < 0 ? '' : '{0} '"
     drawn = " + ".join(f"({there.format(name)})" for name in VERDICTS)
     words = {name: words for name, (_, words, *_) in VERDICTS.items()}

@@ -24,15 +24,15 @@ CHANGES = ("1 + min_effect", f"max({SOME}, 1 + min_effect)", f"max({MUCH}, 1 + m
 TONES = {
     "type": "threshold",
     "domain": [
-        *({"expr": f"1 / ({each})"} for each in reversed(CHANGES)),
-        *({"expr": each} for each in CHANGES),
+        *({"expr": f"1 / ({change})"} for change in reversed(CHANGES)),
+        *({"expr": change} for change in CHANGES),
     ],
     "range": STEPS,
 }
 
 
 def _fields(x: Spec, y: Spec, *transform: Spec) -> Spec:
-    """A rectangle a row and column, coloured by its ratio; in it the ratio and the sign of its verdict."""
+    """Draw a rectangle for each row and column in the colour of its ratio, with the ratio and the sign of its verdict."""
     tone = calculate(tone="datum.verdict === 'no_effect' ? 1 : datum.ratio")  # its ratio is noise
     shown = calculate(
         shown=f"format(datum.ratio, '.2f') + ' ' + ({json.dumps(SIGNS)})[datum.verdict]"

@@ -1,4 +1,4 @@
-"""What speed costs in memory."""
+"""The memory that speed costs."""
 
 from cudnn_sweep.analysis.report.figures.figure import (
     Figure,

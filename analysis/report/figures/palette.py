@@ -30,7 +30,7 @@ COLOURS = {
     "c7": ("#117a8b", "#5fd0e0"),
     "c8": ("#5b6470", "#a2abb6"),
 }
-"""Light and dark. Verdicts have hues that colour-blind people tell apart; `less_3` to `more_3` go from fast to slow."""
+"""Light and dark. Colour-blind people can tell the hues of verdicts apart; `less_3` to `more_3` go from fast to slow."""
 
 
 def _variable(name: str) -> str:
@@ -38,7 +38,6 @@ def _variable(name: str) -> str:
 
 
 def colour(name: str) -> str:
-    """As charts and style sheets name it."""
     return f"var({_variable(name)})"
 
 
@@ -47,7 +46,6 @@ CATEGORIES = [colour(f"c{n}") for n in range(1, 9)]
 
 
 def css() -> str:
-    """The colours as CSS variables."""
     both = " ".join(
         f"{_variable(name)}: light-dark({', '.join(pair)});" for name, pair in COLOURS.items()
     )

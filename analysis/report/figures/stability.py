@@ -1,4 +1,4 @@
-"""Whether processes agree on what they run."""
+"""The agreement of processes on their kernels."""
 
 from cudnn_sweep.analysis.report.figures.figure import (
     Figure,

@@ -1,4 +1,4 @@
-"""What people say of torch.backends.cudnn, and what the measurements say."""
+"""Common claims about torch.backends.cudnn, beside the measurements."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -31,20 +31,20 @@ QUESTIONS = tuple(name for name in part_names() if name.startswith("claims/"))
 
 
 def entries(rows: Sequence[Row], options: str) -> list[Entry]:
-    """A paragraph a claim; its rows follow each other, GPU by GPU."""
-    return [_entry(list(found), options) for _, found in groupby(rows, itemgetter("claim"))]
+    """Return a paragraph for each claim; its rows follow each other, GPU by GPU."""
+    return [_entry(list(group), options) for _, group in groupby(rows, itemgetter("claim"))]
 
 
 def _entry(rows: list[Row], options: str) -> Entry:
     first = rows[0]
-    places = [list(found) for _, found in groupby(rows, itemgetter("gpu", "torch", "cudnn"))]
+    places = [list(group) for _, group in groupby(rows, itemgetter("gpu", "torch", "cudnn"))]
     groups = {VERDICTS[row["verdict"]] for row in rows}
     is_measured = groups != {"not measured here"}
     question = QUESTIONS[first["claim"] - 1]
     facts = {f"verdict{_place(place, places)}": _verdict(place) for place in places}
     for place in places if is_measured else []:
-        _, *others = _conditions(place)
-        facts |= {f"{name}{_place(place, places)}": text for name, text in others}
+        _, *further = _conditions(place)
+        facts |= {f"{name}{_place(place, places)}": text for name, text in further}
     return Entry(
         name=f"claim {first['claim']}",
         said=first["said"],
@@ -62,7 +62,7 @@ def _entry(rows: list[Row], options: str) -> Entry:
 
 
 def _place(rows: Sequence[Row], places: Sequence[Sequence[Row]]) -> str:
-    """Return what a fact's name ends with if the claim was measured in several places."""
+    """Return the end of a fact's name if the claim was measured in several places."""
     one_torch = len({place[0]["torch"] for place in places}) == 1
     place = rows[0]["gpu"] if one_torch else f"{rows[0]['gpu']}, torch {rows[0]['torch']}"
     return f", {place}" if len(places) > 1 else ""
@@ -76,7 +76,7 @@ def _verdict(rows: list[Row]) -> str:
 
 
 def _trials(figures: Sequence[Row]) -> int:
-    """Those of a cell's contrast once, however many measures it has."""
+    """Count the trials, those of a cell's contrast once, however many measures it has."""
     by_measure: Counter[tuple[object, ...]] = Counter()
     for row in figures:
         if row["outcome"]:
@@ -86,7 +86,7 @@ def _trials(figures: Sequence[Row]) -> int:
 
 
 def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Yield what holds where, counted, with the range of the figures: deciding conditions and large ones first."""
+    """Yield conditions, with counts and the range of their figures: deciding conditions and large ones first."""
     sizes = Counter(row["condition"] for row in figures)
     decide_first = sorted(
         figures, key=lambda row: (row["holds_here"] is None, -sizes[row["condition"]])
@@ -94,36 +94,32 @@ def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
     for name in dict.fromkeys(row["condition"] for row in decide_first):
         rows = [row for row in decide_first if row["condition"] == name]
         counted = rows[0]["holds_here"] or ""
-        measures = dict.fromkeys(row["measure"] for row in sorted(rows, key=_stands_beside))
-        ranges = [_range([row for row in rows if row["measure"] == each]) for each in measures]
+        decided_first = sorted(rows, key=lambda row: row["outcome"] is None)
+        measures = dict.fromkeys(row["measure"] for row in decided_first)
+        ranges = [_range([row for row in rows if row["measure"] == name]) for name in measures]
         held = f"holds in {counted}" if " of " in counted else counted
         yield name, "; ".join(filter(None, [held, *ranges]))
 
 
-def _stands_beside(row: Row) -> bool:
-    return row["outcome"] is None
-
-
 def _range(rows: Sequence[Row]) -> str:
     """Return one measure's figure, or the ends and the middle of several."""
-    measured = sorted(
-        (row for row in rows if row["value"] is not None), key=lambda row: row["value"]
-    )
+    measured = [row for row in rows if row["value"] is not None]
+    measured.sort(key=itemgetter("value"))
     if not measured:
         return ""
     least, most = measured[0], measured[-1]
-    what = _named(least)
+    name = _named(least)
     if len(measured) == 1:
         ends = interval(least["value_low"], least["value_high"], _words(least))
-        return f"{what} {_value(least)}{ends}"
+        return f"{name} {_value(least)}{ends}"
     if least["value"] == most["value"]:
-        return f"{what} {_value(least)} each"
+        return f"{name} {_value(least)} each"
     middle = {**least, "value": median(row["value"] for row in measured)}
-    return f"{what} {_value(least)} to {_value(most)}, median {_value(middle)}"
+    return f"{name} {_value(least)} to {_value(most)}, median {_value(middle)}"
 
 
 def _is_ratio(row: Row) -> bool:
-    """A time or a memory has two sides, and the value is their ratio."""
+    """Return whether the value is the ratio of two sides, as of a time or a memory."""
     return ", " in row["measure"] and bool(row["contrast"]) and "extra" not in row["measure"]
 
 

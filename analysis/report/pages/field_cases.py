@@ -1,4 +1,4 @@
-"""What became of the cases that people reported."""
+"""Reported cases, beside a measurement of today."""
 
 import re
 from collections.abc import Mapping
@@ -33,8 +33,8 @@ MB = 1e6
 
 def entry(row: Mapping[str, Any]) -> Entry:
     then = ", ".join(
-        f"{what} {row[column]}".strip()
-        for what, column in (
+        f"{label} {row[column]}".strip()
+        for label, column in (
             (_framework(row["torch_then"]), "torch_then"),
             ("cuDNN", "cudnn_then"),
             ("on", "gpu_then"),
@@ -63,7 +63,7 @@ def entry(row: Mapping[str, Any]) -> Entry:
 
 
 def _framework(version: str | None) -> str:
-    """Before a version of PyTorch; nothing before a date, or where the text names another framework."""
+    """Return the word before a version of PyTorch; none before a date, or if the text names another framework."""
     return "torch" if version and re.match(r"(<=? ?)?\d+\.", version) else ""
 
 
@@ -71,10 +71,10 @@ def _bound(row: Mapping[str, Any]) -> str | None:
     if row["measure"] is None:
         return None
     unit = UNITS[row["measure"]]
-    what = unit if row["kind"] == "bound" else f"ratio of {unit.partition(',')[0]}"
+    label = unit if row["kind"] == "bound" else f"ratio of {unit.partition(',')[0]}"
     if row["holds"] == "within":
-        return f"{what} within {ratio(1 / row['bound'])} and {given(row['bound'])}"
-    return f"{what} {row['holds']} {given(row['bound'])}"
+        return f"{label} within {ratio(1 / row['bound'])} and {given(row['bound'])}"
+    return f"{label} {row['holds']} {given(row['bound'])}"
 
 
 def _today(row: Mapping[str, Any]) -> str | None:

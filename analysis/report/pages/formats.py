@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.asking.formats import escaped_line, readable
 from cudnn_sweep.analysis.report.figures.palette import css
 from cudnn_sweep.analysis.report.pages.page import Entry, Row, Shown
 
-URL = ":/?#=&%+,;@"  # what an address may hold as it is
+URL = ":/?#=&%+,;@"  # characters of an address that stay
 
 
 def as_html(shown: Shown) -> str:
@@ -41,12 +41,12 @@ def as_html(shown: Shown) -> str:
 
 
 def document(**parts: str) -> str:
-    """One file that needs no network and runs no script; `parts` are markup."""
-    looks = "\n".join(map(_file, ("report.css", "pages/page.css")))
-    return Template(_file("pages/page.html")).substitute(parts, style=css() + looks)
+    """Return a page that needs no network and runs no script; `parts` are markup."""
+    looks = "\n".join(map(text_of, ("report.css", "pages/page.css")))
+    return Template(text_of("pages/page.html")).substitute(parts, style=css() + looks)
 
 
-def _file(name: str) -> str:
+def text_of(name: str) -> str:
     return files("cudnn_sweep.analysis.report").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -58,7 +58,7 @@ def _article(entry: Entry, role: str) -> str:
     name = escape(entry.name)
     if entry.address:
         name = f'<a href="{escape(entry.address)}" rel="noreferrer">{name}</a>'
-    terms = [f"<dt>{escape(each)}</dt><dd>{escape(text)}</dd>" for each, text in _facts(entry)]
+    terms = [f"<dt>{escape(fact)}</dt><dd>{escape(text)}</dd>" for fact, text in _facts(entry)]
     if entry.command:
         terms.append(f"<dt>see it</dt><dd><code>{escape(entry.command)}</code></dd>")
     unfolded, folded = map("".join, _parted(terms, entry.unfolded))
@@ -69,7 +69,7 @@ def _article(entry: Entry, role: str) -> str:
 
 
 def _parted(lines: list[str], unfolded: int | None) -> tuple[list[str], list[str]]:
-    """Return the lines that stand open, and those that are folded; None: all stand open."""
+    """Part the open lines from the folded ones; None: all are open."""
     count = len(lines) if unfolded is None else unfolded
     return lines[:count], lines[count:]
 
@@ -123,13 +123,13 @@ def _lines(entry: Entry) -> Iterator[str]:
 
 def as_json(shown: Shown) -> str:
     entries = [
-        {"name": each.name, "said": each.said, "group": each.group, "facts": dict(_facts(each))}
-        for each in shown.entries
+        {"name": entry.name, "said": entry.said, "group": entry.group, "facts": dict(_facts(entry))}
+        for entry in shown.entries
     ]
-    told = {
+    content = {
         "page": shown.page.name,
         "counts": shown.counts(),
         "entries": entries,
         "rows": shown.rows,
     }
-    return json.dumps(told, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"

@@ -19,39 +19,37 @@ APART = "differ between GPUs or versions"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """A paragraph."""
-
     name: str
     address: str | None = None
     said: str
     group: str
     facts: Mapping[str, str | None]
-    """By what they are called; those without text are not shown."""
+    """Texts by their labels; empty ones are not shown."""
     unfolded: int | None = None
-    """How many of the facts stand open, the first ones; None: all."""
+    """Number of facts that stand open, the first ones; None: all."""
     command: str | None = None
-    """What to type to see it oneself."""
+    """A command that shows it."""
     figures: Sequence[Row] = ()
-    """What it rests on, for a table below it."""
+    """Figures behind it, for a table below it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Page:
-    """What `sweep report --page NAME` shows."""
+    """A page of `sweep report --page NAME`."""
 
     name: str
     title: str
     about: str
     questions: tuple[str, ...]
-    """The questions of analysis/sql that it asks; only SQL decides."""
+    """Its questions in analysis/sql; only SQL decides."""
     noun: str
-    """What its paragraphs are about."""
+    """The subject of a paragraph."""
     groups: Mapping[str, str]
     """Headings in their order, each with the role of its colour in the palette."""
     entries: Callable[[Sequence[Row], str], list[Entry]]
-    """Of the questions' rows, and the options with which a command reads the same results."""
+    """Makes paragraphs of the questions' rows; the text holds options for a command on the same results."""
     nothing: str = "No trial is stored here."
-    """Said where there is no paragraph."""
+    """The headline if there is no paragraph."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,14 +62,13 @@ class Shown:
     rows: Sequence[Row]
 
     def counts(self) -> dict[str, int]:
-        """Entries by group, in the page's order."""
         return {group: len(self.of(group)) for group in self.page.groups}
 
     def of(self, group: str) -> list[Entry]:
         return [entry for entry in self.entries if entry.group == group]
 
     def headline(self) -> str:
-        """How many names there are, and in which group; one of several GPUs or versions counts once."""
+        """Return the number of names in each group; a name of several GPUs or versions counts once."""
         groups: dict[str, str] = {}
         for entry in self.entries:
             is_alike = groups.setdefault(entry.name, entry.group) == entry.group
@@ -116,11 +113,11 @@ def show(page: Page, database: Database, locations: Sequence[str], sweep_id: str
 
 
 def _named(database: Database, rows: Sequence[Row]) -> list[Row]:
-    """Each row with the name of its cell; a figure over several cells is named by what these share."""
+    """Return each row with the name of its cell; a figure over several cells gets the words that they share."""
     cells = {row["cell_id"]: row for row in database.query(CELLS).to_pylist()}
 
     def name(row: Row) -> str:
-        known = {key: each for key, each in row.items() if each is not None}
-        return name_of_some({**cells.get(row["cell_id"], {}), **known})
+        values = {key: value for key, value in row.items() if value is not None}
+        return name_of_some({**cells.get(row["cell_id"], {}), **values})
 
     return [{**row, "cell": name(row)} if "cell_id" in row else row for row in rows]

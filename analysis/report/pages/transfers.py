@@ -1,4 +1,4 @@
-"""What carries over from one GPU model to another; where one model alone is stored, between versions."""
+"""Findings that carry over from one GPU model to another, or between versions if one model alone is stored."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,12 +17,12 @@ SHARES, TURNED = "shares", "turned verdicts"
 def entry(row: Mapping[str, Any]) -> Entry:
     between = {"between": f"{row['of_a']} → {row['of_b']}"}
     if row["cell_id"] is not None:
-        said = f"{row['a']} → {row['b']}"
+        counts = f"{row['a']} → {row['b']}"
         facts = between | {"because of": row["why"]}
-        return Entry(name=row["cell"], said=said, group=TURNED, facts=facts)
+        return Entry(name=row["cell"], said=counts, group=TURNED, facts=facts)
     ends = f"{percent(row['share_low'])} to {percent(row['share_high'])}"
-    said = f"{row['carried']} of {row['cells']} cells, {percent(row['share'])} ({ends})"
-    return Entry(name=row["what"], said=said, group=SHARES, facts=between)
+    counts = f"{row['carried']} of {row['cells']} cells, {percent(row['share'])} ({ends})"
+    return Entry(name=row["what"], said=counts, group=SHARES, facts=between)
 
 
 TRANSFERS = Page(

@@ -7,10 +7,7 @@ select -- noqa: ST06
     counted.* exclude (cell_id, env_hash, software_hash, workload_hash) -- noqa: AM04, RF02
 from (
     select
-        cell_id,
-        env_hash,
-        software_hash,
-        workload_hash,
+        columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash']),
         'torch ' || max(torch) as torch,
         max(cudnn) as cudnn,
         'driver ' || max(driver) as driver,

@@ -46,10 +46,7 @@ fresh as materialized (
 
 known as (
     select
-        gpu,
-        torch,
-        cudnn,
-        input_shape,
+        columns(['gpu', 'torch', 'cudnn', 'input_shape']),
         any_value(wall_verdict) as verdict
     from fresh
     group by all

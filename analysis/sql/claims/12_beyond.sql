@@ -59,10 +59,7 @@ figures as (
     union all by name
     select
         columns(axis_names()),
-        gpu,
-        torch,
-        cudnn,
-        condition,
+        columns(['gpu', 'torch', 'cudnn', 'condition']),
         'different verdicts of the ' || condition || 's' as measure,
         count(distinct wall_verdict) as value,
         if(count(distinct wall_verdict) > 1, 'holds', 'does not hold') as outcome,

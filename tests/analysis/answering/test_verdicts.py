@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.answering.verdicts import Verdict, told_lines
+from cudnn_sweep.analysis.answering.verdicts import Verdict, further_lines
 from cudnn_sweep.analysis.storing.schema import RunRecord, to_table
 from cudnn_sweep.analysis.storing.store import open_store
 from tests.analysis.conftest import in_cell, make_pair
@@ -343,7 +343,7 @@ def test_where_the_loop_waits_for_the_cpu_its_line_has_both_clocks(
     told: dict[str, Verdict],
 ) -> None:
     found = told["both clocks"]
-    (line,) = told_lines([found], lambda each: each.cell_id)
+    (line,) = further_lines([found], lambda each: each.cell_id)
     assert line == f"both clocks: {found.headline}."
 
 
