@@ -5,6 +5,7 @@ from statistics import median
 
 import pytest
 
+from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_regime import make_regime, regime_types
 from cudnn_sweep.workloads.problem import Shape
 
@@ -88,3 +89,19 @@ def test_few_multiples_come_again_and_again() -> None:
     assert sorted(shape[2:] for shape in period) == [
         (high, wide) for high in (64, 96, 128) for wide in (64, 96)
     ]
+
+
+def test_an_open_loop_needs_a_thousand_sizes() -> None:
+    lengths, fresh = make_regime("lengths", {}), make_regime("fresh", {})
+    assert lengths.period((1, 1, 1053)) is None
+    assert fresh.period((1, 1, 1998)) is None
+    for rule, base in ((lengths, (1, 1, 1052)), (fresh, (1, 1, 1996))):
+        with pytest.raises(WorkloadError, match="1000"):
+            rule.period(base)
+
+
+def test_a_single_multiple_is_no_loop_of_fresh_sizes() -> None:
+    fresh = make_regime("fresh", {"multiple": 64})
+    assert sorted(fresh.period((1, 1, 128)) or ()) == [(1, 1, 64), (1, 1, 128)]
+    with pytest.raises(WorkloadError, match="sizes to draw that are multiples of 64"):
+        fresh.period((1, 1, 64))

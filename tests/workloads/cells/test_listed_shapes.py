@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,9 @@ def test_as_many_draws_as_counts_are_a_whole_epoch() -> None:
     for seed in range(5):
         assert Counter(Listed(shapes=shapes, draws=10, seed=seed).period(())) == counts
     assert len(Listed(shapes=shapes, draws=9, seed=0).period(())) == 9
+
+
+def test_a_colon_in_a_file_makes_no_regime_of_the_users_own(tmp_path: Path) -> None:
+    (cell,) = cells_of(tmp_path, TABLE)
+    assert replace(cell, regime="listed at:9.csv").own_regime is None
+    assert replace(cell, regime="my.py:Rule", listed_shapes=()).own_regime == "my.py:Rule"

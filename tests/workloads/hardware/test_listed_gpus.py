@@ -10,7 +10,12 @@ import torch
 
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 from cudnn_sweep.workloads.hardware.gpu import gpu_uuid, read_gpu, seen_gpus
-from cudnn_sweep.workloads.hardware.listed_gpus import chosen_slices, listed_gpus, uuid_of_slice
+from cudnn_sweep.workloads.hardware.listed_gpus import (
+    ListedGpu,
+    chosen_slices,
+    listed_gpus,
+    uuid_of_slice,
+)
 from cudnn_sweep.workloads.hardware.monitor import GpuReading
 from cudnn_sweep.workloads.hardware.nvml import NvmlGpu, NvmlMonitor
 from tests.workloads.hardware.conftest import A100, CLOCKS_MHZ, OURS, SLICE
@@ -111,3 +116,9 @@ def test_without_nvml_the_name_tells_a_slice(show: Show, nvml: dict[str, Any]) -
     assert read_gpu()["mig_profile"] == "3g.20gb"
     show("cc", name=A100)
     assert gpu_uuid(0) == "GPU-cc"
+
+
+def test_a_slices_own_uuid_is_found_without_its_prefix() -> None:
+    gpu = ListedGpu(uuid="MIG-aa", name="MIG", card="GPU-bb", card_index=0, pci_address="0")
+    assert uuid_of_slice("aa", "MIG-cc", [gpu]) == "MIG-aa"
+    assert uuid_of_slice("dd", None, [gpu]) is None
