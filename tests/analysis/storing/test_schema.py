@@ -51,7 +51,7 @@ def test_a_row_of_every_schema_version_still_reads(store: Store, version: int) -
     assert store.sweeps()[0].recorded == 1
     with open_database(store) as database:
         (row,) = database.query("select * from records").to_pylist()
-    assert row.keys() == {*arrow_schema().names, "config"}
+    assert row.keys() == {*arrow_schema().names, "config", "settings", "config_hash"}
     for name, value in {**USUAL, **stored.to_pylist()[0]}.items():
         assert row[name] == value or (row[name], value) == ([], {}), name
 
