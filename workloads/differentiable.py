@@ -7,14 +7,14 @@ from typing import Any
 import torch
 
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.workload import Setting, TimedStep
+from cudnn_sweep.workloads.workload import Context, TimedStep
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 DIRECTIONS = ("forward_backward", "forward")
 
 
 def differentiable_step(
-    setting: Setting,
+    context: Context,
     function: Callable[[torch.Tensor], torch.Tensor],
     parameters: Mapping[str, torch.Tensor],
     output_shape: Callable[[Shape], Shape],
@@ -25,7 +25,7 @@ def differentiable_step(
     """
 
     def forward(numbers: torch.Tensor) -> torch.Tensor:
-        return setting.forward(function, numbers, draws=False)
+        return context.forward(function, numbers, draws=False)
 
     @torch.no_grad()
     def run_forward(numbers: torch.Tensor) -> None:
@@ -35,12 +35,12 @@ def differentiable_step(
     def examine_forward(numbers: torch.Tensor) -> dict[str, torch.Tensor]:
         return {"output": forward(numbers)}
 
-    if setting.direction == "forward":
-        return TimedStep(prepare=setting.random, run=run_forward, examine=examine_forward)
+    if context.direction == "forward":
+        return TimedStep(prepare=context.random, run=run_forward, examine=examine_forward)
 
     def prepare(shape: Shape) -> Pair:
-        gradient = setting.random_gradient(output_shape(shape))
-        return setting.random(shape).requires_grad_(), gradient
+        gradient = context.random_gradient(output_shape(shape))
+        return context.random(shape).requires_grad_(), gradient
 
     def run_both(inputs: Pair) -> None:
         numbers, gradient = inputs

@@ -1,9 +1,9 @@
 """Workload: code that is timed, under a name. One file each in `catalog/`, or a user's own file.
 
     @workload(directions=("forward",), varies=("batch", "space"), input_shape=(8, 3, 64, 64))
-    def blur(setting: Setting) -> TimedStep:
-        kernel = setting.place(torch.nn.Conv2d(3, 3, 5, groups=3))
-        return TimedStep(prepare=setting.random, run=lambda images: setting.forward(kernel, images))
+    def blur(context: Context) -> TimedStep:
+        kernel = context.place(torch.nn.Conv2d(3, 3, 5, groups=3))
+        return TimedStep(prepare=context.random, run=lambda images: context.forward(kernel, images))
 
 The function's body is set-up and not timed; `prepare` makes a step's input and is not timed; `run`
 is the step.
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Setting:
+class Context:
     """The context that a workload is built for."""
 
     device: torch.device
@@ -153,7 +153,7 @@ class State(ABC):
     """Name in a cell's `state`: its file's name."""
     recomputes: ClassVar[bool] = False
     """A step's forward pass keeps no activations and runs again in the backward pass. The workload must call
-    `Setting.forward` and have a backward pass."""
+    `Context.forward` and have a backward pass."""
 
     alone: ClassVar[bool] = False
     """A step must have no other process beside it on the device."""
@@ -165,7 +165,7 @@ class State(ABC):
         check_limits(f"state {self.name}", self)
 
     @abstractmethod
-    def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
+    def surround(self, step: TimedStep, context: Context) -> TimedStep:
         """Return `step` in this state; called once, after the step is built."""
 
     def parameters(self) -> dict[str, float]:
@@ -200,17 +200,17 @@ class Workload:
     input_shape: Shape | None = None
     batches: int = 1
     recomputes: bool
-    build: Callable[[Setting], TimedStep]
+    build: Callable[[Context], TimedStep]
     is_model: bool = False
     """A model named by its import path: its cells give input shape and ModelChoice."""
     pay_one_time_costs: Callable[[torch.device], None] = pay_unrelated_step
 
-    def step(self, setting: Setting) -> TimedStep:
-        """Return the step, built and, unless it is a reference, in the setting's state."""
-        built = self.build(setting)
-        if setting.reference or setting.state is None:
+    def step(self, context: Context) -> TimedStep:
+        """Return the step, built and, unless it is a reference, in the context's state."""
+        built = self.build(context)
+        if context.reference or context.state is None:
             return built
-        return setting.state.surround(built, setting)
+        return context.state.surround(built, context)
 
 
 def workload(
@@ -221,13 +221,13 @@ def workload(
     batches: int = 1,
     recomputes: bool = False,
     pay_one_time_costs: Callable[[torch.device], None] = pay_unrelated_step,
-) -> Callable[[Callable[[Setting], TimedStep]], Workload]:
+) -> Callable[[Callable[[Context], TimedStep]], Workload]:
     """Make a workload of the function below, under the function's name. Its body is set-up and not timed.
 
     `directions`: names of the parts that can be timed, the first by default. `varies`: sizes that a shape
     regime may change, `batch` or `space`. `input_shape`: the regimes' base; None: the problem's. `batches`:
     how many different inputs of one shape the loop goes round. `recomputes`: the forward pass goes through
-    `Setting.forward`, so that a state may run it again. `pay_one_time_costs`: an unrelated step, run first,
+    `Context.forward`, so that a state may run it again. `pay_one_time_costs`: an unrelated step, run first,
     so that the first call of a shape does not pay for libraries.
     """
     return lambda build: Workload(

@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.field_case import FieldCase, Side, load_field_cases
 from cudnn_sweep.workloads.problem import sizes_text
 
@@ -58,7 +58,7 @@ def _side(name: str, side: Side | None) -> dict[str, str | float | None]:
         ", ".join(
             f"{key}={str(value).lower()}"
             for key, value in sorted(asdict(side.config).items())
-            if value != getattr(CudnnConfig(), key)
+            if value != getattr(Config(), key)
         ),
     )
     return {

@@ -63,7 +63,7 @@ SECTIONS = {  # what the schema calls it: the heading, and where it stands
     "Expect": ("expect", "`model`"),
     "ListedChoice": ("Shapes from a file", "`regime` of a cell"),
     "ListedSpec": ("listed", "`regime` of a cell"),
-    "CudnnConfig": ("configs", BOTH),
+    "Config": ("configs", BOTH),
     "MeasureSpec": ("measure", BOTH),
     "ProblemSpec": ("problems", f"{BOTH}, each under its name"),
     "UntilDecided": ("replicates", BOTH),

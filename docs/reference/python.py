@@ -30,12 +30,12 @@ def door() -> dict[str, list[Any]]:
     """By module, what is imported from it."""
     from cudnn_sweep import analysis
     from cudnn_sweep.workloads.regime import ShapeRegime, SpatialRegime
-    from cudnn_sweep.workloads.workload import Setting, State, TimedStep, workload
+    from cudnn_sweep.workloads.workload import Context, State, TimedStep, workload
 
     results = [getattr(analysis, name) for name in analysis.__all__]
     return {
         analysis.__name__: sorted(results, key=lambda thing: isinstance(thing, type)),
-        workload.__module__: [workload, Setting, TimedStep, State],
+        workload.__module__: [workload, Context, TimedStep, State],
         ShapeRegime.__module__: [ShapeRegime, SpatialRegime],
     }
 

@@ -29,7 +29,7 @@ from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import BatchByDevice, CellAxes, SuiteSpec
@@ -71,7 +71,7 @@ def check_pairs(machine: Survey, telemetry: MonitorKind, seconds: float) -> Iter
 def _plan(machine: Survey, telemetry: MonitorKind) -> Plan:
     suite = SuiteSpec(
         cells=[CELL],
-        configs=[CudnnConfig()],
+        configs=[Config()],
         replicates=MOST_PAIRS,
         twin_every=1,
         measure=MeasureSpec(

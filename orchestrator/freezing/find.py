@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.freezing.probe import Probe
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import Rule, text_of
 from cudnn_sweep.workloads.cells.measurement import LogPass, TimedPlan
 from cudnn_sweep.workloads.records.measured import LoggedChoice
@@ -151,12 +151,12 @@ def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen
     `version`: of cuDNN, such as 91900. Raises SpecError if a process fails.
     """
     # 1. Search, and time the best plans again.
-    on, off = CudnnConfig(benchmark=True), CudnnConfig(benchmark=False)
+    on, off = Config(benchmark=True), Config(benchmark=False)
     say(f"Searching in {SEARCHES} processes.")
     operations = merged([probe.log(on) for _ in range(SEARCHES)])
     slow = _slow(operations, version)
     say(f"Timing the best plans of {len(operations)} operations again, in {AGAIN} processes.")
-    chosen_again = CudnnConfig(benchmark=True, errata=text_of(slow))
+    chosen_again = Config(benchmark=True, errata=text_of(slow))
     add(operations, [probe.log(chosen_again) for _ in range(AGAIN)])
     see(operations, (), version, probe.log(off))
 
@@ -176,7 +176,7 @@ def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen
         times: dict[tuple[Rule, ...], list[float]] = {rules: [] for rules in choices}
         for _ in range(TURNS):
             for rules, ms in times.items():
-                ms.append(probe.step_ms(CudnnConfig(errata=text_of(rules))))
+                ms.append(probe.step_ms(Config(errata=text_of(rules))))
         choice, plans = choices[min(times, key=lambda rules: median(times[rules]))]
     lose = (number for number in conflicts if choice.lost_ms[number] > MATTERS * total)
     cannot = tuple(f"{operations[number].name} {number + 1}" for number in lose)
@@ -228,7 +228,7 @@ def settle(
     """Return a choice, and the plans that a process takes under its rules."""
     for _ in range(ROUNDS):
         choice = choose(operations, version, first)
-        log = probe.log(CudnnConfig(errata=text_of(choice.rules)))
+        log = probe.log(Config(errata=text_of(choice.rules)))
         if not see(operations, choice.rules, version, log):
             break
     return choice, [taken.engine for taken in log.logged_choices or []]

@@ -41,7 +41,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results, run_
 from cudnn_sweep.orchestrator.showing.advice_text import Kept
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.showing.write_whole import written_anew
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import as_json, read_kept
 from cudnn_sweep.workloads.hardware.environment import Environment
 
@@ -168,7 +168,7 @@ def _check(
     planned = _looked(options, errata, console, place)
     environment = planned.machine.environment
     with opened(planned, console) as probe:
-        log = probe.log(CudnnConfig(errata=errata))
+        log = probe.log(Config(errata=errata))
     taken = [choice.engine for choice in log.logged_choices or []]
     plans = then["plans"]
     pairs = list(enumerate(zip(plans, taken, strict=False), 1))
@@ -207,7 +207,7 @@ def _in_turns(
     options: FreezeOptions, errata: str, looked: Planned, console: Console, place: Place
 ) -> tuple[State, Verdict | None]:
     """Compare off and frozen as a gate compares its sides. Raises UnfinishedError if it was stopped undecided."""
-    suite = suite_of(options, UNTIL, MEASURE, (CudnnConfig(), CudnnConfig(errata=errata)))
+    suite = suite_of(options, UNTIL, MEASURE, (Config(), Config(errata=errata)))
     planned = plan_step(
         options,
         suite,

@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import LogJob, Reply, Request, TrialJob
 from cudnn_sweep.orchestrator.running.this_machine import free_devices
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.measurement import LogPass, MeasureSpec, TrialRequest
 
 MEASURE = MeasureSpec(
@@ -40,10 +40,10 @@ class Probe(Protocol):
     def of(self, trial: Trial) -> "Probe":
         """Return a probe of another cell."""
 
-    def log(self, config: CudnnConfig) -> LogPass:
+    def log(self, config: Config) -> LogPass:
         """Return the plans of a fresh process's first step at each shape."""
 
-    def step_ms(self, config: CudnnConfig) -> float:
+    def step_ms(self, config: Config) -> float:
         """Return the time per step of a fresh process."""
 
 
@@ -57,7 +57,7 @@ class ForkedProbe:
     def of(self, trial: Trial) -> "ForkedProbe":
         return replace(self, trial=trial)
 
-    def log(self, config: CudnnConfig) -> LogPass:
+    def log(self, config: Config) -> LogPass:
         job = LogJob(trial=self._request(config), shapes=MOST_SHAPES)
         log_pass = self._run(job, config).log_pass
         assert log_pass is not None
@@ -65,12 +65,12 @@ class ForkedProbe:
             raise SpecError(f"this PyTorch does not keep to errata: ran {log_pass.banned_ran[0]}")
         return log_pass
 
-    def step_ms(self, config: CudnnConfig) -> float:
+    def step_ms(self, config: Config) -> float:
         measured = self._run(TrialJob(trial=self._request(config)), config).measured
         assert measured is not None and measured.wall.steady_wall_ms is not None
         return measured.wall.steady_wall_ms
 
-    def _request(self, config: CudnnConfig) -> TrialRequest:
+    def _request(self, config: Config) -> TrialRequest:
         return TrialRequest(
             cell=self.trial.cell,
             config=config,
@@ -79,7 +79,7 @@ class ForkedProbe:
             compute_cache=self.compute_cache,
         )
 
-    def _run(self, job: LogJob | TrialJob, config: CudnnConfig) -> Reply:
+    def _run(self, job: LogJob | TrialJob, config: Config) -> Reply:
         outcome = self.server.run(Request(job=job, timeout_s=self.timeout_s))
         if outcome.status != "ok" or outcome.reply is None:
             way = "on" if config.benchmark else "off"

@@ -27,7 +27,7 @@ from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results, run_sweep
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.orchestrator.showing.write_whole import is_stream, write_whole
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGpu
 
@@ -165,7 +165,7 @@ def _measured(options: GateOptions, sides: Sides, console: Console, place: Place
 
 def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -> SuiteSpec:
     """Return the suite with both sides in each block, and one of them once more."""
-    configs = [CudnnConfig(benchmark=options.benchmark, code=side.label) for side in (base, head)]
+    configs = [Config(benchmark=options.benchmark, code=side.label) for side in (base, head)]
     changed = {"configs": configs, "replicates": UNTIL, "twin_every": 1}
     return suite.model_copy(update={**changed, "without_gpu": WithoutGpu()})
 

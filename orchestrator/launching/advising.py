@@ -29,7 +29,7 @@ from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
 from cudnn_sweep.orchestrator.showing.advice_text import Answered, Kept, advice_lines, answer_lines
 from cudnn_sweep.orchestrator.showing.say import say
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGpu
@@ -87,7 +87,7 @@ def suite_to_compare(
     )
     suite = suite_of(options, UntilDecided(until="decided", at_most=AT_MOST), measure)
     if errata is not None:
-        configs = [*suite.configs, CudnnConfig(errata=errata)]
+        configs = [*suite.configs, Config(errata=errata)]
         suite = suite.model_copy(update={"configs": configs})
     if options.on_any_device:
         suite = suite.model_copy(update={"without_gpu": WithoutGpu()})

@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.planning.session import Code, Job, modules_to_prel
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite, is_path, suite_names
 from cudnn_sweep.orchestrator.planning.spelling import words_of
 from cudnn_sweep.orchestrator.running.run_sweep import planned_on
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice, ListedSpec
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
@@ -52,7 +52,7 @@ def suite_of(
     options: AdviseOptions | TurnOptions,
     replicates: Replicates,
     measure: MeasureSpec | None = None,
-    configs: Sequence[CudnnConfig] = (),
+    configs: Sequence[Config] = (),
 ) -> SuiteSpec:
     """Return a suite of one cell with these configs; without any, benchmark off and on, or off alone without a GPU."""
     one_input(options.input)
@@ -78,7 +78,7 @@ def suite_of(
     suite = SuiteSpec(cells=[cell], replicates=replicates, measure=measure)
     if configs:
         return suite.model_copy(update={"configs": list(configs), "without_gpu": WithoutGpu()})
-    off = WithoutGpu(configs=[CudnnConfig(benchmark=False)], replicates=REPLICATES_WITHOUT_GPU)
+    off = WithoutGpu(configs=[Config(benchmark=False)], replicates=REPLICATES_WITHOUT_GPU)
     return suite.model_copy(update={"without_gpu": off})
 
 
@@ -94,7 +94,7 @@ def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, Suite
             raise SpecError(f"found {' '.join(given)}, which is for a model; {name} is a suite")
     changed = {
         "cells": [axes.model_copy(update={"configs": None}) for axes in suite.cells],
-        "configs": [CudnnConfig(benchmark=options.benchmark)],
+        "configs": [Config(benchmark=options.benchmark)],
         "replicates": 1,
         "measure": measure,
         "without_gpu": WithoutGpu(),

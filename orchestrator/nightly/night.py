@@ -66,7 +66,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import Place, plan_sweep, run_sw
 from cudnn_sweep.orchestrator.showing.plan_text import cell_labels
 from cudnn_sweep.orchestrator.showing.say import say, warn
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.hashes import content_hash
 
@@ -74,7 +74,7 @@ RUN_ERRORS = (OrchestratorError, ClusterError, AnalysisError)  # not the user's 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
 TIME_SHARE = 0.5  # of the night's budget, besides it, for fresh trials
 Compared: TypeAlias = tuple[NightOutcome, Sequence[Series]]
-Suspect: TypeAlias = tuple[Cell, Sequence[CudnnConfig]]
+Suspect: TypeAlias = tuple[Cell, Sequence[Config]]
 
 
 def run_night(

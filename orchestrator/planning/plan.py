@@ -13,7 +13,7 @@ from typing import TypeVar
 from cudnn_sweep.analysis.errors import did_you_mean
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.cells.suite import LOOKS, SuiteSpec, most_replicates, too_many_trials
 from cudnn_sweep.workloads.hashes import content_hash
@@ -31,7 +31,7 @@ class Trial:
     """One cell, one config, one replicate; of an A/A pair, `twin` says which."""
 
     cell: Cell
-    config: CudnnConfig
+    config: Config
     replicate: int
     twin: int
     block: int
@@ -77,12 +77,12 @@ class Trial:
         return value.lower() in (own, own.removeprefix(BUNDLED))
 
 
-def _values(part: Cell | CudnnConfig) -> list[tuple[str, object]]:
+def _values(part: Cell | Config) -> list[tuple[str, object]]:
     return [(each.name, getattr(part, each.name)) for each in fields(part)]
 
 
 @cache
-def _text(config: CudnnConfig) -> str:
+def _text(config: Config) -> str:
     """The config as JSON: a million trials have few."""
     return json.dumps(asdict(config), sort_keys=True)
 
@@ -103,7 +103,7 @@ class Plan:
     def cell_ids(self) -> set[str]:
         return {trial.cell.cell_id for trial in self.trials}
 
-    def configs(self) -> list[CudnnConfig]:
+    def configs(self) -> list[Config]:
         """The configs of its trials, in an order that does not depend on theirs."""
         return sorted({trial.config for trial in self.trials}, key=str)
 
@@ -155,7 +155,7 @@ def make_plan(
     name: str,
     suite: SuiteSpec,
     cells: list[Cell],
-    configs: Mapping[str, tuple[CudnnConfig, ...]] | None = None,
+    configs: Mapping[str, tuple[Config, ...]] | None = None,
 ) -> Plan:
     """Rounds of every cell once, each in random order; the same for the same content.
 
@@ -220,7 +220,7 @@ def first_calls(plan: Plan) -> list[TrialRequest]:
     return [
         TrialRequest(
             cell=trial.cell,
-            config=CudnnConfig(),
+            config=Config(),
             measure=plan.measure,
             seed=trial.seed,
             compute_cache=None,
@@ -232,7 +232,7 @@ def first_calls(plan: Plan) -> list[TrialRequest]:
 class _BlockOrder:
     """In which order the blocks of one cell take their configs."""
 
-    def __init__(self, of_cell: Sequence[CudnnConfig], order: random.Random) -> None:
+    def __init__(self, of_cell: Sequence[Config], order: random.Random) -> None:
         configs = list(dict.fromkeys(of_cell))
         sides = [config for config in configs if config.code is not None]
         self._paired = sides or configs[:1]
@@ -240,7 +240,7 @@ class _BlockOrder:
         self._twin_leads = order.random() < 0.5
         self._order = order
 
-    def of(self, replicate: int, *, has_twin: bool) -> list[tuple[CudnnConfig, int]]:
+    def of(self, replicate: int, *, has_twin: bool) -> list[tuple[Config, int]]:
         """Each config, and which of an A/A pair it is: the second comes first in every other one.
 
         The sides of a gate have an A/A pair in turn.

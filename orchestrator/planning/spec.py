@@ -28,7 +28,7 @@ from cudnn_sweep.cluster.strict_yaml import (
     read_strict,
 )
 from cudnn_sweep.orchestrator.errors import ModelError, SpecError
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.field_case import with_field_cases
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import (
@@ -114,7 +114,7 @@ class SweepSpec(BaseModel):
     """What is timed, instead of a suite."""
     problems: dict[str, ProblemSpec] = {}
     """Convolutions of your own that `cells` can name."""
-    configs: list[CudnnConfig] | None = Field(default=None, min_length=1)
+    configs: list[Config] | None = Field(default=None, min_length=1)
     """Replaces the suite's configs."""
     replicates: Replicates | None = None
     """Replaces the suite's number of blocks per cell: a number, or `{until: decided, at_most: 20}`."""

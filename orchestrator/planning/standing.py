@@ -11,18 +11,18 @@ from cudnn_sweep.analysis.asking.settings import texts_of
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import Job, Session
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 
 OPEN, HOPELESS = "open", "hopeless"
 
 
-def contrasts_of(configs: Iterable[CudnnConfig]) -> tuple[Contrast, ...]:
+def contrasts_of(configs: Iterable[Config]) -> tuple[Contrast, ...]:
     """Every pair that differs in one field; the baseline has PyTorch's default there, or came first."""
     return contrasts_among(settings_of(config) for config in configs)
 
 
 def contrasts_in(plan: Plan) -> tuple[Contrast, ...]:
-    of_cells: dict[str, list[CudnnConfig]] = {}
+    of_cells: dict[str, list[Config]] = {}
     for trial in plan.trials:
         of_cells.setdefault(trial.cell.cell_id, []).append(trial.config)
     distinct = {tuple(sorted(set(configs), key=str)) for configs in of_cells.values()}
@@ -32,7 +32,7 @@ def contrasts_in(plan: Plan) -> tuple[Contrast, ...]:
     return tuple(dict.fromkeys(contrasts))
 
 
-def settings_of(config: CudnnConfig) -> dict[str, str]:
+def settings_of(config: Config) -> dict[str, str]:
     """Each field as text, the way SQL writes it."""
     return texts_of(asdict(config))
 
@@ -97,7 +97,7 @@ def _tested(
     store: Store,
     sweep_id: str,
     contrasts: Iterable[Contrast],
-    configs: Sequence[CudnnConfig],
+    configs: Sequence[Config],
     of_cells: int,
     **values: Value,
 ) -> Iterator[ContrastState]:

@@ -10,7 +10,7 @@ from cudnn_sweep.analysis.asking.settings import besides_usual, shortened, texts
 from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import one_line
 from cudnn_sweep.orchestrator.errors import ReproError
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import as_json, rules_of
 from cudnn_sweep.workloads.cells.field_case import FieldCase, Side
 from cudnn_sweep.workloads.precision import find_precision
@@ -70,8 +70,8 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
         if value is not None
     }
     problem = ConvProblem(**given)
-    values = {field.name: row[field.name] for field in fields(CudnnConfig)}
-    config = CudnnConfig(**values | {"environment": dict(row["environment"] or {})})
+    values = {field.name: row[field.name] for field in fields(Config)}
+    config = Config(**values | {"environment": dict(row["environment"] or {})})
     try:
         rules_of(config.errata)
     except ValueError as error:
@@ -98,7 +98,7 @@ def _checked(name: str, sides: dict[str, Side]) -> dict[str, Side]:
 
 def script(case: Reproduced) -> str:
     """Return the script's Python, ending in a line break."""
-    usual = asdict(CudnnConfig())
+    usual = asdict(Config())
     configs = [asdict(side.config) for side in case.sides.values()]
     flags = [flag for flag in FLAGS if any(config[flag] != usual[flag] for config in configs)]
     settings = {name: _values(side, flags or ["benchmark"]) for name, side in case.sides.items()}

@@ -24,7 +24,7 @@ from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, Status, TrialJob
 from cudnn_sweep.orchestrator.recording.record import Attempt, make_record
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec, workload_names
@@ -70,7 +70,7 @@ def plan_of(look: Look) -> MakePlan:
         *workloads: str,
         replicates: int = 1,
         measure: MeasureSpec = QUICK,
-        configs: tuple[CudnnConfig, ...] = (CudnnConfig(), CudnnConfig(benchmark=True)),
+        configs: tuple[Config, ...] = (Config(), Config(benchmark=True)),
         **axes: Any,
     ) -> Plan:
         suite = SuiteSpec(
@@ -112,11 +112,11 @@ def run_trial(server: ForkServer, plan_of: MakePlan) -> RunTrial:
     def run(
         workload: str,
         *,
-        config: CudnnConfig | None = None,
+        config: Config | None = None,
         measure: MeasureSpec = QUICK,
         **axes: Any,
     ) -> Outcome:
-        trial = plan_of(workload, configs=(config or CudnnConfig(),), **axes).trials[0]
+        trial = plan_of(workload, configs=(config or Config(),), **axes).trials[0]
         request = TrialRequest(
             cell=trial.cell,
             config=trial.config,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, workload
+from cudnn_sweep.workloads.workload import Context, TimedStep, Workload, workload
 
 
 def _touch(device: torch.device) -> None:
@@ -39,8 +39,8 @@ def _die_in_benchmark_mode(device: torch.device) -> None:
 
 
 def failing(run: Callable[[torch.Tensor], object]) -> Workload:
-    def build(setting: Setting) -> TimedStep:
-        return TimedStep(prepare=setting.random, run=run)
+    def build(context: Context) -> TimedStep:
+        return TimedStep(prepare=context.random, run=run)
 
     build.__name__ = run.__name__
     declare = workload(
@@ -61,15 +61,15 @@ def fine(numbers: torch.Tensor) -> None:
 
 
 @workload(directions=("forward",), input_shape=(1, 1, 9, 9), pay_one_time_costs=_meet_two_others)
-def gets_ready_with_two_others(setting: Setting) -> TimedStep:
-    return TimedStep(prepare=setting.random, run=lambda _: None)
+def gets_ready_with_two_others(context: Context) -> TimedStep:
+    return TimedStep(prepare=context.random, run=lambda _: None)
 
 
 @workload(
     directions=("forward",), input_shape=(1, 1, 9, 9), pay_one_time_costs=_die_in_benchmark_mode
 )
-def dies_while_it_gets_ready(setting: Setting) -> TimedStep:
-    return TimedStep(prepare=setting.random, run=lambda _: None)
+def dies_while_it_gets_ready(context: Context) -> TimedStep:
+    return TimedStep(prepare=context.random, run=lambda _: None)
 
 
 @failing
@@ -127,7 +127,7 @@ def prints_much_and_raises(numbers: torch.Tensor) -> None:
 
 
 @workload(directions=("forward",), input_shape=(1, 1, 100, 100))
-def is_never_built(setting: Setting) -> TimedStep:
+def is_never_built(context: Context) -> TimedStep:
     raise ValueError("the user's build is wrong")
 
 
@@ -232,15 +232,15 @@ def finds_no_memory_once(numbers: torch.Tensor) -> None:
 
 
 @small
-def has_a_thread(setting: Setting) -> TimedStep:
+def has_a_thread(context: Context) -> TimedStep:
     pool = ThreadPoolExecutor(1)
-    return TimedStep(prepare=setting.random, run=lambda _: pool.submit(_spin, 0.001).result())
+    return TimedStep(prepare=context.random, run=lambda _: pool.submit(_spin, 0.001).result())
 
 
 @small
-def has_a_process(setting: Setting) -> TimedStep:
+def has_a_process(context: Context) -> TimedStep:
     subprocess.Popen(["sleep", "1234.5"])
-    return TimedStep(prepare=setting.random, run=lambda _: _spin(0.001))
+    return TimedStep(prepare=context.random, run=lambda _: _spin(0.001))
 
 
 _seen: set[tuple[int, ...]] = set()
@@ -276,18 +276,18 @@ def _refuses(numbers: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 @small
-def dies_in_the_checks(setting: Setting) -> TimedStep:
-    return TimedStep(prepare=setting.random, run=lambda _: None, examine=_dies)
+def dies_in_the_checks(context: Context) -> TimedStep:
+    return TimedStep(prepare=context.random, run=lambda _: None, examine=_dies)
 
 
 @small
-def refuses_the_checks(setting: Setting) -> TimedStep:
-    return TimedStep(prepare=setting.random, run=lambda _: None, examine=_refuses)
+def refuses_the_checks(context: Context) -> TimedStep:
+    return TimedStep(prepare=context.random, run=lambda _: None, examine=_refuses)
 
 
 @workload(directions=("training",), input_shape=(1, 1), pay_one_time_costs=_touch)
-def diverges(setting: Setting) -> TimedStep:
-    return TimedStep(prepare=setting.random, run=lambda _: torch.tensor(float("inf")))
+def diverges(context: Context) -> TimedStep:
+    return TimedStep(prepare=context.random, run=lambda _: torch.tensor(float("inf")))
 
 
 def _spin(seconds: float) -> None:

@@ -5,7 +5,7 @@ from time import sleep
 
 import torch
 
-from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
+from cudnn_sweep.workloads.workload import Context, TimedStep, workload
 
 SLOWER = 1.0 if version("cudnn-sweep") == "0.0.1" else 3.0
 
@@ -20,14 +20,14 @@ sleeping = workload(
 
 
 @sleeping
-def slower_since(setting: Setting) -> TimedStep:
-    return _sleeps(setting, 0.02 * SLOWER)
+def slower_since(context: Context) -> TimedStep:
+    return _sleeps(context, 0.02 * SLOWER)
 
 
 @sleeping
-def as_before(setting: Setting) -> TimedStep:
-    return _sleeps(setting, 0.02)
+def as_before(context: Context) -> TimedStep:
+    return _sleeps(context, 0.02)
 
 
-def _sleeps(setting: Setting, pace_s: float) -> TimedStep:
-    return TimedStep(prepare=setting.random, run=lambda images: sleep(pace_s))
+def _sleeps(context: Context, pace_s: float) -> TimedStep:
+    return TimedStep(prepare=context.random, run=lambda images: sleep(pace_s))

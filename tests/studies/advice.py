@@ -291,7 +291,7 @@ def _run(case: Case, setting: str, steps: int, asked: argparse.Namespace) -> dic
     from cudnn_sweep.workloads.cells.expand import expand_cells
     from cudnn_sweep.workloads.find_workload import find_workload
     from cudnn_sweep.workloads.measuring.device import find_device
-    from cudnn_sweep.workloads.measuring.process_setup import setting_of
+    from cudnn_sweep.workloads.measuring.process_setup import context_of
     from cudnn_sweep.workloads.precision import find_precision
     from cudnn_sweep.workloads.survey import workload_facts
 
@@ -304,7 +304,7 @@ def _run(case: Case, setting: str, steps: int, asked: argparse.Namespace) -> dic
     device = find_device()
     torch.ones(1, device=device.torch).sum().item()
     context_s = perf_counter() - began
-    step = workload.step(setting_of(cell, device))
+    step = workload.step(context_of(cell, device))
     shapes = cell.shapes().period(cell.input_shape)
     assert shapes is not None, "every case is a closed loop"
     made = {shape: step.prepare(shape) for shape in dict.fromkeys(shapes)}

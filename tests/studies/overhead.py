@@ -29,7 +29,7 @@ from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.showing.say import say
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec, workload_names
@@ -110,7 +110,7 @@ def _machine() -> Survey:
 def _suite(workload: str, trials: int) -> SuiteSpec:
     return SuiteSpec(
         cells=[CellAxes(workload=workload)],
-        configs=[CudnnConfig()],
+        configs=[Config()],
         replicates=trials,
         measure=NOTHING,
     )

@@ -37,7 +37,7 @@ from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import parse_sizes
 from cudnn_sweep.workloads.records.row import BUNDLED
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE, make_loss
-from cudnn_sweep.workloads.workload import Setting, TimedStep
+from cudnn_sweep.workloads.workload import Context, TimedStep
 from tests.studies.parts.command import SEED, run
 
 NETS = "cudnn_sweep.workloads.nets."
@@ -73,23 +73,23 @@ def train(rank: int, case: int, benchmark: bool) -> dict[str, Any]:
     """What one rank chose and computed, and the device time of its step without the others."""
     name, arguments, shape, precision, layout = CASES[case]
     cudnn.benchmark = benchmark
-    setting = Setting(
+    context = Context(
         device=torch.device("cuda", rank),
         precision=find_precision(precision),
         layout=layout,
         direction="training",
         problem=None,
     )
-    setting.precision.apply()
+    context.precision.apply()
     torch.manual_seed(SEED)
-    net = setting.place(make_module(name, cast(Source, import_repeatably(name)), arguments))
+    net = context.place(make_module(name, cast(Source, import_repeatably(name)), arguments))
     sizes = parse_sizes(shape)
-    inputs = setting.random(sizes)
+    inputs = context.random(sizes)
     loss_of = make_loss(MEAN_SQUARE)
 
     def step(model: nn.Module) -> None:
         model.zero_grad()
-        with setting.region():
+        with context.region():
             loss = loss_of(model(inputs))
         loss.backward()
 

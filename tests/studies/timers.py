@@ -21,7 +21,7 @@ from cudnn_sweep.workloads.measuring.device_time import Replays, Step, time_repl
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import load_problems
-from cudnn_sweep.workloads.workload import Setting
+from cudnn_sweep.workloads.workload import Context
 from tests.studies.parts.command import run
 
 ROUNDS = 3  # of both timers in turn, so that a drift of the clock meets both
@@ -79,14 +79,14 @@ def _triton_timers() -> Any:
 
 
 def _row(triton: Any, problem: str, direction: str, precision: str, layout: str) -> TimerRow:
-    setting = Setting(
+    context = Context(
         device=torch.device("cuda"),
         precision=find_precision(precision),
         layout=layout,
         direction=direction,
         problem=load_problems()[problem],
     )
-    step = find_workload("conv").build(setting)
+    step = find_workload("conv").build(context)
     run = partial(step.run, step.prepare(load_problems()[problem].input_shape))
     pairs = [_pair(run, triton.do_bench_cudagraph) for _ in range(ROUNDS)]
     ours_ms, triton_ms = (median(times) for times in zip(*pairs, strict=True))

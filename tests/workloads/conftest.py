@@ -8,7 +8,7 @@ import torch
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
 from tests.workloads.made_up_cells import DEFAULT, QUICK, MeasureCell
 
@@ -26,9 +26,7 @@ def _one_thread() -> Iterator[None]:
 def measured(server: ForkServer) -> MeasureCell:
     """What a fresh process measured of a cell, with nothing gone wrong."""
 
-    def run(
-        cell: Cell, config: CudnnConfig = DEFAULT, compute_cache: str | None = None
-    ) -> Measurement:
+    def run(cell: Cell, config: Config = DEFAULT, compute_cache: str | None = None) -> Measurement:
         trial = TrialRequest(
             cell=cell,
             config=config,

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import torch
 
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
@@ -14,10 +14,10 @@ from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.survey import workload_facts
-from cudnn_sweep.workloads.workload import Setting
+from cudnn_sweep.workloads.workload import Context
 
 QUICK = MeasureSpec(warmup_s=0.0, steady_budget_s=0.02, calibrate=False, timeout_s=100)
-DEFAULT = CudnnConfig()
+DEFAULT = Config()
 CPU, GPU = Device(torch=torch.device("cpu")), Device(torch=torch.device("cuda"))
 PROBLEM = {"input": "2x4x20x24", "out_channels": 8, "kernel": 3, "padding": 1}
 GENERATOR = "cudnn_sweep.workloads.nets.dcgan:Generator"
@@ -37,11 +37,11 @@ MODEL = WorkloadFacts(
 
 class MeasureCell(Protocol):
     def __call__(
-        self, cell: Cell, config: CudnnConfig = DEFAULT, compute_cache: str | None = None
+        self, cell: Cell, config: Config = DEFAULT, compute_cache: str | None = None
     ) -> Measurement: ...
 
 
-def plain_setting(
+def plain_context(
     direction: str,
     problem: ConvProblem | None = None,
     *,
@@ -49,9 +49,9 @@ def plain_setting(
     layout: str = "contiguous",
     device: Device | None = None,
     **more: Any,
-) -> Setting:
+) -> Context:
     """On a CPU, if no device is given."""
-    return Setting(
+    return Context(
         device=(device or CPU).torch,
         precision=find_precision(precision),
         layout=layout,
@@ -61,7 +61,7 @@ def plain_setting(
     )
 
 
-def setting_of(
+def context_of(
     state: str,
     *,
     precision: str = "fp32",
@@ -69,9 +69,9 @@ def setting_of(
     direction: str = "forward_backward",
     device: Device | None = None,
     **parameters: float,
-) -> Setting:
+) -> Context:
     """Of a small convolution, on a GPU where there is one."""
-    return plain_setting(
+    return plain_context(
         direction,
         suite_of(workload="conv").problems["small"].problem("small"),
         precision=precision,

@@ -15,7 +15,7 @@ from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.records.measured import Computed
 from cudnn_sweep.workloads.training.choice import ModelChoice
-from cudnn_sweep.workloads.workload import Setting, TimedStep
+from cudnn_sweep.workloads.workload import Context, TimedStep
 
 IMAGES = (4, 3, 8, 8)
 
@@ -124,7 +124,7 @@ def here(name: str) -> str:
     return f"{__file__}:{name}"
 
 
-def setting(
+def context(
     direction: str = "training",
     precision: str = "fp32",
     *,
@@ -132,8 +132,8 @@ def setting(
     layout: str = "contiguous",
     state: str = "plain",
     **model: Any,
-) -> Setting:
-    return Setting(
+) -> Context:
+    return Context(
         device=torch.device(device),
         precision=PRECISIONS[precision],
         layout=layout,
@@ -144,7 +144,7 @@ def setting(
     )
 
 
-def build(name: str, wanted: Setting, *, seed: int = 1) -> TimedStep:
+def build(name: str, wanted: Context, *, seed: int = 1) -> TimedStep:
     torch.manual_seed(seed)
     return find_workload(name).step(wanted)
 
@@ -153,11 +153,11 @@ def train(file: Path) -> None:
     """A step of the model whose name and choices are this file."""
     told = file.read_text().replace("HERE", __file__)
     name, model = YAML(typ="safe", pure=True).load(told)
-    step = build(name, setting(**model))
+    step = build(name, context(**model))
     step.run(step.prepare(IMAGES))
 
 
-def computed(name: str, wanted: Setting, shape: Shape = IMAGES, seed: int = 1) -> Computed:
+def computed(name: str, wanted: Context, shape: Shape = IMAGES, seed: int = 1) -> Computed:
     return compute(find_workload(name), wanted, shape, seed, reference=True, flops=0)[0]
 
 

@@ -16,7 +16,7 @@ from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.problem import PROBLEMS, ConvProblem, Shape, load_problems
 from cudnn_sweep.workloads.survey import workload_facts
-from tests.workloads.made_up_cells import MODEL, plain_setting
+from tests.workloads.made_up_cells import MODEL, plain_context
 
 SPACE = 32
 
@@ -49,7 +49,7 @@ def smaller(problem: ConvProblem) -> Shape:
 def examined(problem: ConvProblem, shape: Shape, device: str) -> dict[str, torch.Tensor]:
     """A step's output and gradients, which have the shapes that the problem says."""
     on = Device(torch=torch.device(device))
-    step = find_workload("conv").step(plain_setting("forward_backward", problem, device=on))
+    step = find_workload("conv").step(plain_context("forward_backward", problem, device=on))
     assert step.examine is not None
     found = step.examine(step.prepare(shape))
     assert found["output"].shape == problem.output_shape(shape)

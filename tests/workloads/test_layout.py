@@ -14,7 +14,7 @@ from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.layout import has_one_order, layout_of, memory_format
 from cudnn_sweep.workloads.measuring.device import Device, find_device
-from cudnn_sweep.workloads.measuring.process_setup import setting_of
+from cudnn_sweep.workloads.measuring.process_setup import context_of
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.nets.darknet import Darknet53
 from cudnn_sweep.workloads.nets.dcgan import Generator
@@ -24,7 +24,7 @@ from cudnn_sweep.workloads.nets.unet import UNet
 from cudnn_sweep.workloads.nets.video_vae import VideoDecoder
 from cudnn_sweep.workloads.problem import Shape, load_problems
 from cudnn_sweep.workloads.survey import workload_facts
-from tests.workloads.made_up_cells import MODEL, plain_setting
+from tests.workloads.made_up_cells import MODEL, plain_context
 
 PLAIN = torch.empty(2, 6, 4, 4)
 LAST = PLAIN.contiguous(memory_format=torch.channels_last)
@@ -102,10 +102,10 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
 def test_a_trial_lays_a_network_out_as_a_script_does(name: str) -> None:
     """A script calls `.to(memory_format=...)` of the model and of its input."""
     make, shape = NETWORKS[name]
-    setting = plain_setting("inference", layout="channels_last")
+    context = plain_context("inference", layout="channels_last")
     others = (torch.tensor([3]),) if name == "diffusion" else ()
     torch.manual_seed(0)
-    of_a_trial = layouts_of(setting.place(make()), setting.random(shape), *others)
+    of_a_trial = layouts_of(context.place(make()), context.random(shape), *others)
     form = memory_format("channels_last", len(shape))
     net = make().to(memory_format=form)  # type: ignore[call-overload]
     of_a_script = layouts_of(net, torch.randn(shape).to(memory_format=form), *others)
@@ -119,7 +119,7 @@ def test_a_trial_lays_a_network_out_as_a_script_does(name: str) -> None:
 
 def test_a_trial_lays_a_problem_out_as_a_script_does() -> None:
     """Shapes alone, on torch's device without memory."""
-    setting = plain_setting(
+    context = plain_context(
         "forward", layout="channels_last", device=Device(torch=torch.device("meta"))
     )
     for problem in load_problems().values():
@@ -127,7 +127,7 @@ def test_a_trial_lays_a_problem_out_as_a_script_does() -> None:
             wanted = torch.empty(shape, device="meta").to(
                 memory_format=memory_format("channels_last", len(shape))
             )
-            assert setting.random(shape).stride() == wanted.stride(), problem.name
+            assert context.random(shape).stride() == wanted.stride(), problem.name
 
 
 MODELS = load_suite("models")
@@ -151,7 +151,7 @@ def test_planning_knows_which_networks_are_channels_last_by_strides(name: str) -
         if (cell.workload, cell.layout, cell.regime) == (name, "channels_last", "fixed")
     ]
     for cell in cells:
-        step = find_workload(name).step(setting_of(cell, find_device()))
+        step = find_workload(name).step(context_of(cell, find_device()))
         inputs = step.prepare(cell.input_shape)
         with LayoutWatch() as watch:
             step.run(inputs)

@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from cudnn_sweep.workloads.differentiable import DIRECTIONS, differentiable_step
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
+from cudnn_sweep.workloads.workload import Context, TimedStep, workload
 
 HIDDEN = 512
 SEQUENCES = (64, 128, HIDDEN)  # batch, length, features
@@ -19,23 +19,23 @@ HEADS = (8, 16, 512, 64)  # batch, heads, length, features of a head
 
 
 @workload(directions=DIRECTIONS, varies=("batch",), input_shape=SEQUENCES)
-def lstm(setting: Setting) -> TimedStep:
+def lstm(context: Context) -> TimedStep:
     """Long short-term memory: one layer of 512 units, batch first."""
-    return _recurrent(setting, nn.LSTM(HIDDEN, HIDDEN, batch_first=True))
+    return _recurrent(context, nn.LSTM(HIDDEN, HIDDEN, batch_first=True))
 
 
 @workload(directions=DIRECTIONS, varies=("batch",), input_shape=SEQUENCES)
-def gru(setting: Setting) -> TimedStep:
+def gru(context: Context) -> TimedStep:
     """Gated recurrent units: one layer of 512 units, batch first."""
-    return _recurrent(setting, nn.GRU(HIDDEN, HIDDEN, batch_first=True))
+    return _recurrent(context, nn.GRU(HIDDEN, HIDDEN, batch_first=True))
 
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
-def batch_norm(setting: Setting) -> TimedStep:
+def batch_norm(context: Context) -> TimedStep:
     """Batch normalisation in training, with the batch's own statistics."""
-    weight, bias = setting.random((IMAGES[1],)), setting.random((IMAGES[1],))
+    weight, bias = context.random((IMAGES[1],)), context.random((IMAGES[1],))
     return differentiable_step(
-        setting,
+        context,
         lambda images: functional.batch_norm(images, None, None, weight, bias, training=True),
         {"weight": weight, "bias": bias},
         _same,
@@ -43,49 +43,49 @@ def batch_norm(setting: Setting) -> TimedStep:
 
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
-def max_pool(setting: Setting) -> TimedStep:
+def max_pool(context: Context) -> TimedStep:
     """Maximum over 2 × 2 places, without overlap."""
 
     def halved(shape: Shape) -> Shape:
         return (*shape[:2], *(size // 2 for size in shape[2:]))
 
-    return differentiable_step(setting, lambda images: functional.max_pool2d(images, 2), {}, halved)
+    return differentiable_step(context, lambda images: functional.max_pool2d(images, 2), {}, halved)
 
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
-def relu(setting: Setting) -> TimedStep:
+def relu(context: Context) -> TimedStep:
     """max(x, 0)."""
-    return differentiable_step(setting, torch.relu, {}, _same)
+    return differentiable_step(context, torch.relu, {}, _same)
 
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
-def sigmoid(setting: Setting) -> TimedStep:
+def sigmoid(context: Context) -> TimedStep:
     """1 / (1 + exp(-x))."""
-    return differentiable_step(setting, torch.sigmoid, {}, _same)
+    return differentiable_step(context, torch.sigmoid, {}, _same)
 
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
-def tanh(setting: Setting) -> TimedStep:
+def tanh(context: Context) -> TimedStep:
     """Hyperbolic tangent."""
-    return differentiable_step(setting, torch.tanh, {}, _same)
+    return differentiable_step(context, torch.tanh, {}, _same)
 
 
 @workload(directions=DIRECTIONS, varies=("batch",), input_shape=HEADS)
-def attention(setting: Setting) -> TimedStep:
+def attention(context: Context) -> TimedStep:
     """Scaled dot products of an input with itself; cuDNN's where it can (half precision on a GPU)."""
 
     def attend(heads: torch.Tensor) -> torch.Tensor:
         with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH], set_priority=True):
             return functional.scaled_dot_product_attention(heads, heads, heads)
 
-    return differentiable_step(setting, attend, {}, _same)
+    return differentiable_step(context, attend, {}, _same)
 
 
-def _recurrent(setting: Setting, layer: nn.LSTM | nn.GRU) -> TimedStep:
-    setting.place(layer)
+def _recurrent(context: Context, layer: nn.LSTM | nn.GRU) -> TimedStep:
+    context.place(layer)
     layer.flatten_parameters()  # one piece of memory, as cuDNN wants them
     parameters = dict(layer.named_parameters())
-    return differentiable_step(setting, lambda numbers: layer(numbers)[0], parameters, _same)
+    return differentiable_step(context, lambda numbers: layer(numbers)[0], parameters, _same)
 
 
 def _same(shape: Shape) -> Shape:

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from cudnn_sweep.workloads.differentiable import DIRECTIONS, Pair, differentiable_step
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
-from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
+from cudnn_sweep.workloads.workload import Context, TimedStep, workload
 
 # The gradients of input, weight and bias that autograd's backward operation computes.
 GRADIENTS = {
@@ -18,31 +18,31 @@ GRADIENTS = {
 
 
 @workload(directions=(*DIRECTIONS, *GRADIENTS), varies=("batch", "space"), recomputes=True)
-def conv(setting: Setting) -> TimedStep:
+def conv(context: Context) -> TimedStep:
     """A problem's convolution: its three operations alone, or forward with both backward ones."""
-    problem = setting.problem
+    problem = context.problem
     assert problem is not None, "planning gives this workload a problem"
-    weight = setting.random(problem.weight_shape)
-    if setting.direction in GRADIENTS:
-        return _backward(setting, problem, weight)
-    bias = setting.random((problem.out_channels,)) if problem.bias else None
+    weight = context.random(problem.weight_shape)
+    if context.direction in GRADIENTS:
+        return _backward(context, problem, weight)
+    bias = context.random((problem.out_channels,)) if problem.bias else None
     parameters = {"weight": weight} | ({} if bias is None else {"bias": bias})
     function, sizes = _functional(problem)
     return differentiable_step(
-        setting,
+        context,
         lambda images: function(images, weight, bias, *sizes),
         parameters,
         problem.output_shape,
     )
 
 
-def _backward(setting: Setting, problem: ConvProblem, weight: torch.Tensor) -> TimedStep:
+def _backward(context: Context, problem: ConvProblem, weight: torch.Tensor) -> TimedStep:
     """Return a step of autograd's operation for one gradient."""
-    name, wanted = GRADIENTS[setting.direction]
+    name, wanted = GRADIENTS[context.direction]
 
     def prepare(shape: Shape) -> Pair:
-        gradient = setting.random_gradient(problem.output_shape(shape))
-        return setting.random(shape).to(gradient.dtype), gradient
+        gradient = context.random_gradient(problem.output_shape(shape))
+        return context.random(shape).to(gradient.dtype), gradient
 
     def gradient_of(inputs: Pair) -> torch.Tensor:
         images, output_gradient = inputs
@@ -53,7 +53,7 @@ def _backward(setting: Setting, problem: ConvProblem, weight: torch.Tensor) -> T
         return gradient
 
     def run(inputs: Pair) -> None:
-        setting.forward(gradient_of, inputs)
+        context.forward(gradient_of, inputs)
 
     # As the operation below the functional forms takes them.
     sizes = (
@@ -65,7 +65,7 @@ def _backward(setting: Setting, problem: ConvProblem, weight: torch.Tensor) -> T
         problem.groups,
     )
     # Autocast would have handed the operation its own type.
-    weights = weight.to(setting.random_gradient((1,)).dtype)
+    weights = weight.to(context.random_gradient((1,)).dtype)
     return TimedStep(prepare=prepare, run=run, examine=lambda inputs: {name: gradient_of(inputs)})
 
 

@@ -12,7 +12,7 @@ import numpy
 import torch
 from torch import nn
 
-from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
+from cudnn_sweep.workloads.workload import Context, TimedStep, workload
 
 DIGITS = files("cudnn_sweep.workloads").joinpath("digits", "digits.csv.gz")
 TRAINED = 1500
@@ -54,28 +54,28 @@ def split_digits() -> tuple[Batch, Batch]:
 @workload(
     directions=("training",), varies=("batch",), input_shape=(100, 1, 28, 28), batches=BATCHES
 )
-def mnist(setting: Setting) -> TimedStep:
+def mnist(context: Context) -> TimedStep:
     """A step is zero_grad, forward, loss, backward, optimiser; batches are on the device already."""
     (images, labels), held = split_digits()
-    images, labels = setting.like_inputs(images), labels.to(setting.device)
-    net = setting.place(mnist_net())
+    images, labels = context.like_inputs(images), labels.to(context.device)
+    net = context.place(mnist_net())
     optimiser = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
     scaler = torch.amp.GradScaler(
-        setting.device.type, enabled=setting.precision.autocast == "float16"
+        context.device.type, enabled=context.precision.autocast == "float16"
     )
     drawn = 0
 
     def prepare(shape: tuple[int, ...]) -> Batch:
         nonlocal drawn
-        places = torch.arange(drawn, drawn + shape[0], device=setting.device) % len(labels)
+        places = torch.arange(drawn, drawn + shape[0], device=context.device) % len(labels)
         drawn += shape[0]
         return images[places], labels[places]
 
     def backward(batch: Batch) -> torch.Tensor:
         inputs, targets = batch
         optimiser.zero_grad()
-        output = setting.forward(net, inputs)
-        with setting.region():
+        output = context.forward(net, inputs)
+        with context.region():
             loss = nn.functional.cross_entropy(output, targets)
         scaler.scale(loss).backward()
         return loss.detach()
@@ -94,8 +94,8 @@ def mnist(setting: Setting) -> TimedStep:
 
     @torch.no_grad()
     def accuracy() -> float:
-        inputs, targets = setting.like_inputs(held[0]), held[1].to(setting.device)
-        guesses = setting.forward(net, inputs).argmax(dim=1)
+        inputs, targets = context.like_inputs(held[0]), held[1].to(context.device)
+        guesses = context.forward(net, inputs).argmax(dim=1)
         return float((guesses == targets).float().mean())
 
     return TimedStep(prepare=prepare, run=run, examine=examine, accuracy=accuracy)

@@ -2,7 +2,7 @@
 
 import torch
 
-from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
+from cudnn_sweep.workloads.workload import Context, TimedStep, workload
 
 
 def touch(device: torch.device) -> None:
@@ -10,6 +10,6 @@ def touch(device: torch.device) -> None:
 
 
 @workload(directions=("forward",), varies=("batch",), input_shape=(1, 1), pay_one_time_costs=touch)
-def noop(setting: Setting) -> TimedStep:
+def noop(context: Context) -> TimedStep:
     """Nothing: what a trial costs besides what it measures."""
-    return TimedStep(prepare=setting.random, run=lambda numbers: numbers)
+    return TimedStep(prepare=context.random, run=lambda numbers: numbers)

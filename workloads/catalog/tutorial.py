@@ -12,7 +12,7 @@ from torch.backends import cudnn
 
 from cudnn_sweep.workloads.catalog.noop import touch
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
+from cudnn_sweep.workloads.workload import Context, TimedStep, workload
 
 CALLS = 100
 IMAGES: Shape = (64, 3, 256, 256)
@@ -25,47 +25,47 @@ of_a_tutorial = workload(
 
 
 @of_a_tutorial
-def tutorial_true_first(setting: Setting) -> TimedStep:
+def tutorial_true_first(context: Context) -> TimedStep:
     """100 calls of Conv2d(3, 64, 3, 1, 1) with benchmark on, then 100 with it off."""
-    return _script(setting, (True, False))
+    return _script(context, (True, False))
 
 
 @of_a_tutorial
-def tutorial_false_first(setting: Setting) -> TimedStep:
+def tutorial_false_first(context: Context) -> TimedStep:
     """The same script in the other order."""
-    return _script(setting, (False, True))
+    return _script(context, (False, True))
 
 
 @of_a_tutorial
-def tutorial_synchronised(setting: Setting) -> TimedStep:
+def tutorial_synchronised(context: Context) -> TimedStep:
     """As tutorial_true_first, each flag after a call to warm up, and the clock read when the GPU is done."""
-    return _script(setting, (True, False), synchronised=True)
+    return _script(context, (True, False), synchronised=True)
 
 
-def _script(setting: Setting, flags: tuple[bool, bool], *, synchronised: bool = False) -> TimedStep:
-    conv = setting.place(nn.Conv2d(3, 64, 3, 1, 1, bias=False))
+def _script(context: Context, flags: tuple[bool, bool], *, synchronised: bool = False) -> TimedStep:
+    conv = context.place(nn.Conv2d(3, 64, 3, 1, 1, bias=False))
     times_ms: dict[str, float] = {}
 
     def wait() -> None:
-        if setting.device.type == "cuda":
+        if context.device.type == "cuda":
             torch.cuda.synchronize()
 
     def time_both(images: torch.Tensor) -> None:
         for flag in flags:
             cudnn.benchmark = flag
             if synchronised:
-                setting.forward(conv, images)
+                context.forward(conv, images)
                 wait()
             began = time.time()
             for _ in range(CALLS):
-                setting.forward(conv, images)
+                context.forward(conv, images)
             if synchronised:
                 wait()
             times_ms[f"benchmark_{str(flag).lower()}"] = (time.time() - began) * 1e3
 
     def run(images: torch.Tensor) -> None:
         if times_ms:
-            setting.forward(conv, images)
+            context.forward(conv, images)
             return
         before = cudnn.benchmark
         try:
@@ -74,8 +74,8 @@ def _script(setting: Setting, flags: tuple[bool, bool], *, synchronised: bool = 
             cudnn.benchmark = before
 
     return TimedStep(
-        prepare=setting.random,
+        prepare=context.random,
         run=run,
-        examine=lambda images: {"output": setting.forward(conv, images)},
+        examine=lambda images: {"output": context.forward(conv, images)},
         own_times_ms=lambda: dict(times_ms),
     )

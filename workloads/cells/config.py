@@ -1,4 +1,4 @@
-"""CudnnConfig: one setting of cuDNN's flags, applied to the process that measures and read back."""
+"""Config: one setting of cuDNN's flags, applied to the process that measures and read back."""
 
 import os
 from collections.abc import Iterable
@@ -67,7 +67,7 @@ def _variables(given: dict[str, str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CudnnConfig:
+class Config:
     """Values of `torch.backends.cudnn`, and the environment variables that belong to it.
 
     TF32 is not here: Precision alone sets it.
@@ -151,14 +151,14 @@ class CudnnConfig:
         set_multithreading_enabled(not self.backward_in_caller)
 
 
-def read_back(variables: Iterable[str]) -> CudnnConfig:
+def read_back(variables: Iterable[str]) -> Config:
     """Return the config that is in force in this process; `variables` are those of its `environment`."""
     import torch
     from torch.backends import cudnn
 
     environment = os.environ
     plan_cache_limit = environment.get(PLAN_CACHE_LIMIT)
-    return CudnnConfig(
+    return Config(
         enabled=bool(cudnn.enabled),
         benchmark=bool(cudnn.benchmark),
         benchmark_limit=int(cudnn.benchmark_limit),
@@ -173,7 +173,7 @@ def read_back(variables: Iterable[str]) -> CudnnConfig:
     )
 
 
-def apply_config(config: CudnnConfig) -> CudnnConfig:
+def apply_config(config: Config) -> Config:
     """Apply `config` and return the config read back. Raises WorkloadError if the two differ."""
     config.apply()
     in_force = read_back(config.environment)

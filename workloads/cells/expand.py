@@ -6,7 +6,7 @@ from itertools import islice, product
 from typing import Any, Literal
 
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedChoice
 from cudnn_sweep.workloads.cells.suite import (
     ALL_REGIMES,
@@ -80,11 +80,11 @@ def expand_cells(
 
 def configs_of_cells(
     suite: SuiteSpec, facts: Facts, *, device: Literal["cuda", "cpu"], gpu: str
-) -> dict[str, tuple[CudnnConfig, ...]]:
+) -> dict[str, tuple[Config, ...]]:
     """Return the configs of each cell by its id; nothing if all cells have the suite's configs."""
     if all(axes.configs is None for axes in suite.cells):
         return {}
-    configs: dict[str, dict[CudnnConfig, None]] = {}
+    configs: dict[str, dict[Config, None]] = {}
     for axes, cell in _cells(suite, facts, device, gpu):
         configs.setdefault(cell.cell_id, {}).update(dict.fromkeys(axes.configs or suite.configs))
     return {cell_id: tuple(of_cell) for cell_id, of_cell in configs.items()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.suite import CellAxes, ProblemSpec, SuiteSpec
 from cudnn_sweep.workloads.errors import unknown
 from cudnn_sweep.workloads.layout import check_layout
@@ -18,7 +18,7 @@ FIELD = files("cudnn_sweep.workloads").joinpath("field")
 
 OPERATIONS = {"conv1d", "conv2d", "conv3d"} | {f"conv_transpose{n}d" for n in (1, 2, 3)}
 ALL_SIZES = set(ProblemSpec.model_fields) - {"transposed", "occurrences"}
-SETTINGS = {field.name for field in fields(CudnnConfig)}
+SETTINGS = {field.name for field in fields(Config)}
 AXES = ("direction", "precision", "layout", "regime")
 
 
@@ -35,7 +35,7 @@ class Side:
     precision: str
     layout: str
     regime: str
-    config: CudnnConfig
+    config: Config
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,7 +110,7 @@ class FieldCase:
             precision=find_precision(cell["precision"]).name,
             layout=check_layout(cell["layout"]),
             regime=cell["regime"],
-            config=CudnnConfig(**{name: json.loads(text) for name, text in settings.items()}),
+            config=Config(**{name: json.loads(text) for name, text in settings.items()}),
         )
 
 
@@ -134,7 +134,7 @@ def with_field_cases(suite: SuiteSpec) -> SuiteSpec:
     """Return the suite with the cells and configs of all cases that can be tested."""
     tested = [case for case in load_field_cases().values() if case.is_tested]
     problems: dict[str, ProblemSpec] = {}
-    cells: dict[tuple[tuple[str, str], ...], list[CudnnConfig]] = {}
+    cells: dict[tuple[tuple[str, str], ...], list[Config]] = {}
     for side in (side for case in tested for side in case.sides()):
         axes = {name: getattr(side, name) for name in AXES} | {"workload": side.workload}
         if side.problem is None:

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.records import measured
 from cudnn_sweep.workloads.strict import STRICT
@@ -67,7 +67,7 @@ class TrialRequest:
     """The request of one trial to a fresh process."""
 
     cell: Cell
-    config: CudnnConfig
+    config: Config
     measure: MeasureSpec
     seed: int
     compute_cache: str | None
@@ -101,7 +101,7 @@ class LogPass(measured.Logged):
 class Measurement(measured.Measured):
     """The values measured so far: filled in during the trial, so that a failure keeps the values before it."""
 
-    config: CudnnConfig | None = None
+    config: Config | None = None
     memory: measured.MemoryUse = field(default_factory=measured.MemoryUse)
     calibration: measured.Calibration = field(default_factory=measured.Calibration)
     wall: measured.SteadyWall = field(default_factory=measured.SteadyWall)

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.models.inputs import Inputs
@@ -221,7 +221,7 @@ class CellAxes(BaseModel):
     """How numbers are stored and multiplied; tf32 is PyTorch's default for float32."""
     layout: str | list[str] = "contiguous"
     """The order of a tensor's elements in memory."""
-    configs: list[CudnnConfig] | None = Field(default=None, min_length=1)
+    configs: list[Config] | None = Field(default=None, min_length=1)
     """Settings of cuDNN to compare in these cells, instead of the suite's. A cell that several entries
     contain has the configs of all of them."""
 
@@ -286,7 +286,7 @@ class WithoutGpu(BaseModel):
 
     model_config = STRICT
 
-    configs: list[CudnnConfig] | None = Field(default=None, min_length=1)
+    configs: list[Config] | None = Field(default=None, min_length=1)
     """Replaces the suite's configs."""
     replicates: Replicates | None = None
     """Replaces the suite's number of blocks."""
@@ -303,8 +303,8 @@ class SuiteSpec(BaseModel):
     """What is timed."""
     problems: dict[str, ProblemSpec] = {}
     """Convolutions of the suite's own, by name."""
-    configs: list[CudnnConfig] = Field(
-        default=[CudnnConfig(benchmark=False), CudnnConfig(benchmark=True)], min_length=1
+    configs: list[Config] = Field(
+        default=[Config(benchmark=False), Config(benchmark=True)], min_length=1
     )
     """Settings of cuDNN to compare. Default: `benchmark` off and on."""
     replicates: Replicates | None = None
@@ -333,7 +333,7 @@ class SuiteSpec(BaseModel):
         return self
 
     @property
-    def every_config(self) -> list[CudnnConfig]:
+    def every_config(self) -> list[Config]:
         """The suite's configs, then those of its cells, each once."""
         of_cells = [config for axes in self.cells for config in axes.configs or ()]
         return list(dict.fromkeys([*self.configs, *of_cells]))
@@ -358,7 +358,7 @@ class SuiteSpec(BaseModel):
 
 
 def too_many(
-    cells: Sequence[CellAxes], configs: Sequence[CudnnConfig], replicates: Replicates | None
+    cells: Sequence[CellAxes], configs: Sequence[Config], replicates: Replicates | None
 ) -> str | None:
     """Return why a plan has too many trials, or None. A set of problems counts as one."""
     combinations = (prod(map(len, axes.values_on("cpu").values())) for axes in cells)

@@ -10,7 +10,7 @@ from torch.backends import cudnn
 from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.records.measured import Computed, ComputedTensor
-from cudnn_sweep.workloads.workload import Setting, Workload
+from cudnn_sweep.workloads.workload import Context, Workload
 
 CHUNK = 2**24  # elements hashed at a time: 128 MiB as int64
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -28,21 +28,21 @@ Tensors = dict[str, torch.Tensor]
 
 
 def compute(
-    workload: Workload, setting: Setting, shape: Shape, seed: int, *, reference: bool, flops: int
+    workload: Workload, context: Context, shape: Shape, seed: int, *, reference: bool, flops: int
 ) -> tuple[Computed, bool]:
     """Return fingerprints of a new step's outputs and gradients, and whether all of these are finite.
 
     `seed` alone gives the random numbers. `flops`: of the step's convolutions; too many rule out a reference.
     """
     torch.manual_seed(seed)
-    step = workload.step(setting)
+    step = workload.step(context)
     if step.examine is None:
         return Computed(), True
     inputs = step.prepare(shape)
     results = step.examine(inputs)
     prints = {name: fingerprint(tensor) for name, tensor in results.items()}
     again = {name: fingerprint(tensor) for name, tensor in step.examine(inputs).items()}
-    exact, note = _reference(workload, setting, shape, seed, flops) if reference else ({}, None)
+    exact, note = _reference(workload, context, shape, seed, flops) if reference else ({}, None)
     sizes = _typical_sizes(exact)
     errors = {name: _errors(results[name], exact[name], sizes[_kind(name)]) for name in exact}
     tensors = [
@@ -91,17 +91,17 @@ def _hash_on_device(bits: torch.Tensor) -> str:
 
 
 def _reference(
-    workload: Workload, setting: Setting, shape: Shape, seed: int, flops: int
+    workload: Workload, context: Context, shape: Shape, seed: int, flops: int
 ) -> tuple[Tensors, str | None]:
     """Return the results of the same step and numbers in float64 without cuDNN, or why there are none."""
-    most = REFERENCE_FLOPS[setting.device.type]
+    most = REFERENCE_FLOPS[context.device.type]
     if flops > most:
         return {}, f"{flops:.2g} operations are more than {most:.0g}: too slow in float64"
     enabled = cudnn.enabled
     try:
         cudnn.enabled = False
         torch.manual_seed(seed)
-        step = workload.step(replace(setting, reference=True))
+        step = workload.step(replace(context, reference=True))
         assert step.examine is not None
         return step.examine(step.prepare(shape)), None
     except (RuntimeError, NotImplementedError) as error:  # out of memory, or no float64 for it

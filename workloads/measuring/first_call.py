@@ -11,7 +11,7 @@ from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.device import find_device
-from cudnn_sweep.workloads.measuring.process_setup import apply_request, setting_of
+from cudnn_sweep.workloads.measuring.process_setup import apply_request, context_of
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 
 
@@ -19,7 +19,7 @@ def call_once(request: TrialRequest) -> None:
     """Run a trial's first step. Raises the errors of the user's code, and WorkloadError for an unexpected model."""
     apply_request(request, Measurement())
     device, cell = find_device(), request.cell
-    step = find_workload(cell.workload).step(setting_of(cell, device))
+    step = find_workload(cell.workload).step(context_of(cell, device))
     inputs = step.prepare(cell.input_shape)
     with _expecting(cell) if cell.model and cell.model.expect else nullcontext():
         step.run(inputs)

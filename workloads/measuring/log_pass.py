@@ -34,7 +34,7 @@ from cudnn_sweep.workloads.cells.measurement import LogPass, Measurement, TimedP
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.choice import read_choice
 from cudnn_sweep.workloads.measuring.device import find_device
-from cudnn_sweep.workloads.measuring.process_setup import apply_request, setting_of
+from cudnn_sweep.workloads.measuring.process_setup import apply_request, context_of
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.records.measured import LoggedChoice
@@ -92,7 +92,7 @@ def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
         os.environ["CUDNN_FRONTEND_LOG_FILE"] = str(log)
         apply_request(request, Measurement())
         device = find_device()
-        step = find_workload(request.cell.workload).step(setting_of(request.cell, device))
+        step = find_workload(request.cell.workload).step(context_of(request.cell, device))
         free_bytes, _ = torch.cuda.mem_get_info()
         base = request.cell.input_shape
         stream = islice(request.cell.shapes().stream(base), MOST_STEPS) if shapes else [base]

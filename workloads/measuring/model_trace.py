@@ -19,7 +19,7 @@ from cudnn_sweep.workloads.models.steps import ALLOWED, Source, is_source, make_
 from cudnn_sweep.workloads.precision import Precision, find_precision
 from cudnn_sweep.workloads.problem import sizes_text
 from cudnn_sweep.workloads.user_code import import_named
-from cudnn_sweep.workloads.workload import Setting, Workload
+from cudnn_sweep.workloads.workload import Context, Workload
 
 
 class ConvolutionWatch(StepWatch):
@@ -58,14 +58,14 @@ def trace_model(request: TraceRequest) -> Trace:
     cuda = torch.cuda.is_available()
     torch.set_num_threads(usable_cpus())
     precision.apply()
-    setting = Setting(
+    context = Context(
         device=torch.device("cuda" if cuda else "cpu"),
         precision=precision,
         layout=request.layout,
         direction=request.direction,
         problem=None,
     )
-    seen = _run(_build(request), request, setting)
+    seen = _run(_build(request), request, context)
     if not seen:
         raise WorkloadError(
             f"{request.model} ran no convolution at input {sizes_text(request.input)}"
@@ -90,18 +90,18 @@ def _build(request: TraceRequest) -> torch.nn.Module:
 
 
 def _run(
-    module: torch.nn.Module, request: TraceRequest, setting: Setting
+    module: torch.nn.Module, request: TraceRequest, context: Context
 ) -> Counter[TracedConvolution]:
     training = request.direction == "training"
-    watch = ConvolutionWatch(setting.precision)
+    watch = ConvolutionWatch(context.precision)
     try:
-        net = placed(module, setting).train(training)
-        called: Called = (setting.random(request.input),), {}
+        net = placed(module, context).train(training)
+        called: Called = (context.random(request.input),), {}
         if request.inputs is not None:
-            called = make_prepare(request.inputs, setting)(request.input)
+            called = make_prepare(request.inputs, context)(request.input)
         if any(map(is_lazy, net.parameters())):
             net(*called[0], **called[1])
-        with torch.set_grad_enabled(training), setting.region(), watch:
+        with torch.set_grad_enabled(training), context.region(), watch:
             net(*called[0], **called[1])
     except torch.OutOfMemoryError:
         raise

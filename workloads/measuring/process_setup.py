@@ -13,7 +13,7 @@ from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.hardware.cpus import usable_cpus
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.precision import find_precision
-from cudnn_sweep.workloads.workload import Setting
+from cudnn_sweep.workloads.workload import Context
 
 
 def use_compute_cache(folder: Path, measured: Measurement) -> None:
@@ -49,12 +49,12 @@ def apply_request(request: TrialRequest, measured: Measurement) -> None:
     torch.manual_seed(request.seed)
 
 
-def setting_of(cell: Cell, device: Device) -> Setting:
-    """Return the setting of a cell; fields of the same name are the cell's."""
+def context_of(cell: Cell, device: Device) -> Context:
+    """Return the context of a cell; fields of the same name are the cell's."""
     made = {
         "device": device.torch,
         "precision": find_precision(cell.precision),
         "state": make_state(cell.state, cell.state_parameters),
     }
-    shared = {field.name for field in fields(Setting)} & {field.name for field in fields(Cell)}
-    return Setting(**{name: getattr(cell, name) for name in shared} | made)
+    shared = {field.name for field in fields(Context)} & {field.name for field in fields(Cell)}
+    return Context(**{name: getattr(cell, name) for name in shared} | made)

@@ -30,8 +30,8 @@ from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.measuring.process_setup import (
     apply_request,
+    context_of,
     count_compiled,
-    setting_of,
 )
 from cudnn_sweep.workloads.measuring.steady import Loop, loss_of, measure_closed, measure_open
 from cudnn_sweep.workloads.measuring.steady_in_turns import measure_in_turns
@@ -78,22 +78,22 @@ def run_trial(
         telemetry = Telemetry(open_monitor(request.measure.telemetry, uuid))
     if baton is not None:
         baton.pass_on(Said(pid=os.getpid(), one_time_s=measured.phases_s["one_time"]))
-    setting = setting_of(cell, device)
+    context = context_of(cell, device)
     try:
         with _phase(measured, "build"):
             arriving = cell.shapes().stream(cell.input_shape)
-            step = workload.step(setting)
+            step = workload.step(context)
     finally:  # also of failing code: an edit may be the reason
         with _noted(measured):
             measured.workload_hash = workload_hash(cell)
     with _phase(measured, "cold"):
         _measure_cold(request, _checking_shapes(step), arriving, device, measured)
-    setting.check_in_force()
+    context.check_in_force()
     if not step.has_parameters:
         _check_ran(step, cell)
     with _phase(measured, "calibration"):
         if request.measure.calibrate:
-            measured.calibration = calibrate(device, setting.precision)
+            measured.calibration = calibrate(device, context.precision)
     with _phase(measured, "steady", baton):
         took_turns = _measure_steady(
             request, workload, step, arriving, device, telemetry, measured, baton
@@ -115,7 +115,7 @@ def run_trial(
         with _noted(measured):
             measured.computed, is_finite = compute(
                 workload,
-                setting,
+                context,
                 cell.input_shape,
                 int(cell.cell_id, 16) % 2**31,  # not the replicate's: all processes compute alike
                 reference=request.reference,

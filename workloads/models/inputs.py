@@ -20,7 +20,7 @@ from cudnn_sweep.workloads.strict import STRICT
 from cudnn_sweep.workloads.user_code import import_named
 
 if TYPE_CHECKING:
-    from cudnn_sweep.workloads.workload import Setting
+    from cudnn_sweep.workloads.workload import Context
 
 SizeName = Literal["batch", "channels", "length", "depth", "height", "width"]
 PARTS = {"batch": "batch", "length": "space", "depth": "space", "height": "space", "width": "space"}
@@ -71,15 +71,15 @@ class TensorSpec(BaseModel):
                 )
         return tuple(sizes[size] if isinstance(size, str) else size for size in self.shape)
 
-    def make(self, shape: Shape, setting: "Setting") -> Any:
+    def make(self, shape: Shape, context: "Context") -> Any:
         import torch
 
         sizes = self.sizes(shape)
         if self.dtype is None:
             if self.value is None:
-                return setting.random(sizes)
-            return setting.like_inputs(torch.full(sizes, float(self.value)))
-        kind, device = getattr(torch, self.dtype), setting.device
+                return context.random(sizes)
+            return context.like_inputs(torch.full(sizes, float(self.value)))
+        kind, device = getattr(torch, self.dtype), context.device
         if self.value is not None:
             return torch.full(sizes, self.value, dtype=kind, device=device)
         if self.dtype == "float32":
@@ -146,16 +146,16 @@ Called = tuple[tuple[Any, ...], dict[str, Any]]
 """Arguments of a call, and its keyword arguments."""
 
 
-def make_prepare(inputs: JsonValue, setting: "Setting") -> Callable[[Shape], Called]:
+def make_prepare(inputs: JsonValue, context: "Context") -> Callable[[Shape], Called]:
     """Return the function that makes a model's arguments at a shape."""
     if isinstance(inputs, str):
-        return _made_by(inputs, setting)
+        return _made_by(inputs, context)
     spec = INPUTS.validate_python(inputs)
 
     def make(argument: Argument, shape: Shape) -> Any:
         if isinstance(argument, TensorSpec):
-            return argument.make(shape, setting)
-        return {name: tensor.make(shape, setting) for name, tensor in argument.items()}
+            return argument.make(shape, context)
+        return {name: tensor.make(shape, context) for name, tensor in argument.items()}
 
     def prepare(shape: Shape) -> Called:
         assert not isinstance(spec, str)
@@ -166,7 +166,7 @@ def make_prepare(inputs: JsonValue, setting: "Setting") -> Callable[[Shape], Cal
     return prepare
 
 
-def _made_by(name: str, setting: "Setting") -> Callable[[Shape], Called]:
+def _made_by(name: str, context: "Context") -> Callable[[Shape], Called]:
     """Return a user's function: a dict is keyword arguments, a tuple or list arguments, other values one argument."""
     import torch
     from torch.utils._pytree import tree_map_only
@@ -177,7 +177,7 @@ def _made_by(name: str, setting: "Setting") -> Callable[[Shape], Called]:
 
     def placed(tensor: torch.Tensor) -> torch.Tensor:
         floating = tensor.is_floating_point()
-        return setting.like_inputs(tensor) if floating else tensor.to(setting.device)
+        return context.like_inputs(tensor) if floating else tensor.to(context.device)
 
     def prepare(shape: Shape) -> Called:
         made = tree_map_only(torch.Tensor, placed, function(shape))

@@ -7,13 +7,13 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_map_only
 
-from cudnn_sweep.workloads.workload import Setting
+from cudnn_sweep.workloads.workload import Context
 
 
-def placed(net: nn.Module, setting: Setting) -> nn.Module:
+def placed(net: nn.Module, context: Context) -> nn.Module:
     """Return `net` on the device; if it has lazy modules, its first call makes their parameters and moves it."""
     if not any(map(is_lazy, net.parameters())):
-        return setting.place(net)
+        return context.place(net)
 
     def on_cpu(values: torch.Tensor) -> torch.Tensor:
         return values.cpu().float() if values.is_floating_point() else values.cpu()
@@ -21,9 +21,9 @@ def placed(net: nn.Module, setting: Setting) -> nn.Module:
     def make_parameters(net: nn.Module, *given: Any) -> None:
         hook.remove()
         arguments, by_name = tree_map_only(torch.Tensor, on_cpu, given)
-        with torch.no_grad(), torch.autocast(setting.device.type, enabled=False):
+        with torch.no_grad(), torch.autocast(context.device.type, enabled=False):
             net(*arguments, **by_name)
-        setting.place(net)
+        context.place(net)
 
     hook = net.register_forward_pre_hook(make_parameters, with_kwargs=True)
     return net

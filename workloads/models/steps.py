@@ -20,7 +20,7 @@ from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.training.choice import ModelChoice, make_optimiser
 from cudnn_sweep.workloads.training.loss import LOSSES, OWN, floating_tensors, make_loss, own_loss
 from cudnn_sweep.workloads.warnings import WarningName
-from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload
+from cudnn_sweep.workloads.workload import Context, TimedStep, Workload
 
 Source = type[nn.Module] | FunctionType | nn.Module
 Tensors = dict[str, torch.Tensor]
@@ -54,47 +54,47 @@ def model_workload(name: str, source: object) -> Workload:
     )
 
 
-def _own_step(function: Callable[..., Any], setting: Setting) -> TimedStep:
+def _own_step(function: Callable[..., Any], context: Context) -> TimedStep:
     """Return a user's own function as a step; its results are not compared."""
-    assert setting.model is not None
-    prepare, call = _inputs(function, setting.model, setting)
-    return TimedStep(prepare=prepare, run=lambda inputs: setting.forward(call, inputs))
+    assert context.model is not None
+    prepare, call = _inputs(function, context.model, context)
+    return TimedStep(prepare=prepare, run=lambda inputs: context.forward(call, inputs))
 
 
-def _build(name: str, source: Source, setting: Setting) -> TimedStep:
+def _build(name: str, source: Source, context: Context) -> TimedStep:
     """Build the model's step. The model draws its weights on the CPU in float32; then they are placed."""
-    assert setting.model is not None
-    net = placed(make_module(name, source, setting.model.arguments), setting)
-    if setting.direction == "inference":
-        return _inference(net, setting.model, setting)
+    assert context.model is not None
+    net = placed(make_module(name, source, context.model.arguments), context)
+    if context.direction == "inference":
+        return _inference(net, context.model, context)
     if not any(weight.requires_grad for weight in net.parameters()):
         raise WorkloadError(f"model {name} has nothing to train; allowed: `direction: inference`")
-    return _training(net, setting.model, setting)
+    return _training(net, context.model, context)
 
 
-def _training(net: nn.Module, choice: ModelChoice, setting: Setting) -> TimedStep:
+def _training(net: nn.Module, choice: ModelChoice, context: Context) -> TimedStep:
     """Return a step of zero_grad, forward, loss, backward, optimiser. Its first run may warn of an unused own loss."""
     net.train()
     weights = {name: weight for name, weight in net.named_parameters() if weight.requires_grad}
     optimiser = make_optimiser(choice.optimiser, choice.optimiser_parameters).make(
-        weights.values(), setting.device
+        weights.values(), context.device
     )
     scaler = torch.amp.GradScaler(
-        setting.device.type,
-        enabled=setting.precision.autocast == "float16" and not setting.reference,
+        context.device.type,
+        enabled=context.precision.autocast == "float16" and not context.reference,
     )
     loss_of = make_loss(choice.loss)
-    prepare, call = _inputs(net, choice, setting)
+    prepare, call = _inputs(net, choice, context)
     warnings: set[WarningName] = set()
     is_first = choice.loss in LOSSES and choice.loss != OWN
 
     def forward(inputs: Any) -> torch.Tensor:
         nonlocal is_first
-        output = setting.forward(call, inputs)
+        output = context.forward(call, inputs)
         if is_first and own_loss(output) is not None and not isinstance(output, torch.Tensor):
             warnings.add("own_loss_unused")
         is_first = False
-        with setting.region():
+        with context.region():
             return loss_of(output)
 
     def run(inputs: Any) -> torch.Tensor:
@@ -109,7 +109,7 @@ def _training(net: nn.Module, choice: ModelChoice, setting: Setting) -> TimedSte
         """Return gradients at the first scale at which they are finite, as the scaler's search would end."""
         scale = scaler.get_scale()
         while True:
-            with _as_if_first(net, setting.device):
+            with _as_if_first(net, context.device):
                 loss = forward(inputs)
                 scaled = torch.autograd.grad(loss * scale, [*weights.values()], allow_unused=True)
             gradients = {
@@ -124,35 +124,35 @@ def _training(net: nn.Module, choice: ModelChoice, setting: Setting) -> TimedSte
     return TimedStep(prepare=prepare, run=run, examine=examine, warnings=warnings)
 
 
-def _inference(net: nn.Module, choice: ModelChoice, setting: Setting) -> TimedStep:
+def _inference(net: nn.Module, choice: ModelChoice, context: Context) -> TimedStep:
     net.eval()
-    prepare, call = _inputs(net, choice, setting)
+    prepare, call = _inputs(net, choice, context)
 
     @torch.no_grad()
     def run(inputs: Any) -> None:
-        setting.forward(call, inputs)
+        context.forward(call, inputs)
 
     @torch.no_grad()
     def examine(inputs: Any) -> Tensors:
-        with _as_if_first(net, setting.device):
-            return floating_tensors(setting.forward(call, inputs))
+        with _as_if_first(net, context.device):
+            return floating_tensors(context.forward(call, inputs))
 
     has_parameters = next(net.parameters(), None) is not None
     return TimedStep(prepare=prepare, run=run, examine=examine, has_parameters=has_parameters)
 
 
 def _inputs(
-    net: Callable[..., Any], choice: ModelChoice, setting: Setting
+    net: Callable[..., Any], choice: ModelChoice, context: Context
 ) -> tuple[Callable[[Shape], Any], Callable[[Any], Any]]:
     """Return the function that makes a step's inputs, and the one that calls the model with them."""
     if choice.inputs is None:
-        return setting.random, net
+        return context.random, net
 
     def call(inputs: Called) -> Any:
         arguments, by_name = inputs
         return net(*arguments, **by_name)
 
-    return make_prepare(choice.inputs, setting), call
+    return make_prepare(choice.inputs, context), call
 
 
 @contextmanager

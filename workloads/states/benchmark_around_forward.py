@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from torch.backends import cudnn
 
 from cudnn_sweep.workloads.differentiable import around_autograd
-from cudnn_sweep.workloads.workload import Setting, State, TimedStep
+from cudnn_sweep.workloads.workload import Context, State, TimedStep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +14,7 @@ class BenchmarkAroundForward(State):
     it in a `with` block around the forward pass alone.
     """
 
-    def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
+    def surround(self, step: TimedStep, context: Context) -> TimedStep:
         return replace(step, run=around_autograd(benchmark_off())(step.run))
 
 

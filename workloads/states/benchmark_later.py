@@ -3,7 +3,7 @@ from typing import Any
 
 from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.states.benchmark_around_forward import benchmark_off
-from cudnn_sweep.workloads.workload import Setting, State, TimedStep
+from cudnn_sweep.workloads.workload import Context, State, TimedStep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +14,7 @@ class BenchmarkLater(State):
 
     calls: int = number(1, least=1)
 
-    def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
+    def surround(self, step: TimedStep, context: Context) -> TimedStep:
         left = self.calls
 
         def run(inputs: Any) -> Any:

@@ -5,7 +5,7 @@ from itertools import cycle
 from typing import Any
 
 from cudnn_sweep.workloads.states.benchmark_around_forward import benchmark_off
-from cudnn_sweep.workloads.workload import Setting, State, TimedStep
+from cudnn_sweep.workloads.workload import Context, State, TimedStep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +14,7 @@ class BenchmarkToggled(State):
     somebody toggles it in each cycle.
     """
 
-    def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
+    def surround(self, step: TimedStep, context: Context) -> TimedStep:
         is_on = cycle((True, False))
 
         def toggled(call: Callable[[Any], Any]) -> Callable[[Any], Any]:

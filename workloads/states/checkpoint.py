@@ -2,7 +2,7 @@ from dataclasses import dataclass, replace
 
 from torch.utils.checkpoint import set_checkpoint_early_stop
 
-from cudnn_sweep.workloads.workload import Setting, State, TimedStep
+from cudnn_sweep.workloads.workload import Context, State, TimedStep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +15,7 @@ class Checkpoint(State):
 
     recomputes = True
 
-    def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
+    def surround(self, step: TimedStep, context: Context) -> TimedStep:
         to_the_end = set_checkpoint_early_stop(False)
         examine = None if step.examine is None else to_the_end(step.examine)
         return replace(step, run=to_the_end(step.run), examine=examine)

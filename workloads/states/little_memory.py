@@ -10,7 +10,7 @@ from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.hardware import cuda_driver
 from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.workload import Setting, State, TimedStep
+from cudnn_sweep.workloads.workload import Context, State, TimedStep
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,8 +33,8 @@ class LittleMemory(State):
 
     free_mib: int = number(1024, least=1)
 
-    def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
-        if setting.device.type != "cuda":
+    def surround(self, step: TimedStep, context: Context) -> TimedStep:
+        if context.device.type != "cuda":
             return step
         ballast = _Ballast(self.free_mib)
 

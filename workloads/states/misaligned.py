@@ -8,7 +8,7 @@ from torch.utils._pytree import tree_map_only
 
 from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.workload import Setting, State, TimedStep
+from cudnn_sweep.workloads.workload import Context, State, TimedStep
 
 MOST = 3  # elements of two or four bytes that are no 16 bytes together
 
@@ -24,7 +24,7 @@ class Misaligned(State):
 
     offset: int = number(1, least=1, most=MOST)
 
-    def surround(self, step: TimedStep, setting: Setting) -> TimedStep:
+    def surround(self, step: TimedStep, context: Context) -> TimedStep:
         def prepare(shape: Shape) -> Any:
             return tree_map_only(torch.Tensor, self._moved, step.prepare(shape))
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
+from cudnn_sweep.workloads.workload import Context, TimedStep, workload
 
 CONVOLUTIONS = 20
 HELD_MIB = 0
@@ -24,5 +24,5 @@ class Stack(torch.nn.Module):
 
 
 @workload(directions=("forward",), varies=("batch", "space"), input_shape=(32, 64, 56, 56))
-def stack(setting: Setting) -> TimedStep:
-    return TimedStep(prepare=setting.random, run=setting.place(Stack(setting.device)))
+def stack(context: Context) -> TimedStep:
+    return TimedStep(prepare=context.random, run=context.place(Stack(context.device)))

@@ -14,7 +14,7 @@ from cudnn_sweep.workloads.cells.config import PLAN_CACHE_LIMIT
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.problem import find_problem
 from cudnn_sweep.workloads.training.choice import ModelChoice
-from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, workload
+from cudnn_sweep.workloads.workload import Context, TimedStep, Workload, workload
 
 
 def planted(step: TimedStep) -> TimedStep:
@@ -35,21 +35,21 @@ def planted(step: TimedStep) -> TimedStep:
 def conv(problem: str, direction: str = "forward_backward") -> Workload:
     found = find_problem(problem)
 
-    def build(setting: Setting) -> TimedStep:
-        return planted(find_workload("conv").build(replace(setting, problem=found)))
+    def build(context: Context) -> TimedStep:
+        return planted(find_workload("conv").build(replace(context, problem=found)))
 
     return named(build, (direction,), found.input_shape)
 
 
 def model(name: str, shape: tuple[int, ...], loss: str = "mean_square") -> Workload:
-    def build(setting: Setting) -> TimedStep:
-        return planted(find_workload(name).build(replace(setting, model=ModelChoice(loss=loss))))
+    def build(context: Context) -> TimedStep:
+        return planted(find_workload(name).build(replace(context, model=ModelChoice(loss=loss))))
 
     return named(build, ("training",), shape)
 
 
 def named(
-    build: Callable[[Setting], TimedStep], directions: tuple[str, ...], shape: tuple[int, ...]
+    build: Callable[[Context], TimedStep], directions: tuple[str, ...], shape: tuple[int, ...]
 ) -> Workload:
     return workload(directions=directions, input_shape=shape)(build)
 
@@ -67,5 +67,5 @@ resnet18 = model("torchvision.models:resnet18", (8, 3, 128, 128), "cross_entropy
 
 
 @workload(directions=("training",), input_shape=find_workload("mnist").input_shape, batches=20)
-def digits(setting: Setting) -> TimedStep:
-    return planted(find_workload("mnist").build(setting))
+def digits(context: Context) -> TimedStep:
+    return planted(find_workload("mnist").build(context))

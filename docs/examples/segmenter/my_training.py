@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from cudnn_sweep.workloads.workload import Setting, TimedStep, workload
+from cudnn_sweep.workloads.workload import Context, TimedStep, workload
 
 Batch = dict[str, torch.Tensor]
 
@@ -36,21 +36,21 @@ class Net(nn.Module):
 
 
 @workload(directions=("training",), varies=("batch", "space"), input_shape=(8, 3, 64, 64))
-def train(setting: Setting) -> TimedStep:
+def train(context: Context) -> TimedStep:
     """Trains a small network on photos, under autocast where the precision asks for it."""
-    net = setting.place(Net()).train()
+    net = context.place(Net()).train()
     optimiser = torch.optim.AdamW(net.parameters(), lr=1e-3)
-    scales = setting.precision.autocast == "float16"
-    scaler = torch.amp.GradScaler(setting.device.type, enabled=scales)
+    scales = context.precision.autocast == "float16"
+    scaler = torch.amp.GradScaler(context.device.type, enabled=scales)
 
     def load(shape: tuple[int, ...]) -> Batch:
         batch = next(iter(DataLoader(Photos(shape[2:]), batch_size=shape[0], num_workers=2)))
-        pixels = setting.like_inputs(batch["pixel_values"])
-        return {"pixel_values": pixels, "labels": batch["labels"].to(setting.device)}
+        pixels = context.like_inputs(batch["pixel_values"])
+        return {"pixel_values": pixels, "labels": batch["labels"].to(context.device)}
 
     def step(batch: Batch) -> torch.Tensor:
         optimiser.zero_grad()
-        loss: torch.Tensor = setting.forward(lambda batch: net(**batch)["loss"], batch)
+        loss: torch.Tensor = context.forward(lambda batch: net(**batch)["loss"], batch)
         scaler.scale(loss).backward()
         scaler.unscale_(optimiser)
         nn.utils.clip_grad_norm_(net.parameters(), 1.0)

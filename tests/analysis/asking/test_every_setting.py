@@ -40,7 +40,7 @@ from cudnn_sweep.analysis.storing.schema import (
 )
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of, settings_of
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.hardware import environment
 from cudnn_sweep.workloads.records.row import SettingValue
 from tests.analysis.conftest import make_pair
@@ -100,12 +100,12 @@ CELLS: dict[str, dict[str, Any]] = {
 
 
 def test_every_field_is_a_column_marked_as_a_setting_with_its_default() -> None:
-    assert asdict(CudnnConfig()) == {name: setting.usual for name, setting in settings().items()}
+    assert asdict(Config()) == {name: setting.usual for name, setting in settings().items()}
 
 
-@pytest.mark.parametrize("field", [field.name for field in fields(CudnnConfig)])
+@pytest.mark.parametrize("field", [field.name for field in fields(Config)])
 def test_a_field_alone_makes_a_contrast_and_another_name(field: str) -> None:
-    default, text = CudnnConfig(), as_text(another(field))
+    default, text = Config(), as_text(another(field))
     config = replace(default, **{field: another(field)})  # type: ignore[arg-type]
     contrast = Contrast(field=field, baseline=usual_texts()[field], candidate=text)
     assert contrasts_of([config, default]) == (contrast,)

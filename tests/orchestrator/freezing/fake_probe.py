@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cudnn_sweep.orchestrator.planning.plan import Trial
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import rules_of
 from cudnn_sweep.workloads.cells.measurement import LogPass, TimedPlan
 from cudnn_sweep.workloads.records.measured import LoggedChoice
@@ -21,13 +21,13 @@ class FakeProbe:
     scatter: Sequence[float] = (1.0, 1.02, 0.98, 1.01)
     repeats: Sequence[int] = ()
     """How often a step calls each operation; once where not given."""
-    logged: list[CudnnConfig] = field(default_factory=list)
-    timed: list[CudnnConfig] = field(default_factory=list)
+    logged: list[Config] = field(default_factory=list)
+    timed: list[Config] = field(default_factory=list)
 
     def of(self, trial: Trial) -> "FakeProbe":
         return self
 
-    def log(self, config: CudnnConfig) -> LogPass:
+    def log(self, config: Config) -> LogPass:
         self.logged.append(config)
         noise = self.scatter[len(self.logged) % len(self.scatter)]
         taken = self.taken(config)
@@ -53,7 +53,7 @@ class FakeProbe:
         ]
         return LogPass(logged_choices=choices, plans=plans)
 
-    def step_ms(self, config: CudnnConfig) -> float:
+    def step_ms(self, config: Config) -> float:
         self.timed.append(config)
         counts = self.repeats or [1] * len(self.operations)
         taken = self.taken(config)
@@ -62,7 +62,7 @@ class FakeProbe:
             for count, each, plan in zip(counts, self.operations, taken, strict=True)
         )
 
-    def taken(self, config: CudnnConfig) -> list[str]:
+    def taken(self, config: Config) -> list[str]:
         found = []
         for number, each in enumerate(self.operations):
             allowed = [plan for plan in each if not self._banned(config, plan)]
@@ -72,5 +72,5 @@ class FakeProbe:
         return found
 
     @staticmethod
-    def _banned(config: CudnnConfig, plan: str) -> bool:
+    def _banned(config: Config, plan: str) -> bool:
         return any(rule.bans(plan, VERSION) for rule in rules_of(config.errata))

@@ -14,7 +14,7 @@ from cudnn_sweep.orchestrator.freezing.find import (
     merged,
     see,
 )
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import Rule
 from tests.orchestrator.freezing.fake_probe import VERSION, FakeProbe
 
@@ -98,8 +98,8 @@ def test_the_best_plans_are_timed_again_alone() -> None:
 
 
 def test_processes_that_call_different_operations_are_an_error() -> None:
-    one = FakeProbe(operations=[{"ConvFwd_eng1": 1.0}]).log(CudnnConfig())
-    two = FakeProbe(operations=[{"ConvBwdData_eng1": 1.0}]).log(CudnnConfig())
+    one = FakeProbe(operations=[{"ConvFwd_eng1": 1.0}]).log(Config())
+    two = FakeProbe(operations=[{"ConvBwdData_eng1": 1.0}]).log(Config())
     with pytest.raises(SpecError, match="same ones in the same order"):
         merged([one, two])
 
@@ -140,7 +140,7 @@ def choose_none(operations: list[Operation]) -> float:
 
 def test_a_process_with_other_operations_is_refused() -> None:
     """Also one without a search, which shows what is taken under the rules."""
-    operations = merged([FakeProbe(operations=[EQUAL, OTHERS]).log(CudnnConfig(benchmark=True))])
-    fewer = FakeProbe(operations=[EQUAL]).log(CudnnConfig())
+    operations = merged([FakeProbe(operations=[EQUAL, OTHERS]).log(Config(benchmark=True))])
+    fewer = FakeProbe(operations=[EQUAL]).log(Config())
     with pytest.raises(SpecError, match="found 1 convolution operations in one process and 2 in"):
         see(operations, [], VERSION, fewer)

@@ -18,7 +18,7 @@ from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.orchestrator.planning.standing import contrasts_of
 from cudnn_sweep.orchestrator.recording.recorder import Recorder
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from tests.makers import Look, MakePlan, RecordOf
 
@@ -38,9 +38,9 @@ def test_suite_of_regimes_has_them_all(look: Look) -> None:
     )
 
 
-def _orders(plan: Plan) -> dict[str, list[list[tuple[CudnnConfig, int]]]]:
+def _orders(plan: Plan) -> dict[str, list[list[tuple[Config, int]]]]:
     """Of each cell its blocks' configs in order, and which of an A/A pair each is."""
-    found: dict[str, list[list[tuple[CudnnConfig, int]]]] = {}
+    found: dict[str, list[list[tuple[Config, int]]]] = {}
     for _, trials in plan.blocks():
         placed = [(trial.config, trial.twin) for trial in trials]
         found.setdefault(trials[0].cell.cell_id, []).append(placed)
@@ -50,7 +50,7 @@ def _orders(plan: Plan) -> dict[str, list[list[tuple[CudnnConfig, int]]]]:
 def test_over_an_even_number_of_blocks_each_of_two_configs_comes_first_equally_often(
     plan_of: MakePlan,
 ) -> None:
-    configs = CudnnConfig(), CudnnConfig(benchmark=True)
+    configs = Config(), Config(benchmark=True)
     plan = plan_of("noop", replicates=6, configs=configs, batch=list(range(1, 9)))
     orders = _orders(plan)
     for blocks in orders.values():
@@ -64,7 +64,7 @@ def test_over_an_even_number_of_blocks_each_of_two_configs_comes_first_equally_o
 def test_of_more_configs_each_comes_first_and_before_each_other_equally_often(
     plan_of: MakePlan, count: int
 ) -> None:
-    configs = tuple(CudnnConfig(benchmark_limit=limit) for limit in range(count))
+    configs = tuple(Config(benchmark_limit=limit) for limit in range(count))
     (blocks,) = _orders(plan_of("noop", replicates=2 * count, configs=configs)).values()
     plain = [[config for config, twin in placed if not twin] for placed in blocks]
     assert set(Counter(placed[0] for placed in plain).values()) == {2}
@@ -75,7 +75,7 @@ def test_of_more_configs_each_comes_first_and_before_each_other_equally_often(
 def test_only_narrows_by_field_and_value(plan_of: MakePlan) -> None:
     plan = plan_of("noop", replicates=3)
     narrowed = narrow(plan, [("benchmark", "True"), ("replicate", "2")])
-    assert [(t.config, t.replicate) for t in narrowed.trials] == [(CudnnConfig(benchmark=True), 2)]
+    assert [(t.config, t.replicate) for t in narrowed.trials] == [(Config(benchmark=True), 2)]
     assert narrowed.plan_hash != plan.plan_hash
     model = "cudnn_sweep.workloads.nets.unet:UNet"
     capitals = plan_of(model, input="1x1x32x32")
@@ -91,9 +91,9 @@ def test_an_estimate_of_blocks_until_decided_begins_with_the_first_look(plan_of:
     assert first.estimated_s(1, gpu=True) < fixed.estimated_s(1, gpu=True)
 
 
-OFF, ON = CudnnConfig(), CudnnConfig(benchmark=True)
-ALL_PLANS = CudnnConfig(benchmark=True, benchmark_limit=0)
-FEW, MANY = CudnnConfig(plan_cache_limit=1), CudnnConfig(plan_cache_limit=100)
+OFF, ON = Config(), Config(benchmark=True)
+ALL_PLANS = Config(benchmark=True, benchmark_limit=0)
+FEW, MANY = Config(plan_cache_limit=1), Config(plan_cache_limit=100)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ FEW, MANY = CudnnConfig(plan_cache_limit=1), CudnnConfig(plan_cache_limit=100)
     ],
 )
 def test_configs_that_differ_in_one_field_are_compared_with_the_default_or_the_first(
-    configs: tuple[CudnnConfig, ...], compared: list[str]
+    configs: tuple[Config, ...], compared: list[str]
 ) -> None:
     assert [str(contrast) for contrast in contrasts_of(configs)] == compared
 

@@ -8,7 +8,7 @@ import pytest
 
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TrialJob
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.errors import TRY, WorkloadError
 from tests import processes
@@ -217,7 +217,7 @@ import torch
 from cudnn_sweep.workloads.workload import TimedStep, workload
 
 def step(sizes):
-    def build(setting):
+    def build(context):
         return TimedStep(
             prepare=lambda shape: {"labels": torch.zeros(shape[0]), "images": torch.zeros(sizes or shape)},
             run=lambda batch: batch["images"] + 1,
@@ -228,7 +228,7 @@ as_asked, of_its_own = step(None), step((2, 3, 16, 16))
 features, features_of_its_own = step((2, 8, 8, 40)), step((2, 8, 9, 40))
 
 @workload(directions=("forward",), input_shape=(2, 3, 8, 8))
-def listed(setting):
+def listed(context):
     return TimedStep(prepare=lambda shape: [torch.zeros(3, 8, 8)] * shape[0], run=lambda images: images[0] + 1)
 
 class Diverges(torch.nn.Module):
@@ -247,9 +247,9 @@ class Past(torch.nn.Module):
         return images
 
 @workload(directions=("forward_backward",), input_shape=(2, 3, 8, 8), recomputes=True)
-def past_forward(setting):
-    weight = setting.random((2, 3, 8, 8)).requires_grad_()
-    return TimedStep(prepare=setting.random, run=lambda images: (images * weight).sum().backward())
+def past_forward(context):
+    weight = context.random((2, 3, 8, 8)).requires_grad_()
+    return TimedStep(prepare=context.random, run=lambda images: (images * weight).sum().backward())
 """
 
 
@@ -310,7 +310,7 @@ def test_the_training_step_of_the_document_runs(run_trial: RunTrial) -> None:
 
 
 def test_partial_measurement_survives_a_failure(run_trial: RunTrial, faulty: str) -> None:
-    config = CudnnConfig(benchmark=True)
+    config = Config(benchmark=True)
     found = measured(run_trial(f"{faulty}:raises", config=config))
     assert found.config == config and "one_time" in found.phases_s
 
@@ -342,7 +342,7 @@ def test_bundled_workload_imports_nothing_after_the_fork(
 
 
 def test_flags_precision_and_threads_are_applied_and_read_back(run_trial: RunTrial) -> None:
-    config = CudnnConfig(
+    config = Config(
         enabled=False, benchmark=True, benchmark_limit=3, deterministic=True, heuristic_mode_b=True
     )
     for precision, conv_fp32 in {"fp32": "ieee", "tf32": "tf32"}.items():
@@ -355,7 +355,7 @@ def test_backward_pass_runs_in_the_callers_thread_where_that_is_asked_alone(
     run_trial: RunTrial, faulty: str
 ) -> None:
     asks = f"{faulty}:wants_backward_in_its_own_thread"
-    config = CudnnConfig(backward_in_caller=True)
+    config = Config(backward_in_caller=True)
     assert measured_well(run_trial(asks, config=config)).config == config
     otherwise = run_trial(asks)
     assert otherwise.message is not None and "has a thread of its own" in otherwise.message
@@ -366,13 +366,13 @@ def test_shell_variables_do_not_change_a_config(
 ) -> None:
     monkeypatch.setenv("TORCH_CUDNN_USE_HEURISTIC_MODE_B", "1")
     monkeypatch.setenv("TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT", "1")
-    (first, *_) = plan_of("noop", configs=(CudnnConfig(),)).trials
+    (first, *_) = plan_of("noop", configs=(Config(),)).trials
     trial = TrialRequest(
         cell=first.cell, config=first.config, measure=SHORT, seed=0, compute_cache=None
     )
     with ForkServer(survey_only=True) as server:
         outcome = server.run(Request(job=TrialJob(trial=trial), timeout_s=100))
-    assert measured_well(outcome).config == CudnnConfig()
+    assert measured_well(outcome).config == Config()
 
 
 @pytest.mark.measuring

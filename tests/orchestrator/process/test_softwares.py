@@ -18,7 +18,7 @@ from cudnn_sweep.orchestrator.planning.sweep_selection import choose_sweep
 from cudnn_sweep.orchestrator.process import client
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import REQUEST, Request, SurveyJob
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
@@ -34,7 +34,7 @@ SUITE = SuiteSpec(cells=[CellAxes(workload=f"{PACES}:as_before")])
 @pytest.fixture(scope="module")
 def suspects(plan_of: MakePlan) -> list[Suspect]:
     plans = [plan_of(f"{PACES}:{name}") for name in ("slower_since", "as_before")]
-    return [(plan.trials[0].cell, [CudnnConfig()]) for plan in plans]
+    return [(plan.trials[0].cell, [Config()]) for plan in plans]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply
 from cudnn_sweep.orchestrator.recording.record import PARTS, Attempt, make_record
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.measurement import LogPass, Measurement, MeasureSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.records.measured import Measured
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.measuring
 
 def test_everything_measured_is_a_column() -> None:
     columns = {field.name for field in fields(RunRecord)}
-    for source in (Environment, CudnnConfig):
+    for source in (Environment, Config):
         assert {field.name for field in fields(source)} <= columns
     parts = {field.name for field in fields(Measurement)} - {
         field.name for field in fields(Measured)
@@ -39,7 +39,7 @@ def test_everything_measured_is_a_column() -> None:
 def test_a_trial_whose_banned_plan_ran_has_failed(
     plan_of: MakePlan, environment: Environment, tmp_path: Path
 ) -> None:
-    config = CudnnConfig(errata="ConvFwd:5")
+    config = Config(errata="ConvFwd:5")
     session = session_of(plan_of("noop", configs=(config,)), "banned", tmp_path)
     ran = LogPass(banned_ran=["ConvFwd_eng5, which ConvFwd:5 bans"])
     now = datetime.now(UTC)

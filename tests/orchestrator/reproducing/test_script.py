@@ -16,7 +16,7 @@ from cudnn_sweep.orchestrator.reproducing.script import (
     of_trial,
     script,
 )
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.field_case import Side, load_field_cases
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import ConvProblem
@@ -52,7 +52,7 @@ def side(
         output_padding=(1,) * spatial if transposed else (),
     )
     usual: dict[str, Any] = {"direction": "forward", "precision": "fp32", "layout": "contiguous"}
-    usual |= {"workload": "conv", "regime": "fixed", "config": CudnnConfig()}
+    usual |= {"workload": "conv", "regime": "fixed", "config": Config()}
     return Side(problem=problem, input_shape=input_shape, **(usual | others))
 
 
@@ -89,7 +89,7 @@ def test_every_case_that_torch_alone_can_run_has_a_short_script() -> None:
 
 
 def test_longest_script_is_short_too() -> None:
-    config = CudnnConfig(
+    config = Config(
         enabled=False,
         benchmark=True,
         benchmark_limit=3,
@@ -131,7 +131,7 @@ def sides_of(kind: str) -> list[Side]:
 
 @pytest.mark.measuring
 def test_script_prints_each_time_of_five_processes_a_setting(tmp_path: Path) -> None:
-    config = CudnnConfig(benchmark=True, errata="ConvFwd:5")
+    config = Config(benchmark=True, errata="ConvFwd:5")
     sides = (side(), side(groups=1, config=config))
     rows = measured(script(case(*sides)), tmp_path)
     assert [row[:2] for row in rows] == [
@@ -183,9 +183,9 @@ def test_step_of_a_script_computes_what_the_trial_computes(step: Side) -> None:
 def row_of(plan_of: MakePlan, record_of: RecordOf, tmp_path: Path) -> Any:
     """A stored trial's columns."""
 
-    def made(workload: str = "conv", config: CudnnConfig | None = None, **axes: Any) -> Any:
+    def made(workload: str = "conv", config: Config | None = None, **axes: Any) -> Any:
         problem = {"problem": "tutorials/rgb224"} if workload == "conv" else {}
-        configs = (config or CudnnConfig(),)
+        configs = (config or Config(),)
         plan = plan_of(workload, configs=configs, **(problem | axes))
         record = record_of(session_of(plan, "june", tmp_path), plan.trials[0])
         return asdict(replace(record, routes=["Cudnn"], steady_device_ms=0.5))

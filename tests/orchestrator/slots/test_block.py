@@ -23,7 +23,7 @@ from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TrialJob
 from cudnn_sweep.orchestrator.slots import slot
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.measuring.turns import Said, Stage, Turn
 
@@ -271,7 +271,7 @@ def test_what_torch_reads_at_its_import_has_a_fork_server_of_its_own(
     plan_of: MakePlan, server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "PYTORCH_NO_CUDA_MEMORY_CACHING"
-    configs = (CudnnConfig(), CudnnConfig(environment={name: "1", "CUDNN_LOGLEVEL_DBG": "0"}))
+    configs = (Config(), Config(environment={name: "1", "CUDNN_LOGLEVEL_DBG": "0"}))
     session = session_of(plan_of("noop", configs=configs), "allocators", tmp_path)
     started = []
 

@@ -16,7 +16,7 @@ from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import Rule, as_json, pytorchs_own, rules_of
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from tests.makers import MakePlan, RunTrial
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.measuring, pytest.mark.gpu]
 
 Measure = Callable[[Plan], list[RunRecord]]
 
-BENCHMARK = CudnnConfig(benchmark=True)
+BENCHMARK = Config(benchmark=True)
 TIMED = MeasureSpec(warmup_s=0.1, steady_budget_s=0.2, device_budget_s=0.2, timeout_s=60)
 RGB: dict[str, Any] = {"problem": "tutorials/rgb224"}
 
@@ -124,7 +124,7 @@ def test_cuda_fault_ends_its_process_alone(run_trial: RunTrial, faulty: str, fau
 
 def test_route_is_cudnn_only_where_it_is_enabled(run_trial: RunTrial) -> None:
     for enabled in (True, False):
-        outcome = run_trial("conv", config=CudnnConfig(enabled=enabled), **RGB)
+        outcome = run_trial("conv", config=Config(enabled=enabled), **RGB)
         assert outcome.reply is not None and outcome.reply.measured is not None
         assert outcome.reply.measured.choice.convolutions == 1
         assert (outcome.reply.measured.choice.routes == ["Cudnn"]) is enabled
@@ -133,7 +133,7 @@ def test_route_is_cudnn_only_where_it_is_enabled(run_trial: RunTrial) -> None:
 def test_trial_records_its_gpu_and_runs_on_cores_that_are_its(
     plan_of: MakePlan, measure: Measure
 ) -> None:
-    record = measure(plan_of("conv", configs=(CudnnConfig(),), **RGB))[0]
+    record = measure(plan_of("conv", configs=(Config(),), **RGB))[0]
     smallest = 4 * 64 * 224 * 224  # bytes of the output alone
     assert (record.cold_peak_allocated_bytes or 0) >= smallest
     assert (record.steady_peak_allocated_bytes or 0) >= smallest
@@ -159,7 +159,7 @@ def test_fresh_process_searches_and_its_log_says_so(plan_of: MakePlan, measure: 
 def test_a_banned_plan_is_not_taken_and_a_rule_of_another_cudnn_does_nothing(
     plan_of: MakePlan, measure: Measure
 ) -> None:
-    def taken(*configs: CudnnConfig) -> dict[str | None, str]:
+    def taken(*configs: Config) -> dict[str | None, str]:
         plan = plan_of("conv", direction="forward", precision="bf16", configs=configs, **RGB)
         records = [record for record in measure(plan) if not record.twin]
         return {
@@ -168,9 +168,9 @@ def test_a_banned_plan_is_not_taken_and_a_rule_of_another_cudnn_does_nothing(
 
     version = torch.backends.cudnn.version()
     assert version is not None
-    usual = taken(CudnnConfig())[None]
+    usual = taken(Config())[None]
     rule, other = str(Rule.against(usual, version)), str(Rule.against(usual, version + 1))
-    found = taken(*(CudnnConfig(errata=text) for text in ("", other, rule)))
+    found = taken(*(Config(errata=text) for text in ("", other, rule)))
     assert (found[""], found[other]) == (usual, usual)
     assert found[rule] != usual
 
@@ -185,7 +185,7 @@ def test_pytorchs_own_rules_are_in_the_file() -> None:
 def test_step_that_waits_for_the_device_is_timed_by_the_profiler(
     plan_of: MakePlan, measure: Measure
 ) -> None:
-    plan = plan_of("mnist", configs=(CudnnConfig(),), precision="amp_fp16", measure=TIMED)
+    plan = plan_of("mnist", configs=(Config(),), precision="amp_fp16", measure=TIMED)
     record = measure(plan)[0]
     assert record.steady_device_source == "profiler"
     assert record.steady_device_note is not None and ".item()" in record.steady_device_note
@@ -195,7 +195,7 @@ def test_step_that_waits_for_the_device_is_timed_by_the_profiler(
 
 
 def test_other_process_on_the_gpu_is_warned_of(plan_of: MakePlan, measure: Measure) -> None:
-    plan = plan_of("conv", configs=(CudnnConfig(),), measure=TIMED, **RGB)
+    plan = plan_of("conv", configs=(Config(),), measure=TIMED, **RGB)
     alone = measure(plan)[0]
     assert alone.telemetry == "nvml" and alone.sm_clock_mhz and alone.temperature_c
     assert alone.other_processes is not None
@@ -211,7 +211,7 @@ def test_other_process_on_the_gpu_is_warned_of(plan_of: MakePlan, measure: Measu
 
 
 def test_configs_compute_the_same_within_the_precision(plan_of: MakePlan, measure: Measure) -> None:
-    configs = (CudnnConfig(), BENCHMARK, CudnnConfig(enabled=False))
+    configs = (Config(), BENCHMARK, Config(enabled=False))
     plan = plan_of("conv", configs=configs, precision="bf16", **RGB)
     records = measure(plan)
     errors = [record.relative_l2_error for record in records]

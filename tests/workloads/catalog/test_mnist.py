@@ -5,7 +5,7 @@ import torch
 
 from cudnn_sweep.workloads.catalog.mnist import load_digits, mnist, split_digits
 from cudnn_sweep.workloads.workload import TimedStep
-from tests.workloads.made_up_cells import plain_setting
+from tests.workloads.made_up_cells import plain_context
 
 
 def test_what_is_held_back_is_never_trained_on_and_is_the_same_for_every_config() -> None:
@@ -44,4 +44,4 @@ def test_accuracy_is_the_share_of_the_held_back_digits_that_training_gets_right(
 
 
 def build(precision: str = "fp32") -> TimedStep:
-    return mnist.step(plain_setting("training", precision=precision))
+    return mnist.step(plain_context("training", precision=precision))

@@ -11,7 +11,7 @@ from torch.backends import cudnn
 from cudnn_sweep.workloads.catalog import tutorial
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.workload import TimedStep
-from tests.workloads.made_up_cells import MeasureCell, one_cell, setting_of
+from tests.workloads.made_up_cells import MeasureCell, context_of, one_cell
 
 CALLS = 3
 CALL_S = 0.01
@@ -33,7 +33,7 @@ def flags(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
 
 
 def built(name: str) -> TimedStep:
-    return find_workload(name).step(setting_of("plain"))
+    return find_workload(name).step(context_of("plain"))
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.errors import MOST_NAMES, unknown
 
-CONFIG = TypeAdapter(CudnnConfig)
+CONFIG = TypeAdapter(Config)
 
 
-def read(**keys: Any) -> CudnnConfig:
+def read(**keys: Any) -> Config:
     return CONFIG.validate_json(json.dumps(keys))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from cudnn_sweep.cluster.strict_yaml import read_strict_text
 from cudnn_sweep.workloads.cells import errata
-from cudnn_sweep.workloads.cells.config import CudnnConfig, apply_config
+from cudnn_sweep.workloads.cells.config import Config, apply_config
 from cudnn_sweep.workloads.cells.errata import Rule, as_json, read_file, rules_of, text_of
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.errors import WorkloadError
@@ -30,7 +30,7 @@ def environment() -> Iterator[None]:
     yield
     os.environ.clear()
     os.environ.update(kept)
-    apply_config(CudnnConfig())
+    apply_config(Config())
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_file_that_is_nested_too_deeply_is_no_errata_file(tmp_path: Path) -> N
         read_file(tmp_path / "bad.json")
 
 
-def _config(text: str) -> CudnnConfig:
+def _config(text: str) -> Config:
     read = read_strict_text(f"cells: [{{workload: noop}}]\nconfigs: [{text}]", "a.yaml", SuiteSpec)
     return read.configs[0]
 
@@ -119,11 +119,11 @@ def test_a_suite_lists_rules_in_any_order() -> None:
 
 @pytest.mark.usefixtures("environment", "pytorchs_own")
 def test_a_config_is_in_force_and_read_back() -> None:
-    config = CudnnConfig(errata="ConvFwd:5", environment={"CUDNN_LOGLEVEL_DBG": "0"})
+    config = Config(errata="ConvFwd:5", environment={"CUDNN_LOGLEVEL_DBG": "0"})
     assert apply_config(config) == config
     listed = json.loads(Path(os.environ[errata.ERRATA_FILE]).read_text())["rules"]
     assert [rule["rule_id"] for rule in listed] == ["torch 1", "ConvFwd:5"]
-    assert apply_config(CudnnConfig()) == CudnnConfig()
+    assert apply_config(Config()) == Config()
     assert errata.ERRATA_FILE not in os.environ
 
 
@@ -133,7 +133,7 @@ def test_a_file_that_does_not_say_what_was_asked_is_an_error(
 ) -> None:
     monkeypatch.setattr("cudnn_sweep.workloads.cells.config.errata_in_force", lambda: "ConvFwd:6")
     with pytest.raises(WorkloadError, match="did not take"):
-        apply_config(CudnnConfig(errata="ConvFwd:5"))
+        apply_config(Config(errata="ConvFwd:5"))
 
 
 def _written(file: Path, rules: list[dict[str, Any]]) -> Path:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells
 from cudnn_sweep.workloads.cells.suite import CellAxes, ProblemSpec, SuiteSpec, UntilDecided
 from cudnn_sweep.workloads.errors import WorkloadError
@@ -61,8 +61,8 @@ def test_all_regimes_are_those_that_suit_but_for_what_is_named_beside() -> None:
 
 
 def test_cells_may_have_configs_of_their_own() -> None:
-    off, on = CudnnConfig(), CudnnConfig(benchmark=True)
-    exact = CudnnConfig(deterministic=True)
+    off, on = Config(), Config(benchmark=True)
+    exact = Config(deterministic=True)
     axes = [
         {"workload": "conv", "problem": "tutorials/rgb224", "configs": [exact]},
         {"workload": "conv", "problem": ["tutorials/rgb224", "tutorials/rgb256"]},

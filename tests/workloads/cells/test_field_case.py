@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.field_case import (
     ALL_SIZES,
     FIELD,
@@ -74,8 +74,8 @@ def test_candidate_differs_from_the_baseline_in_what_it_names_alone() -> None:
 def test_settings_of_both_sides_and_of_the_candidate_are_read() -> None:
     found = case(kind="config", candidate="enabled=false", config="deterministic=true").sides()
     assert [side.config for side in found] == [
-        CudnnConfig(deterministic=True),
-        CudnnConfig(deterministic=True, enabled=False),
+        Config(deterministic=True),
+        Config(deterministic=True, enabled=False),
     ]
 
 

@@ -11,8 +11,8 @@ from cudnn_sweep.workloads.measuring.computed import _hash_on_device, compute, f
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape, load_problems
 from cudnn_sweep.workloads.records.measured import Computed
-from cudnn_sweep.workloads.workload import Setting, TimedStep, Workload, workload
-from tests.workloads.made_up_cells import plain_setting
+from cudnn_sweep.workloads.workload import Context, TimedStep, Workload, workload
+from tests.workloads.made_up_cells import plain_context
 from tests.workloads.made_up_models import ERRORS
 
 PROBLEM = load_problems()["tutorials/rgb224"]
@@ -41,7 +41,7 @@ def small(name: str) -> Shape:
     if len(space) == 1:  # sequences: batch, length, features
         return (4, 8, *space)
     smallest = (4, channels, *(min(size, 16) for size in space))
-    step = workload.step(setting_of(workload, workload.directions[0], "fp32"))
+    step = workload.step(context_of(workload, workload.directions[0], "fp32"))
     try:
         step.run(step.prepare(smallest))
     except RuntimeError:
@@ -49,14 +49,14 @@ def small(name: str) -> Shape:
     return smallest
 
 
-def setting_of(workload: Workload, direction: str, precision: str) -> Setting:
+def context_of(workload: Workload, direction: str, precision: str) -> Context:
     problem = None if workload.input_shape else PROBLEM
-    return plain_setting(direction, problem, precision=precision)
+    return plain_context(direction, problem, precision=precision)
 
 
 def computed(workload: Workload, direction: str, precision: str, *, seed: int = 1) -> Computed:
-    setting = setting_of(workload, direction, precision)
-    return compute(workload, setting, small(workload.name), seed, reference=True, flops=0)[0]
+    context = context_of(workload, direction, precision)
+    return compute(workload, context, small(workload.name), seed, reference=True, flops=0)[0]
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_what_every_workload_computes_is_repeatable_and_near_float64(
             raise
         pytest.skip(f"oneDNN has no {name} in {precision} on this CPU")
     if found.computed is None:
-        step = workload.step(setting_of(workload, direction, precision))
+        step = workload.step(context_of(workload, direction, precision))
         assert step.examine is None, "it names nothing to compare"
         return
     kind = PRECISIONS[precision].autocast or PRECISIONS[precision].dtype
@@ -95,8 +95,8 @@ def test_gradients_have_names_and_all_of_them_are_compared() -> None:
 
 def test_reference_that_would_take_too_long_is_left_out_with_a_reason() -> None:
     conv = bundled_workloads()["conv"]
-    setting = plain_setting("forward", PROBLEM)
-    found, _ = compute(conv, setting, SMALL, 1, reference=True, flops=10**15)
+    context = plain_context("forward", PROBLEM)
+    found, _ = compute(conv, context, SMALL, 1, reference=True, flops=10**15)
     assert found.fingerprint is not None
     assert found.relative_l2_error is None
     assert found.reference_note is not None and "1e+15" in found.reference_note
@@ -104,19 +104,19 @@ def test_reference_that_would_take_too_long_is_left_out_with_a_reason() -> None:
 
 def test_gradient_that_is_zero_but_for_rounding_is_held_against_the_others() -> None:
     @workload(directions=("training",), varies=("batch",), input_shape=(2, 3))
-    def bias_before_normalisation(setting: Setting) -> TimedStep:
+    def bias_before_normalisation(context: Context) -> TimedStep:
         def examine(inputs: torch.Tensor) -> dict[str, torch.Tensor]:
-            rounding = 1e-17 if setting.reference else 1e-9
+            rounding = 1e-17 if context.reference else 1e-9
             return {
-                "loss": torch.tensor(7.0, dtype=setting.dtype),
+                "loss": torch.tensor(7.0, dtype=context.dtype),
                 "weight.grad": torch.full((4,), 1e-3, dtype=torch.float64),
                 "bias.grad": torch.full((4,), rounding, dtype=torch.float64),
             }
 
-        return TimedStep(prepare=setting.random, run=examine, examine=examine)
+        return TimedStep(prepare=context.random, run=examine, examine=examine)
 
-    setting = plain_setting("training")
-    found, _ = compute(bias_before_normalisation, setting, (2, 3), 1, reference=True, flops=0)
+    context = plain_context("training")
+    found, _ = compute(bias_before_normalisation, context, (2, 3), 1, reference=True, flops=0)
     assert found.relative_l2_error == pytest.approx(1e-6)
     assert found.relative_max_error == pytest.approx(1e-6)
 

@@ -29,7 +29,7 @@ from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import load_problems
 from cudnn_sweep.workloads.workload import TimedStep
-from tests.workloads.made_up_cells import plain_setting
+from tests.workloads.made_up_cells import plain_context
 
 pytestmark = pytest.mark.gpu
 
@@ -44,8 +44,8 @@ def gpu() -> Device:
 
 def conv_step(device: Device, problem: str, precision: str = "bf16") -> TimedStep:
     wanted = load_problems()[problem]
-    setting = plain_setting("forward_backward", wanted, precision=precision, device=device)
-    return find_workload("conv").build(setting)
+    context = plain_context("forward_backward", wanted, precision=precision, device=device)
+    return find_workload("conv").build(context)
 
 
 def test_device_time_has_no_launch_gaps(gpu: Device) -> None:

@@ -7,7 +7,7 @@ import torch
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.training.loss import make_loss
-from tests.workloads.made_up_models import Detected, build, here, setting
+from tests.workloads.made_up_models import Detected, build, context, here
 
 IDS = {"shape": ["batch", "length"], "dtype": "int64", "below": 50}
 MASK = {"shape": ["batch", "length"], "dtype": "bool", "value": True}
@@ -26,7 +26,7 @@ SHAPE = (4, 7)
     ],
 )
 def test_a_model_is_called_as_its_inputs_say(model: str, inputs: Any) -> None:
-    step = build(here(model), setting(inputs=inputs, loss="own"))
+    step = build(here(model), context(inputs=inputs, loss="own"))
     made = step.prepare(SHAPE)
     loss = step.run(made)
     assert loss.dim() == 0 and float(loss) > 0
@@ -44,7 +44,7 @@ def test_floating_inputs_take_the_precision_and_others_keep_their_type() -> None
         {"shape": [1], "dtype": "float32"},
         LABELS,
     ]
-    wanted = setting("inference", "bf16", layout="channels_last", inputs=inputs)
+    wanted = context("inference", "bf16", layout="channels_last", inputs=inputs)
     (images, scale, labels), _ = build(here("Plain"), wanted).prepare((2, 3, 8, 9))
     assert images.shape == (2, 3, 8, 9) and images.dtype == torch.bfloat16
     assert images.is_contiguous(memory_format=torch.channels_last)
@@ -52,11 +52,11 @@ def test_floating_inputs_take_the_precision_and_others_keep_their_type() -> None
 
 
 def test_a_loss_that_is_left_out_is_told_once() -> None:
-    step = build(here("Reader"), setting(inputs=TEXT))
+    step = build(here("Reader"), context(inputs=TEXT))
     assert not step.warnings
     step.run(step.prepare(SHAPE))
     assert step.warnings == {"own_loss_unused"}
-    silent = build(here("Plain"), setting())
+    silent = build(here("Plain"), context())
     silent.run(silent.prepare((4, 3, 8, 8)))
     assert not silent.warnings
 

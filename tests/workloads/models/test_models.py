@@ -17,10 +17,10 @@ from tests.workloads.made_up_models import (
     IMAGES,
     build,
     computed,
+    context,
     examined,
     here,
     losses,
-    setting,
 )
 
 
@@ -39,7 +39,7 @@ def test_a_model_is_a_workload_of_both_directions_whose_input_is_told() -> None:
 def test_what_a_model_computes_is_repeatable_and_near_float64(
     direction: str, precision: str
 ) -> None:
-    wanted = setting(direction, precision, arguments={"width": 4})
+    wanted = context(direction, precision, arguments={"width": 4})
     found = computed(here("Small"), wanted)
     assert found.computed is not None
     names = [tensor.tensor for tensor in found.computed]
@@ -57,7 +57,7 @@ def test_what_a_model_computes_is_repeatable_and_near_float64(
 
 
 def test_examining_a_model_that_draws_is_repeatable_and_draws_nothing_from_the_trial() -> None:
-    step = build(here("Noisy"), setting())
+    step = build(here("Noisy"), context())
     inputs = step.prepare(IMAGES)
     before = torch.get_rng_state()
     assert step.examine is not None
@@ -69,7 +69,7 @@ def test_examining_a_model_that_draws_is_repeatable_and_draws_nothing_from_the_t
 
 
 def test_two_builds_from_one_seed_train_alike() -> None:
-    wanted = setting(arguments={"width": 4})
+    wanted = context(arguments={"width": 4})
     first = losses(build(here("small"), wanted), 3)
     assert all(isfinite(loss) for loss in first)
     assert first == losses(build(here("small"), wanted), 3)
@@ -77,7 +77,7 @@ def test_two_builds_from_one_seed_train_alike() -> None:
 
 
 def test_inference_leaves_the_model_alone_and_keeps_no_graph() -> None:
-    step = build(here("Small"), setting("inference"))
+    step = build(here("Small"), context("inference"))
     before = examined(step)
     assert step.run(step.prepare(IMAGES)) is None
     after = examined(step)
@@ -86,36 +86,36 @@ def test_inference_leaves_the_model_alone_and_keeps_no_graph() -> None:
 
 
 def test_input_and_weights_take_the_layout() -> None:
-    step = build(here("Plain"), setting(layout="channels_last"))
+    step = build(here("Plain"), context(layout="channels_last"))
     assert step.prepare(IMAGES).is_contiguous(memory_format=torch.channels_last)
     found = examined(step)["0.weight.grad"]
     assert torch.allclose(
-        found, examined(build(here("Plain"), setting()))["0.weight.grad"], atol=1e-6
+        found, examined(build(here("Plain"), context()))["0.weight.grad"], atol=1e-6
     )
 
 
 def test_a_checkpointed_model_runs_twice_and_has_the_same_gradients() -> None:
-    plain = examined(build(here("Noisy"), setting()))
+    plain = examined(build(here("Noisy"), context()))
     noisy: Any = import_named(here("Noisy"))
     with patch.object(noisy, "forward", autospec=True, side_effect=noisy.forward) as forward:
-        checkpointed = examined(build(here("Noisy"), setting(state="checkpoint")))
+        checkpointed = examined(build(here("Noisy"), context(state="checkpoint")))
     assert forward.call_count == 2
     assert plain.keys() == checkpointed.keys()
     assert all(torch.equal(plain[name], checkpointed[name]) for name in plain)
 
 
 def test_gradients_that_overflow_at_the_first_scale_are_examined_at_a_smaller_one() -> None:
-    step = build(here("Loud"), setting(precision="amp_fp16"))
+    step = build(here("Loud"), context(precision="amp_fp16"))
     assert all(bool(values.isfinite().all()) for values in examined(step).values())
-    found = computed(here("Loud"), setting(precision="amp_fp16"))
+    found = computed(here("Loud"), context(precision="amp_fp16"))
     assert found.relative_l2_error is not None
     assert found.relative_l2_error < ERRORS["float16"]
 
 
 def test_a_module_itself_starts_from_the_same_weights_at_each_build() -> None:
-    first = losses(build(here("made"), setting()), 3)
+    first = losses(build(here("made"), context()), 3)
     torch.manual_seed(5)
-    assert losses(build(here("made"), setting()), 3) == first
+    assert losses(build(here("made"), context()), 3) == first
 
 
 def test_weights_drawn_at_import_do_not_depend_on_the_trial(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_weights_drawn_at_import_do_not_depend_on_the_trial(tmp_path: Path) -> N
         file = tmp_path / f"net_{seed}.py"
         file.write_text("from torch import nn\nnet = nn.Conv2d(3, 4, 3)\n")
         torch.manual_seed(seed)
-        step = find_workload(f"{file}:net").step(setting("inference"))
+        step = find_workload(f"{file}:net").step(context("inference"))
         found.append(examined(step)["output"])
     assert torch.equal(*found)
 
@@ -133,11 +133,11 @@ def test_weights_drawn_at_import_do_not_depend_on_the_trial(tmp_path: Path) -> N
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_what_a_model_computes_on_a_gpu_is_near_float64(precision: str) -> None:
     PRECISIONS[precision].apply()
-    found = computed(here("Small"), setting(precision=precision, device="cuda"))
+    found = computed(here("Small"), context(precision=precision, device="cuda"))
     assert found.reference_note is None
     assert found.relative_l2_error is not None
     assert found.relative_l2_error < (1e-5 if precision == "fp32" else 0.1)
-    noisy = build(here("Noisy"), setting(precision=precision, device="cuda"))
+    noisy = build(here("Noisy"), context(precision=precision, device="cuda"))
     first, second = examined(noisy), examined(noisy)
     assert float(first["loss"]) == float(second["loss"])
 
@@ -164,7 +164,7 @@ def test_a_model_of_lazy_modules_runs_as_one_that_names_its_sizes(
     direction: str, tmp_path: Path
 ) -> None:
     (tmp_path / "lazy.py").write_text(LAZY)
-    wanted = setting(direction=direction, precision="bf16", layout="channels_last")
+    wanted = context(direction=direction, precision="bf16", layout="channels_last")
     shape, found = (2, 3, 8, 8), {}
     for name in ("Lazy", "Eager"):
         step = build(f"{tmp_path / 'lazy.py'}:{name}", wanted)

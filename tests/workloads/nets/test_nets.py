@@ -12,7 +12,7 @@ from cudnn_sweep.workloads.nets.dcgan import Generator
 from cudnn_sweep.workloads.nets.diffusion import DiffusionUNet
 from cudnn_sweep.workloads.nets.unet import UNet
 from cudnn_sweep.workloads.problem import Shape
-from tests.workloads.made_up_models import build, examined, losses, setting
+from tests.workloads.made_up_models import build, context, examined, losses
 
 NETS = "cudnn_sweep.workloads.nets"
 
@@ -54,9 +54,9 @@ NETS = "cudnn_sweep.workloads.nets"
 def test_our_networks_train_and_infer(
     name: str, arguments: dict[str, Any], shape: Shape, outputs: list[Shape]
 ) -> None:
-    inference = build(f"{NETS}.{name}", setting("inference", arguments=arguments))
+    inference = build(f"{NETS}.{name}", context("inference", arguments=arguments))
     assert [tuple(tensor.shape) for tensor in examined(inference, shape).values()] == outputs
-    training = build(f"{NETS}.{name}", setting(arguments=arguments))
+    training = build(f"{NETS}.{name}", context(arguments=arguments))
     found = losses(training, 4, shape)
     assert found[-1] < found[0]
 

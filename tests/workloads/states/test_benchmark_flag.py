@@ -9,7 +9,7 @@ from torch.backends import cudnn
 
 from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.workload import TimedStep
-from tests.workloads.made_up_cells import setting_of
+from tests.workloads.made_up_cells import context_of
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def benchmark_on() -> Iterator[None]:
 
 def surrounded(name: str, run: Callable[[Any], Any], **parameters: float) -> TimedStep:
     step = TimedStep(prepare=torch.ones, run=run)
-    return make_state(name, parameters).surround(step, setting_of("plain"))
+    return make_state(name, parameters).surround(step, context_of("plain"))
 
 
 @pytest.mark.usefixtures("benchmark_on")
@@ -38,7 +38,7 @@ def test_toggled_flag_is_off_in_every_second_step_examined_ones_among_them() -> 
         run=lambda _: cudnn.benchmark,
         examine=lambda _: {"on": torch.tensor(cudnn.benchmark)},
     )
-    toggled = make_state("benchmark_toggled", {}).surround(step, setting_of("plain"))
+    toggled = make_state("benchmark_toggled", {}).surround(step, context_of("plain"))
     assert toggled.examine is not None
     for _ in range(2):
         assert toggled.run(None)

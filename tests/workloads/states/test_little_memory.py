@@ -11,7 +11,7 @@ from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.hardware import cuda_driver
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep
-from tests.workloads.made_up_cells import CPU, GPU, setting_of
+from tests.workloads.made_up_cells import CPU, GPU, context_of
 
 
 class FakeMemory:
@@ -49,7 +49,7 @@ def test_little_memory_is_left_beside_the_inputs(monkeypatch: pytest.MonkeyPatch
 
     step = TimedStep(prepare=prepare, run=look, examine=look, accuracy=lambda: memory.free_mib)
     state = make_state("little_memory", {"free_mib": 3000})
-    surrounded = state.surround(step, replace(setting_of("plain"), device=GPU.torch))
+    surrounded = state.surround(step, replace(context_of("plain"), device=GPU.torch))
     for _ in range(2):
         surrounded.run(surrounded.prepare((1,)))
     assert seen == [100_000.5, 3000.5, 95_000.5, 3000.5]
@@ -66,28 +66,28 @@ def test_less_memory_than_is_to_be_left_is_an_error(monkeypatch: pytest.MonkeyPa
     FakeMemory(monkeypatch, free_mib=800)
     step = TimedStep(prepare=lambda shape: None, run=lambda inputs: None)
     state = make_state("little_memory", {})
-    surrounded = state.surround(step, replace(setting_of("plain"), device=GPU.torch))
+    surrounded = state.surround(step, replace(context_of("plain"), device=GPU.torch))
     with pytest.raises(WorkloadError, match="free_mib is 1024, and .* only 800 MiB are free"):
         surrounded.prepare((1,))
 
 
 def test_little_memory_leaves_a_cpu_alone() -> None:
     step = TimedStep(prepare=lambda shape: None, run=lambda inputs: None)
-    setting = setting_of("plain", device=CPU)
-    assert make_state("little_memory", {}).surround(step, setting) is step
+    context = context_of("plain", device=CPU)
+    assert make_state("little_memory", {}).surround(step, context) is step
 
 
 @pytest.mark.gpu
 def test_gpu_has_little_memory_left_until_the_step_is_gone() -> None:
     slack = 64 * 2**20  # what CUDA itself takes beside it
-    setting = setting_of("little_memory", free_mib=512)
+    context = context_of("little_memory", free_mib=512)
     torch.ones(1, device="cuda")
     torch.cuda.empty_cache()
     before, _ = torch.cuda.mem_get_info()
     torch.cuda.reset_peak_memory_stats()
-    step = find_workload("conv").step(setting)
-    assert setting.problem is not None
-    inputs = step.prepare(setting.problem.input_shape)
+    step = find_workload("conv").step(context)
+    assert context.problem is not None
+    inputs = step.prepare(context.problem.input_shape)
     left, _ = torch.cuda.mem_get_info()
     assert abs(left - 512 * 2**20) < slack
     with pytest.raises(torch.OutOfMemoryError):

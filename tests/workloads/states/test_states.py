@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from cudnn_sweep.workloads.cells.config import CudnnConfig
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.find_state import make_state, state_types
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import TimedStep
-from tests.workloads.made_up_cells import CPU, GENERATOR, MeasureCell, one_cell, setting_of
+from tests.workloads.made_up_cells import CPU, GENERATOR, MeasureCell, context_of, one_cell
 
 TRIALS: list[tuple[str, str, object, int]] = [  # the last number: a step's convolutions
     ("conv", "forward", "fixed", 1),
@@ -30,9 +30,9 @@ import torch
 from cudnn_sweep.workloads.workload import TimedStep, workload
 
 @workload(directions=("forward",), input_shape=(1,))
-def sees_the_cache(setting):
+def sees_the_cache(context):
     disabled = torch.tensor(float(os.environ.get("CUDA_CACHE_DISABLE", "0")))
-    return TimedStep(prepare=setting.random, run=lambda inputs: disabled)
+    return TimedStep(prepare=context.random, run=lambda inputs: disabled)
 """
 
 
@@ -67,13 +67,13 @@ def test_disabled_compute_cache_is_seen_by_the_process_and_in_its_record(
     (tmp_path / "own.py").write_text(SEES_THE_CACHE)
     cell = one_cell(f"{tmp_path}/own.py:sees_the_cache", input_shape=(1,))
     for disabled, state in ((True, "disabled"), (False, "warm")):
-        config = CudnnConfig(compute_cache_disabled=disabled)
+        config = Config(compute_cache_disabled=disabled)
         found = measured(cell, config=config, compute_cache=str(tmp_path / "cache"))
         assert found.loss_first == float(disabled)
         assert found.config == config
         assert found.compute_cache == state
         assert (found.compute_cache_entries_before, found.compute_cache_entries_added) == (0, 0)
-    found = measured(cell, config=CudnnConfig(compute_cache_disabled=True))
+    found = measured(cell, config=Config(compute_cache_disabled=True))
     assert (found.loss_first, found.compute_cache) == (1.0, None), "without CUDA there is no cache"
 
 
@@ -82,10 +82,10 @@ def test_checkpoint_recomputes_the_forward_pass_to_the_same_bits(precision: str)
     found, convolutions = {}, {}
     for state in ("plain", "checkpoint"):
         torch.manual_seed(5)
-        setting = setting_of(state, precision=precision, device=CPU)
-        step = find_workload("conv").step(setting)
-        assert setting.problem is not None and step.examine is not None
-        inputs = step.prepare(setting.problem.input_shape)
+        context = context_of(state, precision=precision, device=CPU)
+        step = find_workload("conv").step(context)
+        assert context.problem is not None and step.examine is not None
+        inputs = step.prepare(context.problem.input_shape)
         with StepWatch() as watch:
             step.run(inputs)
         convolutions[state] = (len(watch.routes), len(watch.backward_routes))
@@ -98,10 +98,10 @@ def test_checkpoint_recomputes_the_forward_pass_to_the_same_bits(precision: str)
 
 @pytest.mark.gpu
 def test_gpu_checkpoint_runs_the_forward_convolution_twice() -> None:
-    setting = setting_of("checkpoint", precision="bf16")
-    step = find_workload("conv").step(setting)
-    assert setting.problem is not None
-    inputs = step.prepare(setting.problem.input_shape)
+    context = context_of("checkpoint", precision="bf16")
+    step = find_workload("conv").step(context)
+    assert context.problem is not None
+    inputs = step.prepare(context.problem.input_shape)
     step.run(inputs)
     with StepWatch() as watch:
         step.run(inputs)
@@ -125,10 +125,10 @@ def test_gpu_checkpoint_runs_the_forward_convolution_twice() -> None:
 def test_misaligned_inputs_are_the_same_elsewhere(
     offset: int, precision: str, shape: Shape, layout: str
 ) -> None:
-    setting = setting_of("plain", precision=precision, layout=layout)
-    aligned = setting.random(shape).requires_grad_()
+    context = context_of("plain", precision=precision, layout=layout)
+    aligned = context.random(shape).requires_grad_()
     step = TimedStep(prepare=lambda shape: aligned, run=lambda inputs: None)
-    moved = make_state("misaligned", {"offset": offset}).surround(step, setting).prepare(shape)
+    moved = make_state("misaligned", {"offset": offset}).surround(step, context).prepare(shape)
     assert moved.data_ptr() % 16 == offset * moved.element_size()
     assert (moved.shape, moved.stride(), moved.dtype) == (shape, aligned.stride(), aligned.dtype)
     assert torch.equal(moved, aligned)
@@ -140,7 +140,7 @@ def test_all_floating_tensors_that_a_step_gets_are_misaligned() -> None:
     labels = torch.arange(4)
     made = ([torch.ones(4), {"expanded": torch.ones(1, 4).expand(3, 4)}], labels, 7)
     step = TimedStep(prepare=lambda shape: made, run=lambda inputs: None)
-    surrounded = make_state("misaligned", {}).surround(step, setting_of("plain"))
+    surrounded = make_state("misaligned", {}).surround(step, context_of("plain"))
     (ones, named), same, seven = surrounded.prepare((1,))
     assert same is labels and seven == 7
     assert ones.data_ptr() % 16 == named["expanded"].data_ptr() % 16 == 4
@@ -154,10 +154,10 @@ def test_gpu_misaligned_convolution_computes_the_same() -> None:
         outputs = []
         for state in ("plain", "misaligned"):
             torch.manual_seed(5)
-            setting = setting_of(state, precision="bf16", layout=layout, direction="forward")
-            step = find_workload("conv").step(setting)
-            assert setting.problem is not None and step.examine is not None
-            inputs = step.prepare(setting.problem.input_shape)
+            context = context_of(state, precision="bf16", layout=layout, direction="forward")
+            step = find_workload("conv").step(context)
+            assert context.problem is not None and step.examine is not None
+            inputs = step.prepare(context.problem.input_shape)
             assert inputs.data_ptr() % 16 == (0 if state == "plain" else 2)
             outputs.append(step.examine(inputs)["output"].float())
         torch.testing.assert_close(*outputs, rtol=2e-2, atol=2e-2)

@@ -12,13 +12,13 @@ from cudnn_sweep.workloads.measuring.device_time import capture, check_capturabl
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.training.choice import OPTIMISERS
 from cudnn_sweep.workloads.training.loss import floating_tensors, make_loss
-from tests.workloads.made_up_cells import plain_setting
-from tests.workloads.made_up_models import IMAGES, Detected, build, here, losses, setting
+from tests.workloads.made_up_cells import plain_context
+from tests.workloads.made_up_models import IMAGES, Detected, build, context, here, losses
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_training_brings_the_loss_down_in_every_precision(precision: str) -> None:
-    wanted = setting(precision=precision, loss="cross_entropy", optimiser_parameters={"lr": 0.05})
+    wanted = context(precision=precision, loss="cross_entropy", optimiser_parameters={"lr": 0.05})
     found = losses(build(here("Plain"), wanted), 15)
     assert 1.2 < found[0] < 2.5, "guessing among five classes costs 1.6"
     assert 0 <= found[-1] < 0.5 * found[0]
@@ -49,7 +49,7 @@ def test_classes_are_random_and_the_same_for_every_config() -> None:
 
 
 def test_own_loss_is_what_falls() -> None:
-    step = build(here("Plain"), setting(loss=here("distance_from_one")))
+    step = build(here("Plain"), context(loss=here("distance_from_one")))
     found = losses(step, 10)
     assert found[0] > 0.5
     assert found[-1] < 0.5 * found[0]
@@ -69,10 +69,10 @@ def test_every_optimiser_trains_and_takes_its_numbers(
     optimisers: list[torch.optim.Optimizer] = []
     original = getattr(torch.optim, kind)
     monkeypatch.setattr(torch.optim, kind, spy)
-    plain = losses(build(here("Plain"), setting(optimiser=optimiser)), 8)
+    plain = losses(build(here("Plain"), context(optimiser=optimiser)), 8)
     assert plain[-1] < plain[0]
     numbers = {"lr": 0.002, "weight_decay": 0.1}
-    build(here("Plain"), setting(optimiser=optimiser, optimiser_parameters=numbers))
+    build(here("Plain"), context(optimiser=optimiser, optimiser_parameters=numbers))
     assert {name: optimisers[1].defaults[name] for name in numbers} == numbers
     reference = original([torch.zeros(1, requires_grad=True)]).defaults
     ours = {"lr": 0.01, "momentum": 0.9} if optimiser == "sgd" else {}
@@ -82,7 +82,7 @@ def test_every_optimiser_trains_and_takes_its_numbers(
 @pytest.mark.gpu
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
 def test_a_training_step_is_captured_in_a_graph(optimiser: str) -> None:
-    step = build(here("Plain"), setting(device="cuda", loss="cross_entropy", optimiser=optimiser))
+    step = build(here("Plain"), context(device="cuda", loss="cross_entropy", optimiser=optimiser))
     run = partial(step.run, step.prepare(IMAGES))
     before = float(run())
     check_capturable(run)
@@ -102,6 +102,6 @@ def test_losses_are_scaled_under_float16_autocast_alone(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(torch.amp, "GradScaler", Recorded)
     for precision in ("fp32", "amp_bf16", "amp_fp16"):
-        build(here("Plain"), setting(precision=precision))
-        find_workload("mnist").step(plain_setting("training", precision=precision))
+        build(here("Plain"), context(precision=precision))
+        find_workload("mnist").step(plain_context("training", precision=precision))
     assert scaled == [False, False, False, False, True, True]
