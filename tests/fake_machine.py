@@ -22,9 +22,9 @@ from cudnn_sweep.analysis.nightly.series import LAUNCH_BOUND
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.doctor.checks import Check, check_storage
+from cudnn_sweep.orchestrator.planning.decided import standings
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, Trial
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.planning.standing import standings
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply
 from cudnn_sweep.orchestrator.recording.record import Attempt, make_record
 from cudnn_sweep.orchestrator.recording.recorder import Progress, Recorder

@@ -52,7 +52,7 @@ Ask: TypeAlias = Callable[..., pa.Table]  # SQL, and values for it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Side:
+class NamedSide:
     kind: str
     name: str
 
@@ -62,8 +62,8 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    a: Side
-    b: Side
+    a: NamedSide
+    b: NamedSide
     rows: pa.Table
     """A cell and config each, the largest ratio first."""
     a_parts: Parts
@@ -118,7 +118,7 @@ def compare(
     `where`: COLUMN=VALUE each, of the records that count; of two values of one column either counts.
     """
     ask = _asking(database, where)
-    names = [Side(**row) for row in ask("select * from side_names()").to_pylist()]
+    names = [NamedSide(**row) for row in ask("select * from side_names()").to_pylist()]
     first, second = find_side(a, names), find_side(b, names)
     if first == second:
         raise QueryError(f"{a} and {b} both mean {first}: nothing to compare")
@@ -171,7 +171,7 @@ def _asking(database: Database, where: Sequence[str]) -> Ask:
     return lambda sql, values=None: database.query(f"{head * bool(only)}\n{sql}", values)
 
 
-def find_side(text: str, names: list[Side]) -> Side:
+def find_side(text: str, names: list[NamedSide]) -> NamedSide:
     """Return the side that `2.11.0`, `H200`, `2026-11-21` or `torch=2.11.0` means: by a whole name, else a part of one;
     that of a GPU rather than sweeps that are named after it.
     """
@@ -191,7 +191,7 @@ def find_side(text: str, names: list[Side]) -> Side:
     return sides[0]
 
 
-def _listed(sides: list[Side]) -> str:
+def _listed(sides: list[NamedSide]) -> str:
     by_kind = {kind: sorted(side.name for side in sides if side.kind == kind) for kind in KINDS}
     shown = [
         f"{kind}={name}"
@@ -201,7 +201,7 @@ def _listed(sides: list[Side]) -> str:
     return ", ".join(shown) or "no results at all"
 
 
-def _parts(ask: Ask, side: Side) -> Parts:
+def _parts(ask: Ask, side: NamedSide) -> Parts:
     columns = ", ".join(
         f"list_sort(list(distinct coalesce({part}::text, '{NONE}'))) as {part}" for part in PARTS
     )

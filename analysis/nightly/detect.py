@@ -261,7 +261,7 @@ TWO_SIDED = 1.96
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
+class Judgement:
     """The judgement of each series; if neither mask is true, more pairs or nights are needed."""
 
     is_confirmed: Mask
@@ -303,14 +303,14 @@ def confirm(
     return judge_pairs(np.array(log_ratios), min_effect).one(blocks, more)
 
 
-def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) -> Judged:
+def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) -> Judgement:
     """Judge log ratios of pairs, two or more, along the last axis; `looked_at`: the number of pairs they are part of."""
     blocks = ratios.shape[-1]
     least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
     se = np.maximum(ratios.std(axis=-1, ddof=1), LEAST_DEVIATION) / np.sqrt(blocks)
     looks = [look for look in LOOKS if look <= (looked_at or blocks)]
     level = LOOKS[max(looks, default=min(LOOKS))]
-    return Judged(
+    return Judgement(
         is_confirmed=mean - t_quantile(level, blocks - 1) * se > least,
         is_refuted=mean + t_quantile(WRONGLY_REFUTED, blocks - 1) * se < least,
         ratio_log=mean,
@@ -344,7 +344,7 @@ def confirm_by_nights(
     return Confirmation(state="undecided", blocks=1) if is_odd else confirmed.one(len(since), 0)
 
 
-def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judged:
+def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judgement:
     """Judge logarithms of the nights before a change, two or more without NaN, and since, along the last axis.
 
     The test is against zero: against the least effect, at 2% noise from night to night, a step of 5% would take a month.
@@ -363,7 +363,7 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGH
     believed = (counted >= z * se) | is_overwhelming
     least = np.log1p(min_effect)
     is_confirmed = believed & (ratio_log >= least)
-    return Judged(
+    return Judgement(
         is_confirmed=is_confirmed,
         is_refuted=~is_confirmed & (np.maximum(counted, ratio_log) + ONE_SIDED * se < least),
         ratio_log=ratio_log,

@@ -18,7 +18,7 @@ MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
+class JudgedCell:
     verdict: Verdict
     cell: ReportCell
     label: str
@@ -32,7 +32,7 @@ class Compared:
     """A contrast's answers, the cell with the largest gain first."""
 
     contrast: Contrast
-    cells: Sequence[Judged]
+    cells: Sequence[JudgedCell]
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -99,7 +99,7 @@ def _compared(
     return Compared(
         contrast=contrast,
         cells=[
-            Judged(
+            JudgedCell(
                 verdict=verdict,
                 cell=by_key[verdict.key],
                 label=label,

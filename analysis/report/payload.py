@@ -18,7 +18,7 @@ from cudnn_sweep.analysis.answering.verdicts import (
     third_blocks,
 )
 from cudnn_sweep.analysis.report.cells import shared
-from cudnn_sweep.analysis.report.content import Compared, Content, Judged, effect
+from cudnn_sweep.analysis.report.content import Compared, Content, JudgedCell, effect
 from cudnn_sweep.analysis.report.sheets import Sheet, sheets
 from cudnn_sweep.analysis.storing.schema import axes
 from cudnn_sweep.analysis.words import change, counted, duration, number, percent
@@ -184,7 +184,7 @@ def cost(content: Content) -> str:
     )
 
 
-def _largest(noun: str, cells: Sequence[Judged]) -> str:
+def _largest(noun: str, cells: Sequence[JudgedCell]) -> str:
     judged = max(cells, key=lambda cell: effect(cell.verdict.ratio))
     verdict: Verdict = judged.verdict
     times = ""
@@ -199,7 +199,7 @@ def _largest(noun: str, cells: Sequence[Judged]) -> str:
     return f"Largest {noun}{so_far}: {judged.cell.label}: {size}{times}{paid}{open_loop}."
 
 
-def _failing(judged: Judged) -> str:
+def _failing(judged: JudgedCell) -> str:
     verdict = judged.verdict
     return (
         f"{judged.cell.label} fails with the candidate in {verdict.candidate_failed} of "

@@ -13,7 +13,7 @@ from cudnn_sweep.analysis.answering.short_texts import short_names
 from cudnn_sweep.analysis.answering.verdicts import CACHES, BreakEven, CellKey, Verdict, payback
 from cudnn_sweep.analysis.asking.settings import config_name, texts_of
 from cudnn_sweep.analysis.report.cells import CHART_NAME, OF_CELL, VERSIONS
-from cudnn_sweep.analysis.report.content import Content, Judged
+from cudnn_sweep.analysis.report.content import Content, JudgedCell
 from cudnn_sweep.analysis.storing.schema import settings
 from cudnn_sweep.analysis.words import cudnn_version
 
@@ -96,7 +96,7 @@ def _cells(content: Content) -> Iterator[Row]:
         yield row | {"workload": cell.problem or cell.workload}
 
 
-def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, Judged]]:
+def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, JudgedCell]]:
     """Yield each verdict with the columns that all its rows share."""
     for number, compared in enumerate(content.compared):
         short = short_names([cell.label for cell in compared.cells], CHART_NAME)
@@ -105,7 +105,7 @@ def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple
             yield about | {"label": cell.label, "short_label": short_label}, cell
 
 
-def _verdict(about: Row, judged: Judged) -> Row:
+def _verdict(about: Row, judged: JudgedCell) -> Row:
     row = _about(judged.verdict) | about | {"verdict": judged.verdict.wall_verdict}
     for cache in CACHES:
         paid = judged.paybacks.get(cache)

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 
 from cudnn_sweep.workloads.cells.config import Config
-from cudnn_sweep.workloads.cells.field_case import FieldCase, Side, load_field_cases
+from cudnn_sweep.workloads.cells.field_case import CaseSide, FieldCase, load_field_cases
 from cudnn_sweep.workloads.problem import sizes_text
 
 
@@ -43,7 +43,7 @@ def _row(case: FieldCase) -> dict[str, str | float | None]:
     return told | _side("baseline", baseline) | _side("candidate", candidate)
 
 
-def _side(name: str, side: Side | None) -> dict[str, str | float | None]:
+def _side(name: str, side: CaseSide | None) -> dict[str, str | float | None]:
     columns = "workload", "problem", "direction", "input", "regime", "precision", "layout"
     if side is None:
         return {f"{name}_{column}": None for column in (*columns, "settings")}

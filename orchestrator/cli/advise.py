@@ -10,7 +10,7 @@ import typer
 from cudnn_sweep.orchestrator.cli import failing
 from cudnn_sweep.orchestrator.cli.launch_file_results import open_results
 from cudnn_sweep.orchestrator.cli.query import answer
-from cudnn_sweep.orchestrator.cli.standing_by import stand_by
+from cudnn_sweep.orchestrator.cli.watchdog import start_watchdog
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.launching import step_options
 
@@ -29,7 +29,7 @@ def advise(options: step_options.AdviseOptions) -> None:
     if options.steps is not None and options.hours is not None:
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
     if not options.measures_nothing:
-        stand_by()
+        start_watchdog()
     from cudnn_sweep.orchestrator.launching.advising import advise as measure_and_tell
 
     _run(measure_and_tell, options, is_apart=options.json)
@@ -42,7 +42,7 @@ def freeze(options: step_options.FreezeOptions) -> None:
     them, and compares off, on and frozen in turns. What is frozen starts like off, does not search, and holds no
     memory for a search. The file is for this GPU model, cuDNN and PyTorch.
     """
-    stand_by()
+    start_watchdog()
     from cudnn_sweep.orchestrator.freezing.freeze import freeze as find_and_tell
 
     _run(find_and_tell, options, is_apart=options.json, needs_gpu=True)
@@ -56,7 +56,7 @@ def bans(options: step_options.BansOptions) -> None:
     error against float64, and whether bits still repeat. `sweep query bans` asks that again. The same command
     resumes a sweep that was cut.
     """
-    stand_by()
+    start_watchdog()
     from cudnn_sweep.analysis.asking.queries import load_query
     from cudnn_sweep.orchestrator.freezing.engines import engines as ban_and_measure
 
@@ -80,7 +80,7 @@ def gate(options: step_options.GateOptions) -> None:
     Each process runs one side, both in turns on one GPU (or CPU), with pairs of each side as control. The
     answer says what else differs, and how large a slowdown this gate would have found.
     """
-    stand_by()
+    start_watchdog()
     from cudnn_sweep.orchestrator.gating.gate import gate as measure_and_tell
 
     _run(measure_and_tell, options, is_apart=True)
@@ -94,7 +94,7 @@ def bisect(options: step_options.BisectOptions) -> None:
     answer names it, and what changed there. The same command resumes: pairs that are decided in the results are not
     measured again.
     """
-    stand_by()
+    start_watchdog()
     from cudnn_sweep.orchestrator.gating.bisect import bisect as measure_and_tell
 
     _run(measure_and_tell, options, is_apart=True)

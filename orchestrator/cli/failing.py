@@ -14,7 +14,7 @@ import typer
 
 from cudnn_sweep.orchestrator.cli import early_signals
 from cudnn_sweep.orchestrator.cli.commands import RENAMED, Group, echo
-from cudnn_sweep.orchestrator.cli.standing_by import KEPT, is_watched, say_code
+from cudnn_sweep.orchestrator.cli.watchdog import KEPT, is_watched, say_code
 from cudnn_sweep.orchestrator.errors import MISTAKES, SpecError, exit_code_of
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 

@@ -11,7 +11,7 @@ import typer
 
 from cudnn_sweep.orchestrator.cli import failing
 from cudnn_sweep.orchestrator.cli.commands import echo
-from cudnn_sweep.orchestrator.cli.standing_by import stand_by
+from cudnn_sweep.orchestrator.cli.watchdog import start_watchdog
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def launch(options: LaunchOptions) -> None:
     if options.json and options.dry_run:
         raise typer.BadParameter("--json cannot be combined with --dry-run")
     if not options.dry_run:
-        stand_by()
+        start_watchdog()
     from cudnn_sweep.orchestrator.launching.destinations import launch as run_launch
     from cudnn_sweep.orchestrator.planning.spec import asked_file, results_of_the_launch_file
     from cudnn_sweep.orchestrator.showing.say import console_here, say

@@ -11,11 +11,11 @@ from cudnn_sweep.orchestrator.planning.options import NightOptions
 def nightly(options: NightOptions) -> None:
     """Run one night of FILE's nightly suite and compare it with the nights before."""
     from cudnn_sweep.orchestrator.cli.failing import leave
-    from cudnn_sweep.orchestrator.cli.standing_by import stand_by
+    from cudnn_sweep.orchestrator.cli.watchdog import start_watchdog
 
     is_run = options.pin is None and not options.unpin and options.accept is None
     if is_run and not options.dry_run:
-        stand_by()
+        start_watchdog()
     from cudnn_sweep.orchestrator.nightly.night import run_night
     from cudnn_sweep.orchestrator.nightly.request import accept_change, pin_baseline
     from cudnn_sweep.orchestrator.planning.spec import read_date

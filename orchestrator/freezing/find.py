@@ -61,7 +61,7 @@ class Operation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Choice:
+class PlanChoice:
     rules: tuple[Rule, ...]
     ms: float
     """Time of all operations, by the searches' times."""
@@ -224,7 +224,7 @@ def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
 
 def settle(
     probe: Probe, operations: list[Operation], version: int, first: First = ()
-) -> tuple[Choice, list[str]]:
+) -> tuple[PlanChoice, list[str]]:
     """Return a choice, and the plans that a process takes under its rules."""
     for _ in range(ROUNDS):
         choice = choose(operations, version, first)
@@ -258,7 +258,7 @@ def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: L
     return is_other
 
 
-def choose(operations: Sequence[Operation], version: int, first: First = ()) -> Choice:
+def choose(operations: Sequence[Operation], version: int, first: First = ()) -> PlanChoice:
     """Choose the plans to ban, so that without a search each operation takes the fastest one that it can have.
 
     Without a search PyTorch takes the first plan of cuDNN's list that runs. A ban holds for the whole process, and one
@@ -281,4 +281,4 @@ def choose(operations: Sequence[Operation], version: int, first: First = ()) -> 
         for operation in operations
         for plan in [operation.taken(rules, version)]
     )
-    return Choice(rules=rules, ms=search.cost(banned), lost_ms=lost)
+    return PlanChoice(rules=rules, ms=search.cost(banned), lost_ms=lost)

@@ -19,7 +19,7 @@ from cudnn_sweep.orchestrator.gating.repository import (
     remove_worktrees_of_gates,
 )
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder, private_folder
-from cudnn_sweep.orchestrator.planning.session import Code
+from cudnn_sweep.orchestrator.planning.session import CodeLocation
 from cudnn_sweep.orchestrator.process.protocol import MODULES
 
 ALLOWED = "a commit of this repository, a folder, a wheel (.whl), or the Python of an environment"
@@ -37,7 +37,7 @@ SOURCES = ("", "src")  # below a repository's root, where its modules may be
 class Side:
     label: str
     """Its name in results, such as `base:main:0a1b2c3d4e5f`."""
-    code: Code
+    code: CodeLocation
 
     @contextmanager
     def entered(self) -> Iterator[None]:
@@ -153,7 +153,7 @@ def _in_results(text: str) -> str:
     return one_line(text).replace(", ", ",")
 
 
-def _in_tree(tree: Path) -> Code:
+def _in_tree(tree: Path) -> CodeLocation:
     """Return the place in a commit's tree that our folder has in the repository."""
     below = Path(git("rev-parse", "--show-prefix") or ".")
     code = _in_folder(tree, below)
@@ -168,7 +168,7 @@ def _at_path(name: str, text: str, scratch: Path) -> Side:
         return Side(label=label, code=_in_folder(path.resolve(), Path(".")))
     if _is_wheel(path):
         _install(path, scratch)
-        here = Code(folder=Path.cwd(), variables=_looked_for_in([scratch]))
+        here = CodeLocation(folder=Path.cwd(), variables=_looked_for_in([scratch]))
         return Side(label=f"{name}:{_in_results(path.stem)}", code=here)
     if _is_program(path):
         return _environment(label, path)
@@ -200,7 +200,7 @@ def environments_of(pythons: str) -> list[Side]:
 
 
 def _environment(label: str, path: Path) -> Side:
-    return Side(label=label, code=Code(folder=Path.cwd(), python=path.absolute()))
+    return Side(label=label, code=CodeLocation(folder=Path.cwd(), python=path.absolute()))
 
 
 def _is_program(path: Path) -> bool:
@@ -213,9 +213,9 @@ def _is_wheel(path: Path) -> bool:
     return path.suffix == ".whl" and path.is_file()
 
 
-def _in_folder(root: Path, below: Path) -> Code:
+def _in_folder(root: Path, below: Path) -> CodeLocation:
     places = [root / below, *(root / source for source in SOURCES)]
-    return Code(folder=root / below, variables=_looked_for_in(places))
+    return CodeLocation(folder=root / below, variables=_looked_for_in(places))
 
 
 def _looked_for_in(places: list[Path]) -> dict[str, str]:

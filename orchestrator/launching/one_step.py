@@ -13,7 +13,7 @@ from cudnn_sweep.orchestrator.errors import ModelError, SpecError
 from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, CellsOptions, TurnOptions
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import Planned, SweepRequest
-from cudnn_sweep.orchestrator.planning.session import Code, Job, modules_to_preload
+from cudnn_sweep.orchestrator.planning.session import CodeLocation, Job, modules_to_preload
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite, is_path, suite_names
 from cudnn_sweep.orchestrator.planning.spelling import words_of
 from cudnn_sweep.orchestrator.running.run_sweep import planned_on
@@ -149,7 +149,7 @@ def plan_step(
     suite_name: str,
     minutes: float,
     job: Job | None = None,
-    codes: Mapping[str, Code] | None = None,
+    codes: Mapping[str, CodeLocation] | None = None,
     min_effect: float = MIN_EFFECT,
     one_sided: bool = False,
 ) -> Planned:

@@ -58,10 +58,10 @@ from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, print_outcome, tell
 from cudnn_sweep.orchestrator.nightly.request import NightRequest, as_sent_alert, read_night
+from cudnn_sweep.orchestrator.planning.decided import settings_of
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, OWN_SOFTWARE, Plan, Trial, balanced
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.planning.standing import settings_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place, plan_sweep, run_sweep, tell_stopped
 from cudnn_sweep.orchestrator.showing.plan_text import cell_labels
 from cudnn_sweep.orchestrator.showing.say import say, warn

@@ -36,6 +36,7 @@ from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.launching.destinations import Destination, Here, destination_of
 from cudnn_sweep.orchestrator.nightly.checksum import content_of, with_checksum
 from cudnn_sweep.orchestrator.nightly.news import Webhook, find_webhook
+from cudnn_sweep.orchestrator.planning.decided import contrasts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import (
@@ -46,7 +47,6 @@ from cudnn_sweep.orchestrator.planning.spec import (
     launch_name,
     read_date,
 )
-from cudnn_sweep.orchestrator.planning.standing import contrasts_of
 from cudnn_sweep.orchestrator.remote.job import NightJob
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec

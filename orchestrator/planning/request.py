@@ -10,7 +10,7 @@ from cudnn_sweep.analysis.storing.location import Location
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.planning.session import Code, Job
+from cudnn_sweep.orchestrator.planning.session import CodeLocation, Job
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
@@ -34,7 +34,7 @@ class SweepRequest:
     """Whether models are left out whose package is not installed, as a night does."""
     job: Job | None = None
     """What advice is measured for: every second block meets an empty compute cache."""
-    codes: Mapping[str, Code] = field(default_factory=dict)
+    codes: Mapping[str, CodeLocation] = field(default_factory=dict)
     """By a config's `code`."""
     min_effect: float = MIN_EFFECT
     one_sided: bool = False

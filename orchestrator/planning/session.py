@@ -43,7 +43,7 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Code:
+class CodeLocation:
     """Where a trial's code is: a folder to start in, a Python, where modules are looked for first."""
 
     folder: Path | None
@@ -95,7 +95,7 @@ class Session:
     """Modules that the fork server imports once."""
     pythons: Mapping[str, Path] = field(default_factory=dict)
     """By a trial's `software` the Python of another environment: its own torch and version of ours."""
-    codes: Mapping[str, Code] = field(default_factory=dict)
+    codes: Mapping[str, CodeLocation] = field(default_factory=dict)
     """By a config's `code`."""
     min_effect: float = MIN_EFFECT
     """The smallest relative difference that counts."""

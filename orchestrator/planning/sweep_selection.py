@@ -8,10 +8,10 @@ from cudnn_sweep.analysis.storing.progress import SweepState
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
+from cudnn_sweep.orchestrator.planning.decided import contrasts_in, is_over
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.planning.standing import contrasts_in, is_over
 
 
 def choose_sweep(store: Store, planned: Planned) -> Session:

@@ -12,7 +12,7 @@ from cudnn_sweep.analysis.words import one_line
 from cudnn_sweep.orchestrator.errors import ReproError
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import as_json, rules_of
-from cudnn_sweep.workloads.cells.field_case import FieldCase, Side
+from cudnn_sweep.workloads.cells.field_case import CaseSide, FieldCase
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import ConvProblem, sizes_text
 
@@ -21,7 +21,7 @@ FLAGS = ("enabled", "benchmark", "benchmark_limit", "deterministic")
 WIDTH = 160
 OPTIONAL = ("bias", "output", "autocast", "environment", "errata", "backward_in_caller")
 GRADIENTS = {"backward_data": "[True, False, False]", "backward_filter": "[False, True, False]"}
-KNOWN = {"problem", *(field.name for field in fields(Side))}  # axes of a cell
+KNOWN = {"problem", *(field.name for field in fields(CaseSide))}  # axes of a cell
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +31,7 @@ class Reproduced:
     title: str
     address: str | None
     """Where it was reported."""
-    sides: Mapping[str, Side]
+    sides: Mapping[str, CaseSide]
 
 
 def of_case(case: FieldCase) -> Reproduced:
@@ -77,7 +77,7 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
     except ValueError as error:
         raise ReproError(f"{trial} has errata that are no rules: {error}") from None
     cell = {name: row[name] for name in ("workload", "direction", "precision", "layout", "regime")}
-    side = Side(problem=problem, input_shape=problem.input_shape, config=config, **cell)
+    side = CaseSide(problem=problem, input_shape=problem.input_shape, config=config, **cell)
     texts = besides_usual(texts_of(asdict(config)))
     settings = shortened(" ".join(f"{name}={text}" for name, text in texts.items()))
     return Reproduced(
@@ -87,7 +87,7 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
     )
 
 
-def _checked(name: str, sides: dict[str, Side]) -> dict[str, Side]:
+def _checked(name: str, sides: dict[str, CaseSide]) -> dict[str, CaseSide]:
     for side in sides.values():
         if side.problem is None:
             raise ReproError(f"{name} is about {side.workload}: torch alone has no such network")
@@ -127,7 +127,7 @@ def script(case: Reproduced) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _values(side: Side, flags: Sequence[str]) -> dict[str, Any]:
+def _values(side: CaseSide, flags: Sequence[str]) -> dict[str, Any]:
     problem = side.problem
     assert problem is not None
     precision = find_precision(side.precision)

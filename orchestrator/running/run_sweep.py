@@ -21,6 +21,7 @@ from cudnn_sweep.orchestrator.doctor.checks import Check
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
+from cudnn_sweep.orchestrator.planning.decided import contrasts_in, contrasts_of, stopped_cells
 from cudnn_sweep.orchestrator.planning.plan import (
     Plan,
     Trial,
@@ -33,7 +34,6 @@ from cudnn_sweep.orchestrator.planning.plan import (
 from cudnn_sweep.orchestrator.planning.request import Planned, SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload
 from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, cells_named
-from cudnn_sweep.orchestrator.planning.standing import contrasts_in, contrasts_of, stopped_cells
 from cudnn_sweep.orchestrator.planning.sweep_selection import choose_sweep
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.showing.say import say, warn

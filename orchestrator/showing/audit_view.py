@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cudnn_sweep.orchestrator.showing.say import plain_table, say, warn
-from cudnn_sweep.workloads.auditing.findings import Findings, Model, Place, Value, Write
+from cudnn_sweep.workloads.auditing.findings import Findings, Model, SourceLine, Value, Write
 from cudnn_sweep.workloads.problem import sizes_text
 
 PACKAGES = f"{os.sep}site-packages{os.sep}"
@@ -153,7 +153,7 @@ def made_at(model: Model) -> str | None:
     return None if model.made is None else place_text(model.made.at).rpartition(" (")[0]
 
 
-def place_text(place: Place) -> str:
+def place_text(place: SourceLine) -> str:
     """Its file as it is found from here, or inside of its package."""
     file = place.file
     if PACKAGES in file:

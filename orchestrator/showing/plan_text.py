@@ -7,9 +7,9 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.answering.cell_names import CellRow, names_apart, whole_names
 from cudnn_sweep.analysis.words import counted, two_digits
+from cudnn_sweep.orchestrator.planning.decided import contrasts_in
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan
-from cudnn_sweep.orchestrator.planning.standing import contrasts_in
 from cudnn_sweep.orchestrator.recording.record import cell_columns
 from cudnn_sweep.orchestrator.showing.say import plain_table, say
 from cudnn_sweep.workloads.cells.cell import Cell

@@ -29,9 +29,9 @@ from cudnn_sweep.analysis.asking.settings import shortened, unusual_in
 from cudnn_sweep.analysis.storing.progress import StoredTrial, blocks_of, planned
 from cudnn_sweep.analysis.storing.store import Store
 from cudnn_sweep.analysis.words import counted, interval, number, percent, ratio
+from cudnn_sweep.orchestrator.planning.decided import standings, stopped_cells
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.planning.standing import standings, stopped_cells
 from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress, cause
 from cudnn_sweep.orchestrator.showing.drawing import draw_marked
 from cudnn_sweep.orchestrator.showing.say import say, warn

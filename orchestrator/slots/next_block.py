@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cudnn_sweep.analysis.errors import AnalysisError
+from cudnn_sweep.orchestrator.planning.decided import Standing
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.planning.standing import Standing
 
 NO_LOOK = (sys.maxsize,)  # all blocks come before it
 TRIES = 5  # a look at results that are being written may fail

@@ -13,7 +13,7 @@ from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of, read_cores, show_cpus
 from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Trial
-from cudnn_sweep.orchestrator.planning.session import Code, Session
+from cudnn_sweep.orchestrator.planning.session import CodeLocation, Session
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import LogJob, Request, TrialJob
 from cudnn_sweep.orchestrator.recording.record import Attempt, make_record
@@ -225,7 +225,7 @@ def _several(trials: Sequence[Trial]) -> bool:
 
 def _server(session: Session, key: Server, *, survey_only: bool = False) -> ForkServer:
     software, variables, _ = key
-    name, code = dict(variables).get(CODE), Code(folder=session.folder)
+    name, code = dict(variables).get(CODE), CodeLocation(folder=session.folder)
     if name is not None and name not in session.codes:
         raise ServerError(f"code: found {name!r}, allowed: null; `sweep gate` names two sides")
     if name is not None:

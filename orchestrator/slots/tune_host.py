@@ -22,9 +22,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
 from cudnn_sweep.orchestrator.errors import UnfinishedError
+from cudnn_sweep.orchestrator.planning.decided import Standing, standings, standings_text
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
-from cudnn_sweep.orchestrator.planning.standing import Standing, standings, standings_text
 from cudnn_sweep.orchestrator.recording.recorder import (
     MAX_LOST,
     Progress,

@@ -27,7 +27,7 @@ from cudnn_sweep.orchestrator.gating.answer import Gate
 from cudnn_sweep.orchestrator.gating.bisect import Bisection, Installation
 from cudnn_sweep.orchestrator.gating.sides import Side
 from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, print_outcome, slack_body
-from cudnn_sweep.orchestrator.planning.session import Code
+from cudnn_sweep.orchestrator.planning.session import CodeLocation
 from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 from tests.orchestrator.typed import invoke
@@ -209,7 +209,7 @@ def test_names_of_environments_and_packages_stay_text_in_a_bisection(
 ) -> None:
     one, other = (
         Installation(
-            side=Side(label=f"{payload}{number}", code=Code(folder=None)),
+            side=Side(label=f"{payload}{number}", code=CodeLocation(folder=None)),
             software=replace(environment, torch=f"{payload}{number}"),
             packages={payload: f"{payload}{number}"},
         )

@@ -28,10 +28,10 @@ from cudnn_sweep.analysis.answering.verdicts import SO_FAR
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.asking.queries import load_query
 from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.orchestrator.planning.decided import Standing, contrasts_of, standings
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow
 from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload, session_of
 from cudnn_sweep.orchestrator.planning.spec import load_suite
-from cudnn_sweep.orchestrator.planning.standing import Standing, contrasts_of, standings
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot

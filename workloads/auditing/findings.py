@@ -12,7 +12,7 @@ Sizes = tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class SourceLine:
     file: str
     line: int
     function: str
@@ -26,9 +26,9 @@ class Write:
     name: str
     before: Value
     after: Value
-    at: Place
+    at: SourceLine
     """The innermost frame outside of torch."""
-    called_from: Place | None
+    called_from: SourceLine | None
     """The innermost frame of the user's own code in another file."""
     times: int
     at_call: int
@@ -91,7 +91,7 @@ class Argument:
 class Making:
     """How an instance of a class was made."""
 
-    at: Place
+    at: SourceLine
     """The innermost frame of the user's own code."""
     arguments: dict[str, Any]
     """Plain values, by the name of the parameter."""

@@ -10,7 +10,7 @@ from threading import RLock
 from types import FrameType, ModuleType
 from typing import Any, Literal, TypeVar
 
-from cudnn_sweep.workloads.auditing.findings import OwnErrors, Place, Value, Write
+from cudnn_sweep.workloads.auditing.findings import OwnErrors, SourceLine, Value, Write
 
 PREFIXES = ("TORCH_CUDNN_", "CUDNN_", "CUDA_CACHE_", "CUBLAS_")
 VARIABLES = (
@@ -56,8 +56,8 @@ NOT_OWN = (*(folder + os.sep for folder in INSTALLED), OURS, "<")
 """Beginnings of files that are not the user's own."""
 
 
-def place(frame: FrameType) -> Place:
-    return Place(
+def place(frame: FrameType) -> SourceLine:
+    return SourceLine(
         file=frame.f_code.co_filename, line=frame.f_lineno, function=frame.f_code.co_qualname
     )
 
@@ -84,7 +84,7 @@ class Writes:
             writes = self._seen.values()
             return tuple(w for w in writes if w.name not in back or not self._is_torchs(w.at))
 
-    def _is_torchs(self, at: Place) -> bool:
+    def _is_torchs(self, at: SourceLine) -> bool:
         return at.file.startswith(self._torch)
 
     def flags(self) -> dict[str, Value]:
@@ -146,7 +146,7 @@ class Writes:
 
         return change
 
-    def _writer(self) -> tuple[Place, Place | None] | None:
+    def _writer(self) -> tuple[SourceLine, SourceLine | None] | None:
         """Return the writer's innermost place, and the innermost of the user's own code in another file.
 
         The writer is outside of torch, unless torch sets a flag for itself.

@@ -23,7 +23,7 @@ AXES = ("direction", "precision", "layout", "regime")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Side:
+class CaseSide:
     """One side of a case's comparison, or its only one."""
 
     workload: str
@@ -79,7 +79,7 @@ class FieldCase:
     def is_model(self) -> bool:
         return self.operation not in OPERATIONS
 
-    def sides(self) -> tuple[Side, ...]:
+    def sides(self) -> tuple[CaseSide, ...]:
         """Return the baseline and the candidate; the only side of a bound."""
         name = f"field/{self.id}"
         baseline = self._side({}, name)
@@ -98,11 +98,11 @@ class FieldCase:
             return str(getattr(self.sides()[0].config, key)).lower()
         return str(getattr(self, key))
 
-    def _side(self, changes: Mapping[str, str], problem: str) -> Side:
+    def _side(self, changes: Mapping[str, str], problem: str) -> CaseSide:
         cell = {name: changes.get(name, getattr(self, name)) for name in (*ALL_SIZES, *AXES)}
         settings = _pairs(self.config) | {key: changes[key] for key in SETTINGS & set(changes)}
         cell["transposed"] = "yes" if "transpose" in self.operation else "no"
-        return Side(
+        return CaseSide(
             workload=self.operation if self.is_model else "conv",
             problem=None if self.is_model else problem_of(problem, cell),
             input_shape=parse_sizes(cell["input"]),

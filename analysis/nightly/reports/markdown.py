@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from cudnn_sweep.analysis.asking.formats import unlinked
 from cudnn_sweep.analysis.nightly.outcome import NightOutcome
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
-from cudnn_sweep.analysis.nightly.reports.sections import Code, Section, headline, sections
+from cudnn_sweep.analysis.nightly.reports.sections import Section, Verbatim, headline, sections
 from cudnn_sweep.analysis.nightly.series import Series
 from cudnn_sweep.analysis.words import printable
 
@@ -45,7 +45,7 @@ def _in_table(cell: str) -> str:
 def _inline(text: str) -> str:
     """Return text or code in which nothing is markup."""
     words = printable(" ".join(text.split()))
-    if not isinstance(text, Code):
+    if not isinstance(text, Verbatim):
         words = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         return unlinked(re.sub(r"([\\`*_\[\]~$])", r"\\\1", words))
     pad = " " if "`" in (words[:1], words[-1:]) else ""

@@ -12,9 +12,9 @@ from statistics import median
 from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nightly.reports.report import NightReport
 from cudnn_sweep.analysis.nightly.reports.sections import (
-    Code,
     OneChange,
     Section,
+    Verbatim,
     by_size,
     headline,
     sections,
@@ -232,7 +232,7 @@ def _anchor(section: Section) -> str:
 
 def _inline(text: str) -> str:
     safe = escape(one_line(text))
-    return f"<code>{safe}</code>" if isinstance(text, Code) else safe
+    return f"<code>{safe}</code>" if isinstance(text, Verbatim) else safe
 
 
 REPORT = NightReport(file="night.html", render=to_html)

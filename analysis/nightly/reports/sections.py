@@ -41,7 +41,7 @@ VERSIONED = {"torch": "torch", "version": "ours", "driver": "driver", "cudnn": "
 """Parts whose versions `sweep compare` takes, by its own names; the first that moved names the sides."""
 
 
-class Code(str):
+class Verbatim(str):
     """A user's name, or a command to type."""
 
     __slots__ = ()
@@ -106,7 +106,7 @@ class OneChange:
         more = " ..." if self.findings[MOST_NAMED:] else ""
         facts = filter(None, [first.basis + largest, self._kernels, first.look])
         series = f"series {', '.join(ids)}{more}"
-        return [Code(self.cells), *facts, series, Code(first.command)]
+        return [Verbatim(self.cells), *facts, series, Verbatim(first.command)]
 
     @property
     def versions(self) -> tuple[str, str] | None:
@@ -242,7 +242,7 @@ def sections(
     """Return the night's sections; `results` is the option of the command line."""
     changes = one_by_one(finding_texts(outcome))
     accept = [
-        ("To accept a change, from a date on (here the first):", Code(command))
+        ("To accept a change, from a date on (here the first):", Verbatim(command))
         for command in (how_to_accept(outcome, alert, results) for alert in outcome.alerts[:1])
     ]
     shown = [
@@ -257,7 +257,7 @@ def sections(
         Section(
             title="The night",
             head=("", ""),
-            rows=[(name, Code(value)) for name, value in facts(outcome)],
+            rows=[(name, Verbatim(value)) for name, value in facts(outcome)],
             is_rest=True,
         ),
     ]
@@ -290,7 +290,7 @@ def _environment(outcome: NightOutcome) -> Section:
         title="What changed since the night before",
         notes=notes,
         head=("part", "before", "now"),
-        rows=[(part(change), *map(Code, values(change))) for change in outcome.changes],
+        rows=[(part(change), *map(Verbatim, values(change))) for change in outcome.changes],
     )
 
 
@@ -304,6 +304,8 @@ def _blunt(outcome: NightOutcome, series: Sequence[Series]) -> Section:
         title="Could not show the least effect",
         notes=_more(mine),
         head=("cell and settings", "of", "smallest step that it could show"),
-        rows=[(Code(f"{key.cell} · {key.settings}"), meaning(key), step) for key, step in steps],
+        rows=[
+            (Verbatim(f"{key.cell} · {key.settings}"), meaning(key), step) for key, step in steps
+        ],
         is_rest=True,
     )

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from cudnn_sweep.analysis.storing.schema import RunRecord
-from cudnn_sweep.workloads.cells.field_case import Side, find_field_case
+from cudnn_sweep.workloads.cells.field_case import CaseSide, find_field_case
 from tests.analysis.conftest import Ask, make_record
 
 PROCESSES = 5
 
 
-def of_side(side: Side, *, ms: float, **columns: Any) -> list[RunRecord]:
+def of_side(side: CaseSide, *, ms: float, **columns: Any) -> list[RunRecord]:
     """The trials of a side of a case, whose times scatter by a percent around `ms`."""
     name = side.problem.name.replace("/", "-") if side.problem else side.workload
     cell = f"{name}-{side.precision}-{side.layout}"

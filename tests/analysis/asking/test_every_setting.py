@@ -39,7 +39,7 @@ from cudnn_sweep.analysis.storing.schema import (
     to_table,
 )
 from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.orchestrator.planning.standing import contrasts_of, settings_of
+from cudnn_sweep.orchestrator.planning.decided import contrasts_of, settings_of
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.hardware import environment
 from cudnn_sweep.workloads.records.row import SettingValue

@@ -8,7 +8,7 @@ from scipy import stats
 from cudnn_sweep.analysis.asking.database import open_database
 from cudnn_sweep.analysis.comparing.comparison import (
     Comparison,
-    Side,
+    NamedSide,
     compare,
     find_side,
 )
@@ -53,14 +53,14 @@ def test_a_users_own_code_that_differs_is_named(sides: Compare) -> None:
 @pytest.mark.parametrize(
     ("asked", "meant"),
     [
-        ("H200", Side(kind="gpu", name="NVIDIA H200")),
-        ("networks-h200-warm", Side(kind="sweep", name="networks-h200-warm")),
-        ("sweep=warm", Side(kind="sweep", name="networks-h200-warm")),
+        ("H200", NamedSide(kind="gpu", name="NVIDIA H200")),
+        ("networks-h200-warm", NamedSide(kind="sweep", name="networks-h200-warm")),
+        ("sweep=warm", NamedSide(kind="sweep", name="networks-h200-warm")),
     ],
 )
-def test_a_gpu_is_meant_rather_than_sweeps_named_after_it(asked: str, meant: Side) -> None:
-    sweeps = [Side(kind="sweep", name=f"networks-h200-{start}") for start in ("fixed", "warm")]
-    gpus = [Side(kind="gpu", name=f"NVIDIA {model}") for model in ("H100", "H200")]
+def test_a_gpu_is_meant_rather_than_sweeps_named_after_it(asked: str, meant: NamedSide) -> None:
+    sweeps = [NamedSide(kind="sweep", name=f"networks-h200-{start}") for start in ("fixed", "warm")]
+    gpus = [NamedSide(kind="gpu", name=f"NVIDIA {model}") for model in ("H100", "H200")]
     assert find_side(asked, [*sweeps, *gpus]) == meant
 
 

@@ -14,7 +14,7 @@ from cudnn_sweep.orchestrator.auditing.audit import (
     why_no_suite,
 )
 from cudnn_sweep.orchestrator.showing.audit_view import made_at
-from cudnn_sweep.workloads.auditing.findings import Findings, Making, Place
+from cudnn_sweep.workloads.auditing.findings import Findings, Making, SourceLine
 from tests.orchestrator.auditing.audited import SCRIPTS, audit, findings_of
 from tests.orchestrator.auditing.test_input_shapes import FINDINGS, inputs_of
 
@@ -103,7 +103,7 @@ def test_what_a_class_and_plain_values_do_not_make_is_put_into_a_function(
     for each in containers:
         inputs = inputs_of({(8, 3, 4, 4): (5, 0)})
         assert suite_text(replace(inputs, model=each), found, Path("shapes.csv")) is None
-    at = Place(file=str(here / "nets" / "build.py"), line=7, function="build")
+    at = SourceLine(file=str(here / "nets" / "build.py"), line=7, function="build")
     making = Making(at=at, arguments={}, others=["config (Config)"])
     torchs = replace(containers[0], made=making)
     function = (

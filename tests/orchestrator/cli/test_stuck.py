@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.orchestrator.cli import standing_by as stuck
-from cudnn_sweep.orchestrator.cli.standing_by import NO_ANSWER_S, StuckBelow
+from cudnn_sweep.orchestrator.cli import watchdog as stuck
+from cudnn_sweep.orchestrator.cli.watchdog import NO_ANSWER_S, StuckBelow
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 
 ROOT, RECORDER, TRIAL = 100, 101, 102

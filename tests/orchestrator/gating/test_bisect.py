@@ -21,7 +21,7 @@ from cudnn_sweep.orchestrator.gating.answer import Gate, State
 from cudnn_sweep.orchestrator.gating.bisect import Bisection, Installation, _bisected, bisect
 from cudnn_sweep.orchestrator.gating.sides import Side
 from cudnn_sweep.orchestrator.launching.step_options import BisectOptions
-from cudnn_sweep.orchestrator.planning.session import Code
+from cudnn_sweep.orchestrator.planning.session import CodeLocation
 from cudnn_sweep.orchestrator.process.client import survey_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
@@ -182,7 +182,9 @@ def test_search_passes_over_what_it_cannot_tell(
 
     software = made_up().environment()
     environments = [
-        Installation(side=Side(label=label, code=Code(folder=None)), software=software, packages={})
+        Installation(
+            side=Side(label=label, code=CodeLocation(folder=None)), software=software, packages={}
+        )
         for label in "abcd"
     ]
     options = BisectOptions(workload="x", pythons="x")
@@ -206,7 +208,9 @@ def test_every_package_that_differs_is_named_with_both_versions() -> None:
     ]
     environments = [
         Installation(
-            side=Side(label=label, code=Code(folder=None)), software=software, packages=packages
+            side=Side(label=label, code=CodeLocation(folder=None)),
+            software=software,
+            packages=packages,
         )
         for label, packages in zip("ab", listed, strict=True)
     ]

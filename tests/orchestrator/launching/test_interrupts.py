@@ -67,8 +67,8 @@ def test_a_traceback_is_not_taken_for_the_end_of_ray(end: str) -> None:
     code = f"""
 import os
 from cudnn_sweep.orchestrator.cli.failing import mistakes_exit
-from cudnn_sweep.orchestrator.cli.standing_by import stand_by
-stand_by()
+from cudnn_sweep.orchestrator.cli.watchdog import start_watchdog
+start_watchdog()
 with mistakes_exit():
     {end}
 """

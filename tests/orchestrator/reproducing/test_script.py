@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.reproducing.script import (
     script,
 )
 from cudnn_sweep.workloads.cells.config import Config
-from cudnn_sweep.workloads.cells.field_case import Side, load_field_cases
+from cudnn_sweep.workloads.cells.field_case import CaseSide, load_field_cases
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import ConvProblem
 from tests.makers import MakePlan, RecordOf
@@ -35,7 +35,7 @@ def side(
     bias: bool = True,
     groups: int = 2,
     **others: Any,
-) -> Side:
+) -> CaseSide:
     """Of a small convolution; `others` as a Side has them."""
     spatial = len(input_shape) - 2
     problem = ConvProblem(
@@ -53,10 +53,10 @@ def side(
     )
     usual: dict[str, Any] = {"direction": "forward", "precision": "fp32", "layout": "contiguous"}
     usual |= {"workload": "conv", "regime": "fixed", "config": Config()}
-    return Side(problem=problem, input_shape=input_shape, **(usual | others))
+    return CaseSide(problem=problem, input_shape=input_shape, **(usual | others))
 
 
-def case(*sides: Side) -> Reproduced:
+def case(*sides: CaseSide) -> Reproduced:
     names = {f"setting {number}": each for number, each in enumerate(sides)}
     return Reproduced(title="T1: a claim", address="https://example.org/1", sides=names)
 
@@ -122,7 +122,7 @@ def test_longest_script_is_short_too() -> None:
     ast.parse(text)
 
 
-def sides_of(kind: str) -> list[Side]:
+def sides_of(kind: str) -> list[CaseSide]:
     return [
         side(input_shape=(2, 4, 9, 9, 9)[: 2 + number], transposed=transposed, direction=kind)
         for number, transposed in ((1, True), (2, False), (3, True))
@@ -154,7 +154,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda each: f"{each.direction}-{each.precision}")
-def test_step_of_a_script_computes_what_the_trial_computes(step: Side) -> None:
+def test_step_of_a_script_computes_what_the_trial_computes(step: CaseSide) -> None:
     """The shapes of what it returns, by the script's own code."""
     head, _, _ = script(case(step)).partition("def measure")
     names: dict[str, Any] = {}

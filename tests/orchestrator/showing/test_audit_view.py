@@ -5,11 +5,11 @@ from dataclasses import replace
 from rich.console import Console
 
 from cudnn_sweep.orchestrator.showing.audit_view import print_audit
-from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, Place, Write
+from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, SourceLine, Write
 from tests.orchestrator.auditing.test_input_shapes import FINDINGS
 from tests.orchestrator.blank import blank
 
-KIT = Place(file="/venv/lib/python3.12/site-packages/kit/seed.py", line=7, function="seed")
+KIT = SourceLine(file="/venv/lib/python3.12/site-packages/kit/seed.py", line=7, function="seed")
 WRITE = blank(
     Write, kind="flag", name="benchmark", before=False, after=True, at=KIT, times=2, at_call=1200
 )

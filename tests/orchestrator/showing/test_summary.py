@@ -11,10 +11,10 @@ from rich.console import Console
 from cudnn_sweep.analysis.report.payload import WARNINGS
 from cudnn_sweep.analysis.storing.store import Store, open_store
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
+from cudnn_sweep.orchestrator.planning.decided import contrasts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.planning.standing import contrasts_of
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.recorder import Hopeless, Progress, cause, configs_to_fail
 from cudnn_sweep.orchestrator.running.run_sweep import OpenSweep, Place

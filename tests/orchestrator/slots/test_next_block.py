@@ -14,9 +14,9 @@ from scipy import stats
 from cudnn_sweep.analysis.answering.verdicts import ContrastState
 from cudnn_sweep.analysis.storing.schema import RunRecord
 from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.orchestrator.planning.decided import contrasts_of, standings
 from cudnn_sweep.orchestrator.planning.plan import Plan, with_alternate_caches
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
-from cudnn_sweep.orchestrator.planning.standing import contrasts_of, standings
 from cudnn_sweep.orchestrator.slots import tune_host
 from cudnn_sweep.orchestrator.slots.next_block import BlockQueue
 from cudnn_sweep.orchestrator.slots.tune_host import BlockSearcher

@@ -37,7 +37,7 @@ PROC = Path("/proc")
 _say: int | None = None  # where the working process says its exit code
 
 
-def stand_by() -> None:
+def start_watchdog() -> None:
     """Return in a new process that does the work; this one waits for it, and ends as it ends. If that ends without a
     word of its own, nothing is finished. Nothing is done inside another program, as a test.
     """
