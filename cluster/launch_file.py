@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import yaml  # type: ignore[import-untyped]
 
 from cudnn_sweep.cluster.errors import LaunchFileError
-from cudnn_sweep.cluster.reach.launcher import unheard, with_defaults
+from cudnn_sweep.cluster.jobs.launcher import unheard, with_defaults
 from cudnn_sweep.cluster.strict_yaml import (
     Document,
     Mistake,

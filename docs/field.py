@@ -19,11 +19,11 @@ from time import monotonic
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.asking.formats import to_markdown
-from cudnn_sweep.analysis.asking.queries import literal
-from cudnn_sweep.analysis.storing.stored import open_stored
-from cudnn_sweep.orchestrator.reproducing.script import of_case, script
+from cudnn_sweep.analysis.engine.database import open_database
+from cudnn_sweep.analysis.engine.formats import to_markdown
+from cudnn_sweep.analysis.engine.queries import literal
+from cudnn_sweep.analysis.store.stored import open_stored
+from cudnn_sweep.orchestrator.repro.script import of_case, script
 from cudnn_sweep.workloads.cells.field_case import find_field_case
 
 DOCS = Path(__file__).resolve().parent

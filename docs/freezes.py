@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from textwrap import fill
 
-from cudnn_sweep.analysis.answering.advice import Freeze
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.results.advice import Freeze
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.analysis.words import counted, interval, milliseconds, percent, ratio
 
 WIDTH = 118

@@ -16,7 +16,9 @@ from textwrap import fill
 import altair as alt
 import vl_convert
 
-from cudnn_sweep.analysis.answering.advice import (
+from cudnn_sweep.analysis.engine.database import open_database
+from cudnn_sweep.analysis.report.figures.palette import COLOURS
+from cudnn_sweep.analysis.results.advice import (
     DOES_NOT_FIT,
     FAILS,
     NO_DIFFERENCE,
@@ -24,14 +26,12 @@ from cudnn_sweep.analysis.answering.advice import (
     Advice,
     Freeze,
 )
-from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, payback
-from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.report.figures.palette import COLOURS
-from cudnn_sweep.analysis.storing.location import REFERENCE
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.results.verdicts import BreakEven, Verdict, payback
+from cudnn_sweep.analysis.store.location import REFERENCE
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.analysis.words import clock, cudnn_version, interval, milliseconds, percent, ratio
-from cudnn_sweep.orchestrator.showing.advice_text import Answered, advice_lines
+from cudnn_sweep.orchestrator.terminal.advice_text import Answered, advice_lines
 from cudnn_sweep.workloads.hashes import content_hash
 
 WIDTH = 118

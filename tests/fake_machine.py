@@ -18,8 +18,8 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeFloat, PositiveFloat
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.series import LAUNCH_BOUND
-from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.analysis.nights.series import LAUNCH_BOUND
+from cudnn_sweep.analysis.store.store import Store
 from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.orchestrator.doctor.checks import Check, check_storage
 from cudnn_sweep.orchestrator.planning.decided import standings
@@ -29,8 +29,8 @@ from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply
 from cudnn_sweep.orchestrator.recording.record import Attempt, make_record
 from cudnn_sweep.orchestrator.recording.recorder import Progress, Recorder
 from cudnn_sweep.orchestrator.running.run_sweep import RunSession
-from cudnn_sweep.orchestrator.showing.say import say
 from cudnn_sweep.orchestrator.slots.next_block import BlockQueue
+from cudnn_sweep.orchestrator.terminal.say import say
 from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment, our_version

@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from cudnn_sweep.analysis.nightly.history import HARDWARE, MACHINE, SOFTWARE_AND_COMMIT, History
-from cudnn_sweep.analysis.nightly.history import Night as NightInHistory
-from cudnn_sweep.analysis.nightly.outcome import Finding, Machine, NightOutcome, Version
-from cudnn_sweep.analysis.nightly.series import Change, NightPoint, Series, SeriesKey
+from cudnn_sweep.analysis.nights.history import HARDWARE, MACHINE, SOFTWARE_AND_COMMIT, History
+from cudnn_sweep.analysis.nights.history import Night as NightInHistory
+from cudnn_sweep.analysis.nights.outcome import Finding, Machine, NightOutcome, Version
+from cudnn_sweep.analysis.nights.series import Change, NightPoint, Series, SeriesKey
 
 Night = tuple[NightOutcome, list[Series]]
 HOSTILE = "a|b `c` ``` </script><img src=x onerror='window.pwned=1'> $(d) \x1b[31m"

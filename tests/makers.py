@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.store.schema import RunRecord
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.process.protocol import Outcome
 from cudnn_sweep.workloads.cells.suite import SuiteSpec

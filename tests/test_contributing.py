@@ -17,7 +17,7 @@ WORKLOAD = "workloads/catalog/blur.py"
 QUERY = "analysis/sql/slowest.sql"
 EXAMINE = re.compile(r", examine=.*(?=\)$)", re.MULTILINE)
 FOLDERS = {
-    "analysis/nightly/reports",
+    "analysis/nights/reports",
     "analysis/report/figures",
     "analysis/sql",
     "workloads/catalog",
@@ -27,9 +27,9 @@ FOLDERS = {
     "workloads/suites",
 }
 CONTRACTS = (
-    "tests/analysis/nightly/reports/test_reports.py",
+    "tests/analysis/nights/reports/test_reports.py",
     "tests/analysis/report/test_report_page.py::test_every_chart_is_drawn_and_described",
-    "tests/analysis/asking/test_queries.py",
+    "tests/analysis/engine/test_queries.py",
     "tests/orchestrator/cli/test_catalog.py",
     "tests/orchestrator/planning/test_plan.py",
     "tests/test_packaging.py::test_every_folder_with_python_is_listed",

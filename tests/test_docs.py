@@ -12,7 +12,7 @@ from runpy import run_path
 import pytest
 from typer.main import get_command
 
-from cudnn_sweep.analysis.asking.queries import load_query, part_names, query_names
+from cudnn_sweep.analysis.engine.queries import load_query, part_names, query_names
 from cudnn_sweep.orchestrator.cli import app
 
 ROOT = Path(__file__).parent.parent
@@ -122,11 +122,11 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
 
 
 def test_example_of_results_is_that_of_the_stored_ones() -> None:
-    from cudnn_sweep.analysis.answering.cell_names import stored_names
-    from cudnn_sweep.analysis.answering.verdicts import BreakEven, Verdict, payback
-    from cudnn_sweep.analysis.storing.store import open_store
+    from cudnn_sweep.analysis.results.cell_names import stored_names
+    from cudnn_sweep.analysis.results.verdicts import BreakEven, Verdict, payback
+    from cudnn_sweep.analysis.store.store import open_store
     from cudnn_sweep.analysis.words import interval, number, ratio
-    from cudnn_sweep.orchestrator.showing.summary import verdict_label
+    from cudnn_sweep.orchestrator.terminal.summary import verdict_label
 
     readme = (ROOT / "docs/reading-results.md").read_text()
     (folder,) = (ROOT / "docs" / "results").glob("*/quick")

@@ -50,9 +50,9 @@ AXIS = """\
 # Pages made from stored rows take long, and no setting changes them.
 REFERENCE = "docs/questions.md"
 CHECKED = (
-    "tests/analysis/asking/test_every_axis.py",
-    "tests/analysis/asking/test_every_setting.py",
-    "tests/analysis/storing/test_schema.py",
+    "tests/analysis/engine/test_every_axis.py",
+    "tests/analysis/engine/test_every_setting.py",
+    "tests/analysis/store/test_schema.py",
 )
 
 
@@ -60,7 +60,7 @@ CHECKED = (
 def test_a_further_axis_and_settings_of_every_type_are_never_merged(
     package_copy: "PackageCopy",
 ) -> None:
-    from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION
+    from cudnn_sweep.analysis.store.schema import SCHEMA_VERSION
 
     new = SCHEMA_VERSION + 1
     config, row = "workloads/cells/config.py", "workloads/records/row.py"

@@ -14,9 +14,9 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import yaml  # type: ignore[import-untyped]
 
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.remote.clusters import Inside
+from cudnn_sweep.orchestrator.remote.destinations import Here, destination_of
 from tests.test_docs import options_of
 
 ROOT = Path(__file__).parents[1]

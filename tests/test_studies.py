@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 import typer
 
-from cudnn_sweep.analysis.answering.contrast import Contrast
-from cudnn_sweep.analysis.asking.queries import load_query
+from cudnn_sweep.analysis.engine.queries import load_query
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.results.contrast import Contrast
+from cudnn_sweep.analysis.store.store import open_store
 from tests.conftest import ROOT
 from tests.studies import june
 from tests.studies.nights import nights

@@ -87,7 +87,7 @@ class Context:
         """Raise WorkloadError if the state needs calls through `forward` and no call came."""
         if self.state is not None and self.state.recomputes and not self._calls["forward"]:
             raise WorkloadError(
-                f"state {self.state.name} was not in force: the step called its model past `setting.forward`"
+                f"state {self.state.name} was not in force: the step called its model past `context.forward`"
             )
 
     def random(self, shape: Shape) -> torch.Tensor:

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.answering.cell_names import ID_CHARACTERS, CellRow, Words, words_apart
-from cudnn_sweep.analysis.answering.short_texts import short_names
-from cudnn_sweep.analysis.answering.verdicts import CellKey, OfCell, Verdict
-from cudnn_sweep.analysis.asking.axes import NAMED
-from cudnn_sweep.analysis.asking.settings import texts_in
-from cudnn_sweep.analysis.storing.schema import axes
+from cudnn_sweep.analysis.engine.axes import NAMED
+from cudnn_sweep.analysis.engine.settings import texts_in
+from cudnn_sweep.analysis.results.cell_names import ID_CHARACTERS, CellRow, Words, words_apart
+from cudnn_sweep.analysis.results.short_texts import short_names
+from cudnn_sweep.analysis.results.verdicts import CellKey, OfCell, Verdict
+from cudnn_sweep.analysis.store.schema import axes
 from cudnn_sweep.analysis.words import cudnn_version
 
 SHARED = [

@@ -7,12 +7,12 @@ from itertools import accumulate
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.answering.contrast import Contrast
-from cudnn_sweep.analysis.answering.verdicts import BreakEven, TimeShare, Verdict
-from cudnn_sweep.analysis.asking.database import Database
-from cudnn_sweep.analysis.asking.queries import Value, parse_query
+from cudnn_sweep.analysis.engine.database import Database
+from cudnn_sweep.analysis.engine.queries import Value, parse_query
 from cudnn_sweep.analysis.report.cells import ReportCell, named, verdict_labels
 from cudnn_sweep.analysis.report.pages.formats import text_of
+from cudnn_sweep.analysis.results.contrast import Contrast
+from cudnn_sweep.analysis.results.verdicts import BreakEven, TimeShare, Verdict
 
 MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the query
 

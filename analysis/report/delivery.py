@@ -16,8 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.asking.declared import declared
-from cudnn_sweep.analysis.asking.formats import escaped_line, to_markdown
+from cudnn_sweep.analysis.engine.declared import declared
+from cudnn_sweep.analysis.engine.formats import escaped_line, to_markdown
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.report import figures as of_charts
 from cudnn_sweep.analysis.report.figures.figure import VERDICT_TEXTS, Figure

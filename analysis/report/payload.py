@@ -5,7 +5,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cudnn_sweep.analysis.answering.verdicts import (
+from cudnn_sweep.analysis.report.cells import shared
+from cudnn_sweep.analysis.report.content import Compared, Content, JudgedCell, effect
+from cudnn_sweep.analysis.report.sheets import Sheet, sheets
+from cudnn_sweep.analysis.results.verdicts import (
     CACHES,
     SO_FAR,
     BreakEven,
@@ -17,10 +20,7 @@ from cudnn_sweep.analysis.answering.verdicts import (
     payback,
     third_blocks,
 )
-from cudnn_sweep.analysis.report.cells import shared
-from cudnn_sweep.analysis.report.content import Compared, Content, JudgedCell, effect
-from cudnn_sweep.analysis.report.sheets import Sheet, sheets
-from cudnn_sweep.analysis.storing.schema import axes
+from cudnn_sweep.analysis.store.schema import axes
 from cudnn_sweep.analysis.words import change, counted, duration, number, percent
 
 WARNINGS = (

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from cudnn_sweep.analysis.answering.short_texts import short_names
-from cudnn_sweep.analysis.answering.verdicts import CACHES, BreakEven, CellKey, Verdict, payback
-from cudnn_sweep.analysis.asking.settings import config_name, texts_of
+from cudnn_sweep.analysis.engine.settings import config_name, texts_of
 from cudnn_sweep.analysis.report.cells import CHART_NAME, OF_CELL, VERSIONS
 from cudnn_sweep.analysis.report.content import Content, JudgedCell
-from cudnn_sweep.analysis.storing.schema import settings
+from cudnn_sweep.analysis.results.short_texts import short_names
+from cudnn_sweep.analysis.results.verdicts import CACHES, BreakEven, CellKey, Verdict, payback
+from cudnn_sweep.analysis.store.schema import settings
 from cudnn_sweep.analysis.words import cudnn_version
 
 Scalar: TypeAlias = str | float | int | bool | None

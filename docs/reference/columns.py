@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.asking.database import Database, open_database
-from cudnn_sweep.analysis.asking.dictionary import meaning
-from cudnn_sweep.analysis.asking.queries import NamedQuery, load_query, query_names
-from cudnn_sweep.analysis.storing.schema import arrow_schema, settings
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.engine.database import Database, open_database
+from cudnn_sweep.analysis.engine.dictionary import meaning
+from cudnn_sweep.analysis.engine.queries import NamedQuery, load_query, query_names
+from cudnn_sweep.analysis.store.schema import arrow_schema, settings
+from cudnn_sweep.analysis.store.store import open_store
 
 
 def _records() -> list[str]:

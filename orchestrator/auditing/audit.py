@@ -25,7 +25,7 @@ from cudnn_sweep.orchestrator.auditing.traced_suite import WITHOUT_GPU, yaml_tex
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.spelling import program
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
-from cudnn_sweep.orchestrator.showing.audit_view import made_at, place_text
+from cudnn_sweep.orchestrator.terminal.audit_view import made_at, place_text
 from cudnn_sweep.workloads.auditing.begin import END, VARIABLE
 from cudnn_sweep.workloads.auditing.findings import Argument, Convolution, Findings, Model, Sizes
 from cudnn_sweep.workloads.cells.listed_shapes import COUNT, MOST_ROWS

@@ -14,7 +14,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from cudnn_sweep.analysis.words import given, percent
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.showing.say import plain_table
+from cudnn_sweep.orchestrator.terminal.say import plain_table
 from cudnn_sweep.workloads.cells.suite import ProblemSpec
 from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
 from cudnn_sweep.workloads.problem import Shape, sizes_text

@@ -12,7 +12,7 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import open_results
 from cudnn_sweep.orchestrator.cli.query import answer
 from cudnn_sweep.orchestrator.cli.watchdog import start_watchdog
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
-from cudnn_sweep.orchestrator.launching import step_options
+from cudnn_sweep.orchestrator.steps import step_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +30,7 @@ def advise(options: step_options.AdviseOptions) -> None:
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
     if not options.measures_nothing:
         start_watchdog()
-    from cudnn_sweep.orchestrator.launching.advising import advise as measure_and_tell
+    from cudnn_sweep.orchestrator.steps.advising import advise as measure_and_tell
 
     _run(measure_and_tell, options, is_apart=options.json)
 
@@ -57,7 +57,7 @@ def bans(options: step_options.BansOptions) -> None:
     resumes a sweep that was cut.
     """
     start_watchdog()
-    from cudnn_sweep.analysis.asking.queries import load_query
+    from cudnn_sweep.analysis.engine.queries import load_query
     from cudnn_sweep.orchestrator.freezing.engines import engines as ban_and_measure
 
     def measure_and_tell(
@@ -111,7 +111,7 @@ def _run(
     error, as the answer is for a program.
     """
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-    from cudnn_sweep.orchestrator.showing.say import console_here
+    from cudnn_sweep.orchestrator.terminal.say import console_here
 
     console, place = console_here(stderr=is_apart), ThisMachine()
     is_asked = isinstance(options, step_options.AdviseOptions) and options.measures_nothing

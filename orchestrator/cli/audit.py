@@ -12,7 +12,7 @@ import typer
 from cudnn_sweep.orchestrator.cli.commands import echo
 from cudnn_sweep.orchestrator.errors import OutputError, SpecError
 from cudnn_sweep.orchestrator.planning.spelling import program
-from cudnn_sweep.orchestrator.showing.write_whole import write_whole
+from cudnn_sweep.orchestrator.terminal.write_whole import write_whole
 
 if TYPE_CHECKING:
     from cudnn_sweep.orchestrator.auditing.audit import Audited, Inputs
@@ -133,8 +133,8 @@ def _text(audited: "Audited", next_lines: list[str], *, is_seen: bool) -> str:
 
     from rich.console import Console
 
-    from cudnn_sweep.orchestrator.showing.audit_view import print_audit
-    from cudnn_sweep.orchestrator.showing.say import console_here, say
+    from cudnn_sweep.orchestrator.terminal.audit_view import print_audit
+    from cudnn_sweep.orchestrator.terminal.say import console_here, say
 
     here = console_here(stderr=True, plain_width=PLAIN_WIDTH)
     width, is_terminal = (here.width, here.is_terminal) if is_seen else (PLAIN_WIDTH, False)

@@ -79,7 +79,7 @@ def _with_defaults(rule: type) -> str:
 def _print(heads: tuple[str, str, str], rows: Sequence[tuple[str, str, str]]) -> None:
     from rich.console import Console
 
-    from cudnn_sweep.orchestrator.showing.say import plain_table
+    from cudnn_sweep.orchestrator.terminal.say import plain_table
 
     Console().print(plain_table(heads, rows), highlight=False)
 

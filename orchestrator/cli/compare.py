@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
 from cudnn_sweep.orchestrator.cli.commands import echo
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
     ReferenceOption,
@@ -21,7 +21,7 @@ from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.planning.spelling import program
 
 if TYPE_CHECKING:
-    from cudnn_sweep.analysis.comparing.comparison import Comparison
+    from cudnn_sweep.analysis.compare.comparison import Comparison
 
 OF_AN_ENVIRONMENT = {"torch", "cuda", "cudnn", "python", "version"}
 CASE_ID = re.compile(r"[A-Z]\w*")  # a trial's is of small letters
@@ -53,9 +53,9 @@ def compare(
     GPU's model or UUID, or a date (UTC). If that is ambiguous, write KIND=NAME, such as torch=2.11.0. Trials of
     one block are compared in pairs, others by Welch's t test. Wall and device time each have a verdict.
     """
-    from cudnn_sweep.analysis.answering.marked import marked_columns
-    from cudnn_sweep.analysis.comparing.comparison import compare as compare_sides
+    from cudnn_sweep.analysis.compare.comparison import compare as compare_sides
     from cudnn_sweep.analysis.errors import QueryError
+    from cudnn_sweep.analysis.results.marked import marked_columns
 
     format = "json" if json else format
     if format == "parquet":
@@ -123,7 +123,7 @@ def repro(
 
     Without CUDA its times are CPU times.
     """
-    from cudnn_sweep.orchestrator.reproducing.script import of_case, script, stored_trial
+    from cudnn_sweep.orchestrator.repro.script import of_case, script, stored_trial
     from cudnn_sweep.workloads.cells.field_case import find_field_case
 
     if CASE_ID.fullmatch(name):

@@ -47,7 +47,7 @@ def doctor(
     from cudnn_sweep.orchestrator.doctor.checks import worst
     from cudnn_sweep.orchestrator.doctor.examine import examine
     from cudnn_sweep.orchestrator.planning.spec import results_of_the_launch_file
-    from cudnn_sweep.orchestrator.showing.say import console_here, say
+    from cudnn_sweep.orchestrator.terminal.say import console_here, say
 
     console = console_here(plain_width=PLAIN_WIDTH)
     checks: list[Check] = []

@@ -152,7 +152,7 @@ def leave(code: int) -> NoReturn:
     have DuckDB's bindings report, in 40 lines, the reference cycles that Tune leaves behind.
     """
     print(end="", flush=True)
-    database = sys.modules.get("cudnn_sweep.analysis.asking.database")
+    database = sys.modules.get("cudnn_sweep.analysis.engine.database")
     if database is not None:
         database.close_idle()  # it has a temporary folder
     with suppress(OSError):

@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.cli.watchdog import start_watchdog
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 
 if TYPE_CHECKING:
-    from cudnn_sweep.cluster.reach.jobs import Jobs, SentJob
+    from cudnn_sweep.cluster.jobs.jobs import Jobs, SentJob
     from cudnn_sweep.orchestrator.remote.clusters import RunningCluster
 
 File = Annotated[Path, typer.Argument(help="The launch file that was launched.")]
@@ -27,9 +27,9 @@ def launch(options: LaunchOptions) -> None:
         raise typer.BadParameter("--json cannot be combined with --dry-run")
     if not options.dry_run:
         start_watchdog()
-    from cudnn_sweep.orchestrator.launching.destinations import launch as run_launch
     from cudnn_sweep.orchestrator.planning.spec import asked_file, results_of_the_launch_file
-    from cudnn_sweep.orchestrator.showing.say import console_here, say
+    from cudnn_sweep.orchestrator.remote.destinations import launch as run_launch
+    from cudnn_sweep.orchestrator.terminal.say import console_here, say
 
     options.check()
     asked = asked_file(options.file, options.suite, options.results)
@@ -59,8 +59,8 @@ def status(
     json: Annotated[bool, "Print the status as JSON."] = False,
 ) -> None:
     """Show the progress of the last sweep: on this machine, or sent to FILE's cluster."""
-    from cudnn_sweep.orchestrator.launching.destinations import Here, destination_of, launch_file
     from cudnn_sweep.orchestrator.planning.spec import asked_file
+    from cudnn_sweep.orchestrator.remote.destinations import Here, destination_of, launch_file
     from cudnn_sweep.orchestrator.remote.follow import status_here, status_of
 
     launched = launch_file(asked_file(file, None, results).file)
@@ -77,7 +77,7 @@ def status(
 
 def stop(file: File = Path("cluster.yaml")) -> None:
     """Stop the last sweep sent to FILE's cluster. Another launch resumes it."""
-    from cudnn_sweep.cluster.reach.jobs import ENDED
+    from cudnn_sweep.cluster.jobs.jobs import ENDED
 
     with _connected(file) as (_, jobs, job):
         state, _ = jobs.state(job.job_id)
@@ -104,7 +104,7 @@ def down(
 ) -> None:
     """Shut down all nodes of FILE's cluster. Refused while records are only on its head."""
     from cudnn_sweep.cluster.errors import ClusterError
-    from cudnn_sweep.cluster.reach.launcher import take_down
+    from cudnn_sweep.cluster.jobs.launcher import take_down
     from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster
     from cudnn_sweep.orchestrator.remote.follow import missing_here
 
@@ -134,7 +134,7 @@ def _connected(file: Path) -> Iterator[tuple["RunningCluster", "Jobs", "SentJob"
 
 def _cluster(file: Path) -> "RunningCluster":
     from cudnn_sweep.cluster.launch_file import read_launch_file
-    from cudnn_sweep.orchestrator.launching.destinations import cluster_of
     from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+    from cudnn_sweep.orchestrator.remote.destinations import cluster_of
 
     return cluster_of(read_launch_file(file, SweepSpec))

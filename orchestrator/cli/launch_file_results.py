@@ -9,8 +9,8 @@ from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.orchestrator.cli.commands import echo
 
 if TYPE_CHECKING:
-    from cudnn_sweep.analysis.asking.database import Database
-    from cudnn_sweep.analysis.storing.stored import Stored
+    from cudnn_sweep.analysis.engine.database import Database
+    from cudnn_sweep.analysis.store.stored import Stored
 
 ResultsOption = Annotated[
     list[str] | None,
@@ -28,7 +28,7 @@ ReferenceOption = Annotated[
 
 def results_asked(named: Sequence[str] | None, *, reference: bool = False) -> list[str]:
     if reference:
-        from cudnn_sweep.analysis.storing.location import REFERENCE
+        from cudnn_sweep.analysis.store.location import REFERENCE
 
         return [*(named or ()), str(REFERENCE)]
     if named:
@@ -40,7 +40,7 @@ def results_asked(named: Sequence[str] | None, *, reference: bool = False) -> li
 
 def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "Stored":
     """Raises StoreError for a folder that is not there, or holds stores below it."""
-    from cudnn_sweep.analysis.storing.stored import open_stored
+    from cudnn_sweep.analysis.store.stored import open_stored
 
     stored = open_stored(results_asked(named, reference=reference))
     for store in stored.stores[:-1] and stored.stores:  # of one alone a question says it itself
@@ -51,7 +51,7 @@ def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "St
 
 def check_sweep(store: "Stored", sweep_id: str | None) -> None:
     """Raises QueryError for an id or a pattern that no stored sweep has; of an empty store it may be any."""
-    from cudnn_sweep.analysis.storing.stored import shown
+    from cudnn_sweep.analysis.store.stored import shown
 
     stored = store.sweep_ids()
     if sweep_id is not None and stored and not fnmatch.filter(stored, sweep_id):
@@ -65,7 +65,7 @@ def asking(store: "Stored", sweep_id: str | None = None) -> "Iterator[Database]"
 
     Raises QueryError for a sweep that is not there, or if every stored file is damaged.
     """
-    from cudnn_sweep.analysis.asking.database import open_database
+    from cudnn_sweep.analysis.engine.database import open_database
 
     check_sweep(store, sweep_id)
     with open_database(store, sweep_id) as database:
@@ -78,7 +78,7 @@ def asking(store: "Stored", sweep_id: str | None = None) -> "Iterator[Database]"
 
 
 def warn_of(torn_files: Iterable[str]) -> None:
-    from cudnn_sweep.analysis.asking.database import left_out
+    from cudnn_sweep.analysis.engine.database import left_out
 
     for torn in torn_files:
         echo(f"warning: {left_out(torn)}", err=True)

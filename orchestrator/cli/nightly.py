@@ -19,7 +19,7 @@ def nightly(options: NightOptions) -> None:
     from cudnn_sweep.orchestrator.nightly.night import run_night
     from cudnn_sweep.orchestrator.nightly.request import accept_change, pin_baseline
     from cudnn_sweep.orchestrator.planning.spec import read_date
-    from cudnn_sweep.orchestrator.showing.say import console_here
+    from cudnn_sweep.orchestrator.terminal.say import console_here
 
     if options.pin is not None or options.unpin:
         first = None if options.pin is None else read_date(options.pin, "--pin")

@@ -20,15 +20,15 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     warn_of,
 )
 from cudnn_sweep.orchestrator.errors import OutputError
-from cudnn_sweep.orchestrator.showing.write_whole import writing, written_anew
+from cudnn_sweep.orchestrator.terminal.write_whole import writing, written_anew
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cudnn_sweep.analysis.answering.marked import MarkedColumn
-    from cudnn_sweep.analysis.asking.database import Database
-    from cudnn_sweep.analysis.asking.queries import NamedQuery
-    from cudnn_sweep.analysis.storing.stored import Stored
+    from cudnn_sweep.analysis.engine.database import Database
+    from cudnn_sweep.analysis.engine.queries import NamedQuery
+    from cudnn_sweep.analysis.results.marked import MarkedColumn
+    from cudnn_sweep.analysis.store.stored import Stored
 
 # A question's own parameters are further options: `sweep query helps_or_hurts --min-effect 0.05`.
 QUESTION_SETTINGS = {
@@ -42,7 +42,7 @@ Format = Literal["table", "csv", "json", "markdown", "parquet"]
 
 
 def _beginning_with(incomplete: str) -> list[str]:
-    from cudnn_sweep.analysis.asking.queries import own_queries, query_names
+    from cudnn_sweep.analysis.engine.queries import own_queries, query_names
 
     return [name for name in [*query_names(), *own_queries()] if name.startswith(incomplete)]
 
@@ -109,7 +109,7 @@ def query(
 
 def _explained(asked: "NamedQuery") -> str:
     """Its parameters and its columns, which no store is needed for."""
-    from cudnn_sweep.analysis.asking.dictionary import columns_explained
+    from cudnn_sweep.analysis.engine.dictionary import columns_explained
 
     parts = [asked.question]
     if asked.notes:
@@ -132,7 +132,7 @@ def _explained(asked: "NamedQuery") -> str:
 
 
 def _print_questions() -> None:
-    from cudnn_sweep.analysis.asking import queries
+    from cudnn_sweep.analysis.engine import queries
 
     files = queries.own_queries()
     own, faults = queries.readable_queries(files)
@@ -146,7 +146,7 @@ def _print_questions() -> None:
 
 
 def _print_prelude(store: "Stored", asked: "NamedQuery | None", options: list[str]) -> None:
-    from cudnn_sweep.analysis.asking.prelude import prelude_sql
+    from cudnn_sweep.analysis.engine.prelude import prelude_sql
 
     statements = asked.prepared(asked.parse_values(_given(options))) if asked else ""
     if not all(each.folder.is_local for each in store.stores):
@@ -156,7 +156,7 @@ def _print_prelude(store: "Stored", asked: "NamedQuery | None", options: list[st
 
 def _export(store: "Stored", file: Path) -> None:
     """Not over a file that is there: a database may have tables of its owner's."""
-    from cudnn_sweep.analysis.asking.database import export
+    from cudnn_sweep.analysis.engine.database import export
 
     if os.path.lexists(file):
         raise OutputError(f"{file} exists: remove it, or name another file for --export")
@@ -167,7 +167,7 @@ def _export(store: "Stored", file: Path) -> None:
 
 def _asked(question: str | None) -> "NamedQuery":
     """The question meant by a name, a path ending in .sql, or SQL (which has white space in it)."""
-    from cudnn_sweep.analysis.asking import queries
+    from cudnn_sweep.analysis.engine import queries
 
     own = queries.own_queries()
     if question is None or (question.startswith("--") and len(question.split()) == 1):
@@ -206,7 +206,7 @@ def answer(
     all_columns: bool = False,
 ) -> None:
     """`options`: the question's own, as they are typed."""
-    from cudnn_sweep.analysis.answering.marked import marked_columns
+    from cudnn_sweep.analysis.results.marked import marked_columns
 
     values = asked.parse_values(_given(options))
     sweep_id = values.get("sweep_id")
@@ -226,7 +226,7 @@ def answer(
 
 
 def _why_none(store: "Stored", database: "Database", asked: "NamedQuery") -> str:
-    from cudnn_sweep.analysis.storing.stored import shown
+    from cudnn_sweep.analysis.store.stored import shown
 
     if database.is_empty:
         return f"no results are stored in {shown(store)}"
@@ -240,8 +240,8 @@ def deliver(
     marked: "Sequence[MarkedColumn] | None" = None,
 ) -> None:
     """`marked`: what a table shows in place of all columns."""
-    from cudnn_sweep.analysis.asking import formats
-    from cudnn_sweep.orchestrator.showing.drawing import draw, draw_marked
+    from cudnn_sweep.analysis.engine import formats
+    from cudnn_sweep.orchestrator.terminal.drawing import draw, draw_marked
 
     if format != "table":
         _write(getattr(formats, f"to_{format}")(answer), output)

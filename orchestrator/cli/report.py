@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.words import printable
 from cudnn_sweep.orchestrator.cli.commands import echo
 from cudnn_sweep.orchestrator.cli.launch_file_results import (
@@ -17,12 +17,12 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     open_results,
     results_asked,
 )
-from cudnn_sweep.orchestrator.showing.write_whole import write_whole
+from cudnn_sweep.orchestrator.terminal.write_whole import write_whole
 
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from cudnn_sweep.analysis.answering.contrast import Contrast
+    from cudnn_sweep.analysis.results.contrast import Contrast
 
 ReportFormat = Literal["html", "markdown", "json"]
 
@@ -67,11 +67,11 @@ def _report(
     results: list[str], sweep_id: str | None, min_effect: float, kind: ReportFormat
 ) -> tuple[str, str]:
     """The report of every stored contrast, and its answer in one line."""
-    from cudnn_sweep.analysis.answering.contrast import stored_contrasts
     from cudnn_sweep.analysis.report import delivery
     from cudnn_sweep.analysis.report.content import gather
     from cudnn_sweep.analysis.report.payload import payload
-    from cudnn_sweep.orchestrator.showing.say import console_here
+    from cudnn_sweep.analysis.results.contrast import stored_contrasts
+    from cudnn_sweep.orchestrator.terminal.say import console_here
 
     status = console_here(stderr=True).status("Report: reading the results")
     with asking(open_results(results), sweep_id) as database, status:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cudnn_sweep.orchestrator.cli.commands import echo
-from cudnn_sweep.orchestrator.launching.step_options import StepOptions
 from cudnn_sweep.orchestrator.planning.spelling import program
-from cudnn_sweep.orchestrator.showing.write_whole import write_whole
+from cudnn_sweep.orchestrator.steps.step_options import StepOptions
+from cudnn_sweep.orchestrator.terminal.write_whole import write_whole
 
 if TYPE_CHECKING:
     from cudnn_sweep.workloads.measuring.tracing import Trace, TraceRequest
@@ -65,7 +65,7 @@ def trace(options: TraceOptions) -> None:
 
 
 def _request(options: TraceOptions) -> "TraceRequest":
-    from cudnn_sweep.orchestrator.launching.one_step import one_input, read_inputs
+    from cudnn_sweep.orchestrator.steps.one_step import one_input, read_inputs
     from cudnn_sweep.workloads.layout import check_layout
     from cudnn_sweep.workloads.measuring.tracing import TraceRequest
     from cudnn_sweep.workloads.models.inputs import as_json
@@ -113,7 +113,7 @@ def _run(request: "TraceRequest") -> "Trace":
 
 def _show(found: "Trace", json: bool) -> None:
     from cudnn_sweep.orchestrator.auditing.traced_suite import left_out, trace_table
-    from cudnn_sweep.orchestrator.showing.say import console_here
+    from cudnn_sweep.orchestrator.terminal.say import console_here
 
     if json:
         typer.echo(json_format.dumps(_as_json(found), indent=2))

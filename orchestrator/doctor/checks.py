@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.analysis.words import cudnn_version, number
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of

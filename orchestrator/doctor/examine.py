@@ -9,10 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
 
-from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.analysis.answering.verdicts import Verdict
-from cudnn_sweep.analysis.storing.schema import RunRecord
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.results.verdicts import Verdict
+from cudnn_sweep.analysis.store.schema import RunRecord
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.analysis.words import clock, percent
 from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.orchestrator.doctor.checks import (

@@ -9,17 +9,17 @@ from cudnn_sweep.orchestrator.errors import ModelError, NeedsGpuError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.freeze import OpenProbe
 from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed, forked_probe
-from cudnn_sweep.orchestrator.launching.one_step import (
+from cudnn_sweep.orchestrator.planning.plan import first_calls, make_plan
+from cudnn_sweep.orchestrator.planning.request import Planned
+from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results, run_sweep
+from cudnn_sweep.orchestrator.steps.one_step import (
     LOOKING,
     blocks_minutes,
     plan_cells,
     suite_asked,
 )
-from cudnn_sweep.orchestrator.launching.step_options import BansOptions
-from cudnn_sweep.orchestrator.planning.plan import first_calls, make_plan
-from cudnn_sweep.orchestrator.planning.request import Planned
-from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results, run_sweep
-from cudnn_sweep.orchestrator.showing.say import say, warn
+from cudnn_sweep.orchestrator.steps.step_options import BansOptions
+from cudnn_sweep.orchestrator.terminal.say import say, warn
 from cudnn_sweep.workloads.cells.errata import OPERATIONS, TAG, Rule
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import UntilDecided

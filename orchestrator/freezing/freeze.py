@@ -13,10 +13,10 @@ from typing import Any
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.advice import UNDECIDED
-from cudnn_sweep.analysis.answering.advice_words import minutes_needed
-from cudnn_sweep.analysis.answering.verdicts import Verdict
-from cudnn_sweep.analysis.asking.settings import as_text
+from cudnn_sweep.analysis.engine.settings import as_text
+from cudnn_sweep.analysis.results.advice import UNDECIDED
+from cudnn_sweep.analysis.results.advice_words import minutes_needed
+from cudnn_sweep.analysis.results.verdicts import Verdict
 from cudnn_sweep.analysis.words import counted, interval, milliseconds, ratio
 from cudnn_sweep.orchestrator.errors import NeedsGpuError, SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
@@ -24,7 +24,10 @@ from cudnn_sweep.orchestrator.freezing.find import Frozen, find_rules
 from cudnn_sweep.orchestrator.freezing.probe import Probe, forked_probe
 from cudnn_sweep.orchestrator.gating.answer import CODES, State
 from cudnn_sweep.orchestrator.gating.gate import MEASURE, UNTIL, state_of, verdict_of
-from cudnn_sweep.orchestrator.launching.advising import (
+from cudnn_sweep.orchestrator.planning.plan import first_calls
+from cudnn_sweep.orchestrator.planning.request import Planned
+from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results, run_sweep
+from cudnn_sweep.orchestrator.steps.advising import (
     SUITE,
     answered_of,
     code_of,
@@ -33,14 +36,11 @@ from cudnn_sweep.orchestrator.launching.advising import (
     suite_to_compare,
     tell,
 )
-from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step, suite_of
-from cudnn_sweep.orchestrator.launching.step_options import FreezeOptions
-from cudnn_sweep.orchestrator.planning.plan import first_calls
-from cudnn_sweep.orchestrator.planning.request import Planned
-from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results, run_sweep
-from cudnn_sweep.orchestrator.showing.advice_text import Kept
-from cudnn_sweep.orchestrator.showing.say import say
-from cudnn_sweep.orchestrator.showing.write_whole import written_anew
+from cudnn_sweep.orchestrator.steps.one_step import LOOKING, plan_step, suite_of
+from cudnn_sweep.orchestrator.steps.step_options import FreezeOptions
+from cudnn_sweep.orchestrator.terminal.advice_text import Kept
+from cudnn_sweep.orchestrator.terminal.say import say
+from cudnn_sweep.orchestrator.terminal.write_whole import written_anew
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import as_json, read_kept
 from cudnn_sweep.workloads.hardware.environment import Environment

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 from xml.etree import ElementTree
 
-from cudnn_sweep.analysis.answering.advice import KernelChange
-from cudnn_sweep.analysis.answering.answers import AnswerRow
-from cudnn_sweep.analysis.answering.verdicts import Verdict
-from cudnn_sweep.analysis.asking.formats import escaped
-from cudnn_sweep.analysis.asking.settings import as_text
+from cudnn_sweep.analysis.engine.formats import escaped
+from cudnn_sweep.analysis.engine.settings import as_text
+from cudnn_sweep.analysis.results.advice import KernelChange
+from cudnn_sweep.analysis.results.answers import AnswerRow
+from cudnn_sweep.analysis.results.verdicts import Verdict
 from cudnn_sweep.analysis.words import (
     counted,
     milliseconds,

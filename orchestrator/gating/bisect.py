@@ -18,14 +18,14 @@ from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.gating.answer import Gate
 from cudnn_sweep.orchestrator.gating.gate import MEASURE, SETTINGS_APART, compared, with_sides
 from cudnn_sweep.orchestrator.gating.sides import Side, environments_of
-from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_cells, suite_asked
-from cudnn_sweep.orchestrator.launching.step_options import BisectOptions
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import first_calls, make_plan
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.process.client import ForkServer, call_models, survey_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results
-from cudnn_sweep.orchestrator.showing.say import say, warn
+from cudnn_sweep.orchestrator.steps.one_step import LOOKING, plan_cells, suite_asked
+from cudnn_sweep.orchestrator.steps.step_options import BisectOptions
+from cudnn_sweep.orchestrator.terminal.say import say, warn
 from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.hashes import content_hash

@@ -7,26 +7,26 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.advice import kernel_changes
-from cudnn_sweep.analysis.answering.answers import AnswerRow
-from cudnn_sweep.analysis.answering.verdicts import Verdict
-from cudnn_sweep.analysis.asking.database import Database, open_database
-from cudnn_sweep.analysis.asking.formats import escaped
-from cudnn_sweep.analysis.asking.queries import literal
-from cudnn_sweep.analysis.asking.settings import as_text
+from cudnn_sweep.analysis.engine.database import Database, open_database
+from cudnn_sweep.analysis.engine.formats import escaped
+from cudnn_sweep.analysis.engine.queries import literal
+from cudnn_sweep.analysis.engine.settings import as_text
+from cudnn_sweep.analysis.results.advice import kernel_changes
+from cudnn_sweep.analysis.results.answers import AnswerRow
+from cudnn_sweep.analysis.results.verdicts import Verdict
 from cudnn_sweep.analysis.words import printable
 from cudnn_sweep.orchestrator.errors import ModelError, OutputError, SpecError, exit_code_of
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.gating.answer import Gate, State, junit
 from cudnn_sweep.orchestrator.gating.power import power
 from cudnn_sweep.orchestrator.gating.sides import Side, Sides, scratch_for_gate, sides_of
-from cudnn_sweep.orchestrator.launching.one_step import LOOKING, plan_step, suite_of
-from cudnn_sweep.orchestrator.launching.step_options import GateOptions, TurnOptions
 from cudnn_sweep.orchestrator.planning.plan import first_calls
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results, run_sweep
-from cudnn_sweep.orchestrator.showing.say import say, warn
-from cudnn_sweep.orchestrator.showing.write_whole import is_stream, write_whole
+from cudnn_sweep.orchestrator.steps.one_step import LOOKING, plan_step, suite_of
+from cudnn_sweep.orchestrator.steps.step_options import GateOptions, TurnOptions
+from cudnn_sweep.orchestrator.terminal.say import say, warn
+from cudnn_sweep.orchestrator.terminal.write_whole import is_stream, write_whole
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGpu

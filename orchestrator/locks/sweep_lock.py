@@ -19,7 +19,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from cudnn_sweep.analysis.storing.location import Location
+from cudnn_sweep.analysis.store.location import Location
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SweepBusyError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
 

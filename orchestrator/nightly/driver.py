@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.reports.report import to_json
+from cudnn_sweep.analysis.nights.reports.report import to_json
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.night import measured_and_compared
 from cudnn_sweep.orchestrator.nightly.request import NightRequest

@@ -20,14 +20,14 @@ from urllib3 import PoolManager, ProxyManager, Retry, Timeout, make_headers
 from urllib3.exceptions import HTTPError
 from urllib3.util import parse_url
 
-from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
-from cudnn_sweep.analysis.nightly.reports.report import to_json
-from cudnn_sweep.analysis.nightly.reports.sections import OneChange, Section, headline, one_by_one
-from cudnn_sweep.analysis.nightly.reports.words import Group, finding_texts, notes
+from cudnn_sweep.analysis.nights.outcome import Finding, NightOutcome
+from cudnn_sweep.analysis.nights.reports.report import to_json
+from cudnn_sweep.analysis.nights.reports.sections import OneChange, Section, headline, one_by_one
+from cudnn_sweep.analysis.nights.reports.words import Group, finding_texts, notes
 from cudnn_sweep.analysis.words import one_line, printable
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
 from cudnn_sweep.orchestrator.planning.spec import WebhookKeys
-from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.orchestrator.terminal.say import say
 
 STYLES: dict[Group | None, str] = {
     "alert": "bold red",

@@ -14,27 +14,27 @@ from typing import TypeAlias
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.asking.settings import config_name
+from cudnn_sweep.analysis.engine.settings import config_name
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.nightly.candidates import (
+from cudnn_sweep.analysis.nights.candidates import (
     Candidate,
     FreshTrials,
     Remeasured,
     read_fresh,
     screen_all,
 )
-from cudnn_sweep.analysis.nightly.detect import LOOKS
-from cudnn_sweep.analysis.nightly.findings import remembered
-from cudnn_sweep.analysis.nightly.history import (
+from cudnn_sweep.analysis.nights.detect import LOOKS
+from cudnn_sweep.analysis.nights.findings import remembered
+from cudnn_sweep.analysis.nights.history import (
     SOFTWARE_AND_COMMIT,
     History,
     differences,
     read_history,
 )
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome
-from cudnn_sweep.analysis.nightly.reports.report import to_json, write_reports
-from cudnn_sweep.analysis.nightly.reports.sections import headline, sections
-from cudnn_sweep.analysis.nightly.series import (
+from cudnn_sweep.analysis.nights.outcome import NightOutcome
+from cudnn_sweep.analysis.nights.reports.report import to_json, write_reports
+from cudnn_sweep.analysis.nights.reports.sections import headline, sections
+from cudnn_sweep.analysis.nights.series import (
     COLD_EMPTY,
     ENGINE,
     ERROR,
@@ -42,8 +42,8 @@ from cudnn_sweep.analysis.nightly.series import (
     Series,
     SeriesKey,
 )
-from cudnn_sweep.analysis.nightly.settle import compare_night
-from cudnn_sweep.analysis.storing.progress import sweep_states
+from cudnn_sweep.analysis.nights.settle import compare_night
+from cudnn_sweep.analysis.store.progress import sweep_states
 from cudnn_sweep.analysis.words import given, two_digits
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import (
@@ -63,8 +63,8 @@ from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, OWN_SOFTWARE, Plan, Trial, balanced
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place, plan_sweep, run_sweep, tell_stopped
-from cudnn_sweep.orchestrator.showing.plan_text import cell_labels
-from cudnn_sweep.orchestrator.showing.say import say, warn
+from cudnn_sweep.orchestrator.terminal.plan_text import cell_labels
+from cudnn_sweep.orchestrator.terminal.say import say, warn
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.suite import SuiteSpec

@@ -22,18 +22,17 @@ from typing import TypeAlias, TypeVar
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from cudnn_sweep.analysis.answering.contrast import Contrast
 from cudnn_sweep.analysis.errors import ReportError
-from cudnn_sweep.analysis.nightly.findings import SHARED
-from cudnn_sweep.analysis.nightly.outcome import Acceptance, Finding, NightOutcome
-from cudnn_sweep.analysis.nightly.reports.report import from_json, to_json
-from cudnn_sweep.analysis.nightly.reports.words import meaning
-from cudnn_sweep.analysis.storing.location import Location
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.nights.findings import SHARED
+from cudnn_sweep.analysis.nights.outcome import Acceptance, Finding, NightOutcome
+from cudnn_sweep.analysis.nights.reports.report import from_json, to_json
+from cudnn_sweep.analysis.nights.reports.words import meaning
+from cudnn_sweep.analysis.results.contrast import Contrast
+from cudnn_sweep.analysis.store.location import Location
+from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
-from cudnn_sweep.orchestrator.launching.destinations import Destination, Here, destination_of
 from cudnn_sweep.orchestrator.nightly.checksum import content_of, with_checksum
 from cudnn_sweep.orchestrator.nightly.news import Webhook, find_webhook
 from cudnn_sweep.orchestrator.planning.decided import contrasts_of
@@ -47,6 +46,7 @@ from cudnn_sweep.orchestrator.planning.spec import (
     launch_name,
     read_date,
 )
+from cudnn_sweep.orchestrator.remote.destinations import Destination, Here, destination_of
 from cudnn_sweep.orchestrator.remote.job import NightJob
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec

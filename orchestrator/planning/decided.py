@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from cudnn_sweep.analysis.answering.advice import Advice
-from cudnn_sweep.analysis.answering.contrast import Contrast, contrasts_among
-from cudnn_sweep.analysis.answering.verdicts import ContrastState
-from cudnn_sweep.analysis.asking.queries import Value
-from cudnn_sweep.analysis.asking.settings import texts_of
-from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.analysis.engine.queries import Value
+from cudnn_sweep.analysis.engine.settings import texts_of
+from cudnn_sweep.analysis.results.advice import Advice
+from cudnn_sweep.analysis.results.contrast import Contrast, contrasts_among
+from cudnn_sweep.analysis.results.verdicts import ContrastState
+from cudnn_sweep.analysis.store.store import Store
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import Job, Session
 from cudnn_sweep.workloads.cells.config import Config

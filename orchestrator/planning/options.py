@@ -88,7 +88,7 @@ class LaunchOptions:
 
     def check(self) -> None:
         """Raises SpecError for values and combinations that no launch takes."""
-        from cudnn_sweep.analysis.storing.store import check_id
+        from cudnn_sweep.analysis.store.store import check_id
 
         _ = self.own_shard, self.blocks, self.choices
         choices = {"--resume": self.resume, "--new": self.new, "--sweep-id": self.sweep_id}

@@ -5,8 +5,8 @@ that means on a machine.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.analysis.storing.location import Location
+from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.store.location import Location
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from cudnn_sweep.analysis.answering.contrast import Contrast
-from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.analysis.asking.queries import Value
-from cudnn_sweep.analysis.storing.progress import StoredTrial, planned
+from cudnn_sweep.analysis.engine.queries import Value
+from cudnn_sweep.analysis.results.contrast import Contrast
+from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.store.progress import StoredTrial, planned
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
 from cudnn_sweep.orchestrator.planning.plan import Plan, Shard

@@ -4,8 +4,8 @@ import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cudnn_sweep.analysis.storing.progress import SweepState
-from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.analysis.store.progress import SweepState
+from cudnn_sweep.analysis.store.store import Store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.planning.decided import contrasts_in, is_over

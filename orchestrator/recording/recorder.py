@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cudnn_sweep.analysis.asking.settings import config_name, texts_of
+from cudnn_sweep.analysis.engine.settings import config_name, texts_of
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.storing.schema import RunRecord, settings
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.store.schema import RunRecord, settings
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.locks.private_folder import private_folder
 from cudnn_sweep.orchestrator.planning.session import Session

@@ -16,12 +16,11 @@ from typing import TypeAlias
 import yaml  # type: ignore[import-untyped]
 from rich.console import Console
 
-from cudnn_sweep.analysis.storing.location import Location
+from cudnn_sweep.analysis.store.location import Location
 from cudnn_sweep.analysis.words import counted
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.cluster.launch_file import LaunchFile
-from cudnn_sweep.cluster.reach import launcher
-from cudnn_sweep.cluster.reach.jobs import (
+from cudnn_sweep.cluster.jobs import launcher
+from cudnn_sweep.cluster.jobs.jobs import (
     ENDED,
     Jobs,
     KnownCluster,
@@ -29,6 +28,7 @@ from cudnn_sweep.cluster.reach.jobs import (
     answers_anybody,
     refuse_open_cluster,
 )
+from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.orchestrator.errors import SpecError, SweepBusyError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.planning.request import SweepRequest
@@ -46,8 +46,8 @@ from cudnn_sweep.orchestrator.remote.job import (
     write_request,
 )
 from cudnn_sweep.orchestrator.running.run_sweep import planned_on
-from cudnn_sweep.orchestrator.showing.plan_text import print_part
-from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.orchestrator.terminal.plan_text import print_part
+from cudnn_sweep.orchestrator.terminal.say import say
 from cudnn_sweep.workloads.cells.suite import ALL_MODELS, as_list, workload_names
 
 ANSWER_S = 15.0  # of a head that is up; ssh waits for a dead one for minutes

@@ -20,9 +20,9 @@ from typing import NoReturn
 import ray
 from rich.console import Console
 
-from cudnn_sweep.analysis.storing.location import Location
-from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.cluster.reach.jobs import refuse_open_ray
+from cudnn_sweep.analysis.store.location import Location
+from cudnn_sweep.analysis.store.store import Store
+from cudnn_sweep.cluster.jobs.jobs import refuse_open_ray
 from cudnn_sweep.orchestrator.doctor.checks import Check, check_storage
 from cudnn_sweep.orchestrator.errors import MISTAKES, NeedsGpuError, SpecError, exit_code_of
 from cudnn_sweep.orchestrator.gpus.choice import model_asked, models_missing, share_of
@@ -50,10 +50,10 @@ from cudnn_sweep.orchestrator.remote.nodes import (
     wait_for_nodes,
 )
 from cudnn_sweep.orchestrator.running.run_sweep import RunSession, plan_sweep, run_sweep
-from cudnn_sweep.orchestrator.showing.display import now_and_then
-from cudnn_sweep.orchestrator.showing.say import PLAIN_WIDTH, say
-from cudnn_sweep.orchestrator.showing.summary import print_summary
 from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots, alive_nodes
+from cudnn_sweep.orchestrator.terminal.display import now_and_then
+from cudnn_sweep.orchestrator.terminal.say import PLAIN_WIDTH, say
+from cudnn_sweep.orchestrator.terminal.summary import print_summary
 from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.cells.suite import GpuChoice, SuiteSpec, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment

@@ -9,13 +9,13 @@ from time import monotonic, sleep
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.cell_names import stored_names
-from cudnn_sweep.analysis.answering.verdicts import Verdict
-from cudnn_sweep.analysis.storing.location import Location
-from cudnn_sweep.analysis.storing.schema import RunRecord
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.results.cell_names import stored_names
+from cudnn_sweep.analysis.results.verdicts import Verdict
+from cudnn_sweep.analysis.store.location import Location
+from cudnn_sweep.analysis.store.schema import RunRecord
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.cluster.reach.jobs import ENDED, Jobs, SentJob
+from cudnn_sweep.cluster.jobs.jobs import ENDED, Jobs, SentJob
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.locks.sweep_lock import holder_of
@@ -28,8 +28,8 @@ from cudnn_sweep.orchestrator.remote.job import (
     SweepStatus,
     from_line,
 )
-from cudnn_sweep.orchestrator.showing.display import watch
-from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.orchestrator.terminal.display import watch
+from cudnn_sweep.orchestrator.terminal.say import say
 
 RECONNECT_S = 2.0
 LOST_S = 180.0  # without a connection, after which it is given up: the sweep itself goes on

@@ -14,8 +14,8 @@ from typing import Protocol, TypeAlias
 from rich.console import Console
 
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.storing.progress import MOST_REPEATS, blocks_of
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.store.progress import MOST_REPEATS, blocks_of
+from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.analysis.words import two_digits
 from cudnn_sweep.orchestrator.doctor.checks import Check
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
@@ -36,8 +36,8 @@ from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preloa
 from cudnn_sweep.orchestrator.planning.spec import LAUNCH_FILE, cells_named
 from cudnn_sweep.orchestrator.planning.sweep_selection import choose_sweep
 from cudnn_sweep.orchestrator.recording.recorder import Progress
-from cudnn_sweep.orchestrator.showing.say import say, warn
-from cudnn_sweep.orchestrator.showing.summary import Summary
+from cudnn_sweep.orchestrator.terminal.say import say, warn
+from cudnn_sweep.orchestrator.terminal.summary import Summary
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells, without_missing
 from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpec

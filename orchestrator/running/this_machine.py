@@ -16,8 +16,8 @@ from weakref import finalize
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.verdicts import Verdict
-from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.analysis.results.verdicts import Verdict
+from cudnn_sweep.analysis.store.store import Store
 from cudnn_sweep.orchestrator.doctor.checks import Check, others_on
 from cudnn_sweep.orchestrator.errors import NeedsGpuError, SweepBusyError
 from cudnn_sweep.orchestrator.gpus.choice import gpus_asked
@@ -33,8 +33,8 @@ from cudnn_sweep.orchestrator.process.client import (
 )
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import RunSession
-from cudnn_sweep.orchestrator.showing.display import watch
-from cudnn_sweep.orchestrator.showing.say import console_here, say, warn
+from cudnn_sweep.orchestrator.terminal.display import watch
+from cudnn_sweep.orchestrator.terminal.say import console_here, say, warn
 from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment

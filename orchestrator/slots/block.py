@@ -8,7 +8,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
-from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.store.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.process.client import ForkServer

@@ -19,8 +19,8 @@ from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from cudnn_sweep.analysis.storing.schema import RunRecord
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.store.schema import RunRecord
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.planning.decided import Standing, standings, standings_text
 from cudnn_sweep.orchestrator.planning.plan import Trial

@@ -14,10 +14,10 @@ import pytest
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from cudnn_sweep.analysis.answering.answers import AnswerRow
-from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.asking.queries import Value, load_query
-from cudnn_sweep.analysis.storing.schema import (
+from cudnn_sweep.analysis.engine.database import open_database
+from cudnn_sweep.analysis.engine.queries import Value, load_query
+from cudnn_sweep.analysis.results.answers import AnswerRow
+from cudnn_sweep.analysis.store.schema import (
     SCHEMA_VERSION,
     RunRecord,
     arrow_schema,
@@ -25,7 +25,7 @@ from cudnn_sweep.analysis.storing.schema import (
     settings,
     to_table,
 )
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.store.store import Store, open_store
 
 MIDNIGHT = datetime(2025, 1, 1, tzinfo=UTC)
 

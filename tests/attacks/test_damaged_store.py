@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.asking.prelude import prelude_sql
-from cudnn_sweep.analysis.asking.queries import load_query
-from cudnn_sweep.analysis.storing import parquet
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.engine.database import open_database
+from cudnn_sweep.analysis.engine.prelude import prelude_sql
+from cudnn_sweep.analysis.engine.queries import load_query
+from cudnn_sweep.analysis.store import parquet
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.running.run_sweep import open_results
 
 Attempts = Callable[[int, int], int]

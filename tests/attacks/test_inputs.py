@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from typer.testing import Result
 
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError, LaunchFileError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError

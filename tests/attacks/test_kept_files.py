@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cudnn_sweep.analysis.nightly.outcome import Acceptance
-from cudnn_sweep.analysis.storing.parquet import UNREADABLE
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.nights.outcome import Acceptance
+from cudnn_sweep.analysis.store.parquet import UNREADABLE
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.leftovers import held_folder
 from cudnn_sweep.orchestrator.errors import SpecError

@@ -27,7 +27,7 @@ Attempts = Callable[[int, int], int]
 NO_ANSWER_S = 10.0  # for the product's minute
 # The product, but less patient, and a difference on a CPU counts: so that cells are looked at, and decided.
 SWEEP = f"""
-from cudnn_sweep.analysis.asking import prelude
+from cudnn_sweep.analysis.engine import prelude
 from cudnn_sweep.orchestrator.cli import watchdog as stuck
 stuck.NO_ANSWER_S, stuck.LOOK_S = {NO_ANSWER_S}, 1.0
 macros, no_cuda = prelude.macros(), "when device = 'cpu' then 'no_cuda'"

@@ -20,21 +20,21 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 from ruamel.yaml import YAML
 
-from cudnn_sweep.analysis.nightly.reports.report import write_reports
-from cudnn_sweep.analysis.nightly.reports.sections import headline, sections
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.nights.reports.report import write_reports
+from cudnn_sweep.analysis.nights.reports.sections import headline, sections
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.gating.answer import Gate
 from cudnn_sweep.orchestrator.gating.bisect import Bisection, Installation
 from cudnn_sweep.orchestrator.gating.sides import Side
 from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, print_outcome, slack_body
 from cudnn_sweep.orchestrator.planning.session import CodeLocation
-from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.orchestrator.terminal.say import say
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 from tests.orchestrator.typed import invoke
 
 if TYPE_CHECKING:
-    from cudnn_sweep.analysis.nightly.outcome import NightOutcome
-    from cudnn_sweep.analysis.nightly.series import Series
+    from cudnn_sweep.analysis.nights.outcome import NightOutcome
+    from cudnn_sweep.analysis.nights.series import Series
 
 PAYLOADS = YAML(typ="safe", pure=True).load((Path(__file__).parent / "payloads.yaml").read_text())
 OURS = ("sweep_id", "trial_id", "attempt_id", "status", "launch_id", "slot", "cell_id", "env_hash")

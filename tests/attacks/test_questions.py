@@ -12,12 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cudnn_sweep.analysis.asking import formats
-from cudnn_sweep.analysis.asking.database import Database, open_database
-from cudnn_sweep.analysis.asking.queries import Value, load_query, query_names
+from cudnn_sweep.analysis.engine import formats
+from cudnn_sweep.analysis.engine.database import Database, open_database
+from cudnn_sweep.analysis.engine.queries import Value, load_query, query_names
 from cudnn_sweep.analysis.errors import QueryError
-from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.showing.drawing import draw
+from cudnn_sweep.analysis.store.store import open_store
+from cudnn_sweep.orchestrator.terminal.drawing import draw
 
 SWEEP = [sys.executable, "-m", "cudnn_sweep.orchestrator.cli"]
 RESULTS = Path(__file__).parents[2] / "docs/results/h200-2026-11-21/quick"

@@ -14,11 +14,11 @@ from rich.console import Console
 from ruamel.yaml import YAML
 
 from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.jobs import launcher
+from cudnn_sweep.cluster.jobs.launcher import secure
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.cluster.reach import launcher
-from cudnn_sweep.cluster.reach.launcher import secure
-from cudnn_sweep.orchestrator.launching.destinations import cluster_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.remote.destinations import cluster_of
 
 HEAD = "start --head --dashboard-host=0.0.0.0"
 COMMANDS = (Path(__file__).parent / "start_commands.yaml").read_text().replace("HEAD", HEAD)

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from cudnn_sweep.cluster.launch_file import check_ray_part, read_launch_file
-from cudnn_sweep.cluster.reach.launcher import (
+from cudnn_sweep.cluster.jobs.launcher import (
     MARK,
     REMOTE_TOKEN,
     START_COMMANDS,
@@ -18,10 +17,11 @@ from cudnn_sweep.cluster.reach.launcher import (
     make_token,
     secure,
 )
+from cudnn_sweep.cluster.launch_file import check_ray_part, read_launch_file
 from cudnn_sweep.cluster.strict_yaml import read_document
-from cudnn_sweep.orchestrator.launching.destinations import destination_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite
 from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster
+from cudnn_sweep.orchestrator.remote.destinations import destination_of
 
 ROOT = Path(__file__).parents[2]
 LAUNCHED = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from cudnn_sweep.analysis import open_results
-from cudnn_sweep.analysis.storing.location import REFERENCE
+from cudnn_sweep.analysis.store.location import REFERENCE
 
 DOCS = Path(__file__).parents[2] / "docs"
 

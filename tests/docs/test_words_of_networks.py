@@ -5,8 +5,8 @@ from typing import Any
 import networks
 import pytest
 
-from cudnn_sweep.analysis.answering.advice import UNDECIDED, Advice
-from cudnn_sweep.analysis.answering.verdicts import Verdict
+from cudnn_sweep.analysis.results.advice import UNDECIDED, Advice
+from cudnn_sweep.analysis.results.verdicts import Verdict
 from tests.analysis.conftest import changed
 
 

@@ -27,15 +27,15 @@ from rich.console import Console
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from cudnn_sweep.analysis.asking.database import Database, open_database
-from cudnn_sweep.analysis.asking.formats import to_json
-from cudnn_sweep.analysis.asking.queries import load_query, part_names, query_names
+from cudnn_sweep.analysis.engine.database import Database, open_database
+from cudnn_sweep.analysis.engine.formats import to_json
+from cudnn_sweep.analysis.engine.queries import load_query, part_names, query_names
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome
-from cudnn_sweep.analysis.nightly.reports.report import night_reports
-from cudnn_sweep.analysis.nightly.reports.sections import headline, sections
-from cudnn_sweep.analysis.storing.location import REFERENCE
-from cudnn_sweep.analysis.storing.stored import open_stored
+from cudnn_sweep.analysis.nights.outcome import NightOutcome
+from cudnn_sweep.analysis.nights.reports.report import night_reports
+from cudnn_sweep.analysis.nights.reports.sections import headline, sections
+from cudnn_sweep.analysis.store.location import REFERENCE
+from cudnn_sweep.analysis.store.stored import open_stored
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.cli import app

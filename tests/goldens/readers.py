@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cudnn_sweep.orchestrator.nightly.news import Webhook, find_webhook
 from cudnn_sweep.orchestrator.planning.spec import WebhookKeys
-from cudnn_sweep.orchestrator.showing.advice_text import Answered, advice_lines
+from cudnn_sweep.orchestrator.terminal.advice_text import Answered, advice_lines
 
 
 def webhook(file: Path) -> Webhook:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cudnn_sweep.analysis.storing.schema import RunRecord
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.store.schema import RunRecord
+from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, make_plan
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey

@@ -35,11 +35,11 @@ from typing import Any
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from cudnn_sweep.orchestrator.launching.advising import advise
-from cudnn_sweep.orchestrator.launching.one_step import suite_of
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
 from cudnn_sweep.orchestrator.process.server import IMPORTED_BY_TORCH_LATE
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+from cudnn_sweep.orchestrator.steps.advising import advise
+from cudnn_sweep.orchestrator.steps.one_step import suite_of
 from tests.studies.parts.advice_cases import (
     ANSWER,
     OFF,

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from cudnn_sweep.analysis.answering.verdicts import Verdict
-from cudnn_sweep.analysis.asking.queries import Value, load_query
+from cudnn_sweep.analysis.engine.queries import Value, load_query
+from cudnn_sweep.analysis.results.verdicts import Verdict
 from cudnn_sweep.orchestrator.gating.gate import UNTIL, state_of
 from tests.studies.parts.command import SEED, Seed, run
 from tests.studies.parts.made_rows import STEADY_MS, in_turns, made_rows, open_rows

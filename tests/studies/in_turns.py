@@ -24,10 +24,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 
-from cudnn_sweep.analysis.answering.verdicts import SO_FAR
-from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.asking.queries import load_query
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.engine.database import open_database
+from cudnn_sweep.analysis.engine.queries import load_query
+from cudnn_sweep.analysis.results.verdicts import SO_FAR
+from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.decided import Standing, contrasts_of, standings
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial, narrow
 from cudnn_sweep.orchestrator.planning.session import Session, modules_to_preload, session_of

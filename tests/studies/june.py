@@ -13,11 +13,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.findings import SHARED
-from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
-from cudnn_sweep.analysis.nightly.reports.report import from_json
-from cudnn_sweep.analysis.nightly.reports.sections import headline, one_by_one
-from cudnn_sweep.analysis.nightly.reports.words import finding_texts
+from cudnn_sweep.analysis.nights.findings import SHARED
+from cudnn_sweep.analysis.nights.outcome import Finding, NightOutcome
+from cudnn_sweep.analysis.nights.reports.report import from_json
+from cudnn_sweep.analysis.nights.reports.sections import headline, one_by_one
+from cudnn_sweep.analysis.nights.reports.words import finding_texts
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from tests.fake_machine import read_fake_machine

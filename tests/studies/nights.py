@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cudnn_sweep.orchestrator.showing.write_whole import writing
+from cudnn_sweep.orchestrator.terminal.write_whole import writing
 from tests.studies.parts import nights_table as table
 from tests.studies.parts.command import SEED, Seed, run
 from tests.studies.parts.detection_figures import save_histories, simulate_nights

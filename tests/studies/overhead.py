@@ -23,12 +23,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.cli.failing import leave
 from cudnn_sweep.orchestrator.planning.plan import make_plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
-from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.orchestrator.terminal.say import say
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec

@@ -21,9 +21,9 @@ import typer
 from torch import nn
 from torch.backends import cudnn
 
-from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.storing.location import REFERENCE
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.engine.database import open_database
+from cudnn_sweep.analysis.store.location import REFERENCE
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.find_workload import import_repeatably
 from cudnn_sweep.workloads.hashes import content_hash

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from cudnn_sweep.analysis.answering.cell_names import CELLS as NAMED
-from cudnn_sweep.analysis.answering.cell_names import whole_names
-from cudnn_sweep.analysis.answering.contrast import stored_contrasts
-from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.engine.database import open_database
 from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.results.cell_names import CELLS as NAMED
+from cudnn_sweep.analysis.results.cell_names import whole_names
+from cudnn_sweep.analysis.results.contrast import stored_contrasts
 from cudnn_sweep.orchestrator.cli.launch_file_results import ResultsOption, asking, open_results
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT
 from tests.studies.parts import replay_table as table

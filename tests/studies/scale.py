@@ -15,11 +15,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cudnn_sweep.analysis.answering.results import open_results
-from cudnn_sweep.analysis.asking.queries import query_names
+from cudnn_sweep.analysis.engine.queries import query_names
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.orchestrator.showing.say import say
+from cudnn_sweep.analysis.results.results import open_results
+from cudnn_sweep.analysis.store.store import open_store
+from cudnn_sweep.orchestrator.terminal.say import say
 from tests.studies.parts.command import run
 from tests.studies.parts.generated import write_generated
 from tests.studies.parts.question_timing import ALL_COLUMNS, CELL, SOME_COLUMNS, Asked

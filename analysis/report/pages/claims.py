@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import itemgetter
 from statistics import median
 
-from cudnn_sweep.analysis.asking.queries import part_names
+from cudnn_sweep.analysis.engine.queries import part_names
 from cudnn_sweep.analysis.report.pages.page import APART, Entry, Page, Row
 from cudnn_sweep.analysis.words import figure, interval, ratio
 

@@ -7,7 +7,7 @@ from importlib.resources import files
 from string import Template
 from urllib.parse import quote
 
-from cudnn_sweep.analysis.asking.formats import escaped_line, readable
+from cudnn_sweep.analysis.engine.formats import escaped_line, readable
 from cudnn_sweep.analysis.report.figures.palette import css
 from cudnn_sweep.analysis.report.pages.page import Entry, Row, Shown
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any, TypeAlias
 
-from cudnn_sweep.analysis.answering.cell_names import CELLS, name_of_some
-from cudnn_sweep.analysis.asking.database import Database
-from cudnn_sweep.analysis.asking.declared import declared
+from cudnn_sweep.analysis.engine.database import Database
+from cudnn_sweep.analysis.engine.declared import declared
 from cudnn_sweep.analysis.errors import ReportError
-from cudnn_sweep.analysis.storing.location import REFERENCE
+from cudnn_sweep.analysis.results.cell_names import CELLS, name_of_some
+from cudnn_sweep.analysis.store.location import REFERENCE
 from cudnn_sweep.analysis.words import counted, cudnn_version
 
 Row: TypeAlias = Mapping[str, Any]

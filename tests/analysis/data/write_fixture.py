@@ -6,8 +6,8 @@
 from pathlib import Path
 from runpy import run_path
 
-from cudnn_sweep.analysis.storing.parquet import encode
-from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION, to_table
+from cudnn_sweep.analysis.store.parquet import encode
+from cudnn_sweep.analysis.store.schema import SCHEMA_VERSION, to_table
 
 if __name__ == "__main__":
     record = run_path(str(Path(__file__).parents[1] / "conftest.py"))["RECORD"]

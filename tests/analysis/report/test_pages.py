@@ -8,12 +8,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.engine.database import open_database
 from cudnn_sweep.analysis.report.pages.formats import as_html, as_json, as_markdown
 from cudnn_sweep.analysis.report.pages.page import Entry, Shown, find_page, show
-from cudnn_sweep.analysis.storing.location import REFERENCE
-from cudnn_sweep.analysis.storing.store import Store
-from cudnn_sweep.analysis.storing.stored import open_stored
+from cudnn_sweep.analysis.store.location import REFERENCE
+from cudnn_sweep.analysis.store.store import Store
+from cudnn_sweep.analysis.store.stored import open_stored
 from tests.analysis.conftest import in_cell, make_pair, make_record
 
 FIELD_CASES = find_page("field_cases")

@@ -9,8 +9,7 @@ import altair as alt
 import pytest
 from typer.testing import Result
 
-from cudnn_sweep.analysis.answering.contrast import Contrast
-from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.engine.database import open_database
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import (
     _libraries,
@@ -21,7 +20,8 @@ from cudnn_sweep.analysis.report.delivery import (
 )
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.sheets import Sheet, plain
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.results.contrast import Contrast
+from cudnn_sweep.analysis.store.store import Store, open_store
 from tests.analysis.conftest import in_cell, make_pair, make_record
 from tests.orchestrator.typed import invoke
 

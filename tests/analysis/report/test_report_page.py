@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.analysis.answering.contrast import Contrast
-from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.engine.database import open_database
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import as_html, figures
 from cudnn_sweep.analysis.report.payload import Payload, payload
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.results.contrast import Contrast
+from cudnn_sweep.analysis.store.store import open_store
 from tests.analysis.conftest import in_cell, make_pair
 from tests.analysis.report.conftest import Browser
 

@@ -13,7 +13,7 @@ from cudnn_sweep.orchestrator.auditing.audit import (
     what_to_add,
     why_no_suite,
 )
-from cudnn_sweep.orchestrator.showing.audit_view import made_at
+from cudnn_sweep.orchestrator.terminal.audit_view import made_at
 from cudnn_sweep.workloads.auditing.findings import Findings, Making, SourceLine
 from tests.orchestrator.auditing.audited import SCRIPTS, audit, findings_of
 from tests.orchestrator.auditing.test_input_shapes import FINDINGS, inputs_of

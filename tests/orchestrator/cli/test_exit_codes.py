@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import pytest
 import typer
 
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.cli import app, failing
 from cudnn_sweep.orchestrator.cli.commands import Command
 from cudnn_sweep.orchestrator.exit_codes import ExitCode

@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from cudnn_sweep.analysis.answering.cell_names import CELLS, names_apart
-from cudnn_sweep.analysis.answering.marked import marked_columns
-from cudnn_sweep.analysis.asking import database
-from cudnn_sweep.analysis.asking.database import Database, open_database
-from cudnn_sweep.analysis.asking.queries import load_query
-from cudnn_sweep.analysis.storing.location import REFERENCE
-from cudnn_sweep.analysis.storing.store import Store, open_store
-from cudnn_sweep.orchestrator.showing.drawing import draw_marked
+from cudnn_sweep.analysis.engine import database
+from cudnn_sweep.analysis.engine.database import Database, open_database
+from cudnn_sweep.analysis.engine.queries import load_query
+from cudnn_sweep.analysis.results.cell_names import CELLS, names_apart
+from cudnn_sweep.analysis.results.marked import marked_columns
+from cudnn_sweep.analysis.store.location import REFERENCE
+from cudnn_sweep.analysis.store.store import Store, open_store
+from cudnn_sweep.orchestrator.terminal.drawing import draw_marked
 from tests.analysis.conftest import make_record
 from tests.orchestrator.typed import invoke
 

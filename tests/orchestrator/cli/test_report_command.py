@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.orchestrator.showing import say
+from cudnn_sweep.orchestrator.terminal import say
 from tests.orchestrator.typed import invoke
 
 report: Any = import_module("cudnn_sweep.orchestrator.cli.report")  # the package has its command

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.asking.database import open_database
+from cudnn_sweep.analysis.engine.database import open_database
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.freezing.engines import bans_of, engines
-from cudnn_sweep.orchestrator.launching.step_options import BansOptions
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Ran
+from cudnn_sweep.orchestrator.steps.step_options import BansOptions
 from cudnn_sweep.workloads.cells.errata import Rule
 from cudnn_sweep.workloads.measuring.log_pass import read_log
 from tests.fake_machine import (

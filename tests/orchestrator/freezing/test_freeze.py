@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.advice import UNDECIDED
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.results.advice import UNDECIDED
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import ModelError, OutputError, SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.freeze import freeze
 from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed
-from cudnn_sweep.orchestrator.launching.advising import advise, answered_of, suite_to_compare
-from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions, FreezeOptions
 from cudnn_sweep.orchestrator.planning.request import Planned
-from cudnn_sweep.orchestrator.showing.advice_text import advice_lines
+from cudnn_sweep.orchestrator.steps.advising import advise, answered_of, suite_to_compare
+from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions, FreezeOptions
+from cudnn_sweep.orchestrator.terminal.advice_text import advice_lines
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
 from tests.analysis.conftest import changed
 from tests.fake_machine import (
@@ -239,7 +239,7 @@ def test_a_step_that_does_not_run_has_its_own_exit_code(tmp_path: Path) -> None:
 
 def _unwritten(monkeypatch: pytest.MonkeyPatch, link: Callable[[Path, Path], None]) -> str:
     """What a freeze prints if its file cannot be written at its end."""
-    monkeypatch.setattr("cudnn_sweep.orchestrator.showing.write_whole.os.link", link)
+    monkeypatch.setattr("cudnn_sweep.orchestrator.terminal.write_whole.os.link", link)
     out = Console(file=io.StringIO(), width=80, markup=False)
 
     @contextmanager

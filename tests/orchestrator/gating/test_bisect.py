@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.verdicts import Verdict
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.results.verdicts import Verdict
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.gating.answer import Gate, State
 from cudnn_sweep.orchestrator.gating.bisect import Bisection, Installation, _bisected, bisect
 from cudnn_sweep.orchestrator.gating.sides import Side
-from cudnn_sweep.orchestrator.launching.step_options import BisectOptions
 from cudnn_sweep.orchestrator.planning.session import CodeLocation
 from cudnn_sweep.orchestrator.process.client import survey_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+from cudnn_sweep.orchestrator.steps.step_options import BisectOptions
 from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.survey import Survey, workload_facts
 from tests.fake_machine import FakeEffect, FakeMachine

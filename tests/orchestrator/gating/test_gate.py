@@ -18,17 +18,17 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
-from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.engine.database import open_database
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import ModelError, OutputError, SpecError
 from cudnn_sweep.orchestrator.gating.gate import LOOKS, gate
 from cudnn_sweep.orchestrator.gating.power import power
 from cudnn_sweep.orchestrator.gating.sides import Sides, sides_of
-from cudnn_sweep.orchestrator.launching.step_options import GateOptions
 from cudnn_sweep.orchestrator.planning import sweep_selection
 from cudnn_sweep.orchestrator.process.protocol import MODULES
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+from cudnn_sweep.orchestrator.steps.step_options import GateOptions
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
 from tests.fake_machine import FakeEffect, FakeMachine

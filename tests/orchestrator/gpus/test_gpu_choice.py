@@ -12,10 +12,10 @@ from ray._private import node as ray_node
 from ray._private.parameter import RayParams
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.verdicts import Verdict
-from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.asking.queries import load_query
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.engine.database import open_database
+from cudnn_sweep.analysis.engine.queries import load_query
+from cudnn_sweep.analysis.results.verdicts import Verdict
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.local.local_ray import OBJECT_STORE_BYTES
 from cudnn_sweep.orchestrator.errors import SpecError

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.nights.outcome import NightOutcome
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.nightly.night import run_night
 from cudnn_sweep.orchestrator.nightly.request import Diary
 from cudnn_sweep.orchestrator.planning.options import NightOptions

@@ -13,8 +13,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.reports.report import from_json
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.nights.reports.report import from_json
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly import night as news_room

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cudnn_sweep.analysis.nightly.outcome import Acceptance
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.nights.outcome import Acceptance
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.nightly.request import Diary, as_sent_alert
 from cudnn_sweep.orchestrator.planning.spec import NightName

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.outcome import Finding, NightOutcome
-from cudnn_sweep.analysis.nightly.reports.report import from_json
-from cudnn_sweep.analysis.nightly.series import SeriesKey
+from cudnn_sweep.analysis.nights.outcome import Finding, NightOutcome
+from cudnn_sweep.analysis.nights.reports.report import from_json
+from cudnn_sweep.analysis.nights.series import SeriesKey
 from cudnn_sweep.orchestrator.nightly import night as news_room
 from cudnn_sweep.orchestrator.nightly.news import News
 from cudnn_sweep.orchestrator.nightly.night import run_night

@@ -19,13 +19,12 @@ import pytest
 from ray._private import worker
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.detect import LOOKS
-from cudnn_sweep.analysis.nightly.reports.report import from_json, to_json
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.nights.detect import LOOKS
+from cudnn_sweep.analysis.nights.reports.report import from_json, to_json
+from cudnn_sweep.analysis.store.store import Store, open_store
+from cudnn_sweep.cluster.jobs.jobs import SentJob
 from cudnn_sweep.cluster.launch_file import read_launch_file
-from cudnn_sweep.cluster.reach.jobs import SentJob
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.launching.destinations import cluster_of
 from cudnn_sweep.orchestrator.nightly.night import not_measured, run_night
 from cudnn_sweep.orchestrator.nightly.request import Diary, read_night
 from cudnn_sweep.orchestrator.planning.options import NightOptions
@@ -33,6 +32,7 @@ from cudnn_sweep.orchestrator.planning.plan import Plan, make_plan
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.spec import NightName, SweepSpec, load_suite
 from cudnn_sweep.orchestrator.remote.clusters import RunningCluster
+from cudnn_sweep.orchestrator.remote.destinations import cluster_of
 from cudnn_sweep.orchestrator.remote.follow import Follower
 from cudnn_sweep.orchestrator.remote.job import Ended, to_line
 from cudnn_sweep.orchestrator.remote.nodes import remove_old_caches

@@ -10,9 +10,9 @@ import pytest
 import typer
 from rich.console import Console
 
-from cudnn_sweep.analysis.nightly.history import History, read_history
-from cudnn_sweep.analysis.nightly.reports.report import from_json
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.nights.history import History, read_history
+from cudnn_sweep.analysis.nights.reports.report import from_json
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.analysis.asking.database import open_database
-from cudnn_sweep.analysis.asking.queries import load_query
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.engine.database import open_database
+from cudnn_sweep.analysis.engine.queries import load_query
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.decided import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Plan, Shard, make_plan, narrow, read_shard
@@ -141,8 +141,8 @@ def test_recorders_of_two_shards_share_a_sweep_and_compact_it_at_once(
     tmp_path: Path, plan_of: MakePlan, record_of: RecordOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each makes parts of whatever lies there, the other's records too."""
-    monkeypatch.setattr("cudnn_sweep.analysis.storing.store.MANY_PARTS", 3)
-    monkeypatch.setattr("cudnn_sweep.analysis.storing.store.COMPACT_EVERY", 3)
+    monkeypatch.setattr("cudnn_sweep.analysis.store.store.MANY_PARTS", 3)
+    monkeypatch.setattr("cudnn_sweep.analysis.store.store.COMPACT_EVERY", 3)
     plan = plan_of("noop", replicates=14)
     session = session_of(plan, "shared", tmp_path)
 

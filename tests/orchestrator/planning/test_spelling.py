@@ -9,9 +9,9 @@ import typer
 from typer.testing import CliRunner
 
 from cudnn_sweep.orchestrator.cli.commands import spelled
-from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.spelling import words_of
+from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 
 
 def _typed(words: list[str], kind: type) -> Any:

@@ -9,9 +9,9 @@ from unittest.mock import create_autospec
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.verdicts import Verdict
-from cudnn_sweep.analysis.storing.progress import MOST_REPEATS, blocks_of
-from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.analysis.results.verdicts import Verdict
+from cudnn_sweep.analysis.store.progress import MOST_REPEATS, blocks_of
+from cudnn_sweep.analysis.store.store import Store
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
@@ -23,7 +23,7 @@ from cudnn_sweep.orchestrator.planning.sweep_selection import choose_sweep
 from cudnn_sweep.orchestrator.process.protocol import Status
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running.run_sweep import OpenSweep, Place
-from cudnn_sweep.orchestrator.showing.summary import split_lines
+from cudnn_sweep.orchestrator.terminal.summary import split_lines
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 from cudnn_sweep.workloads.survey import Survey
 from tests.makers import MakePlan, RecordOf

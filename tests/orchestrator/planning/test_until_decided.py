@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.verdicts import ContrastState, Verdict
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.results.verdicts import ContrastState, Verdict
+from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
-from cudnn_sweep.orchestrator.launching.destinations import launch
 from cudnn_sweep.orchestrator.nightly.request import read_night
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import Planned, request_of
 from cudnn_sweep.orchestrator.planning.spec import SweepSpec
+from cudnn_sweep.orchestrator.remote.destinations import launch
 from cudnn_sweep.orchestrator.running.run_sweep import plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.workloads.cells.suite import LOOKS

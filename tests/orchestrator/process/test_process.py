@@ -287,7 +287,7 @@ def test_numbers_that_are_not_finite_are_a_warning(run_trial: RunTrial, tmp_path
         (
             "past_forward",
             {"state": "checkpoint"},
-            "state checkpoint was not in force: the step called its model past `setting.forward`",
+            "state checkpoint was not in force: the step called its model past `context.forward`",
         ),
     ],
 )

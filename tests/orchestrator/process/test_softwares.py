@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.analysis.storing.progress import blocks_of
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.store.progress import blocks_of
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.nightly.night import Suspect, confirmation_plan
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.orchestrator.launching.one_step import read_inputs
 from cudnn_sweep.orchestrator.planning.plan import first_calls
 from cudnn_sweep.orchestrator.process.client import ForkServer, call_models
+from cudnn_sweep.orchestrator.steps.one_step import read_inputs
 from cudnn_sweep.workloads.errors import TRY
 from tests.makers import MakePlan
 

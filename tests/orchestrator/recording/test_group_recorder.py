@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from cudnn_sweep.analysis.errors import StoreError
-from cudnn_sweep.analysis.storing import parquet
-from cudnn_sweep.analysis.storing.folder import LocalFolder
-from cudnn_sweep.analysis.storing.schema import RunRecord
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.store import parquet
+from cudnn_sweep.analysis.store.folder import LocalFolder
+from cudnn_sweep.analysis.store.schema import RunRecord
+from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST, Recorder
 from tests.makers import MakePlan, RecordOf

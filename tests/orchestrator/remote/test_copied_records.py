@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.storing.schema import RunRecord
-from cudnn_sweep.analysis.storing.store import open_store
-from cudnn_sweep.cluster.reach.jobs import Jobs, SentJob
+from cudnn_sweep.analysis.store.schema import RunRecord
+from cudnn_sweep.analysis.store.store import open_store
+from cudnn_sweep.cluster.jobs.jobs import Jobs, SentJob
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.follow import Follower, pull_records

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.store.store import open_store
 from tests.makers import Need
 
 pytestmark = [pytest.mark.waiting, pytest.mark.slow, pytest.mark.timeout(600)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.locks.sweep_lock import holder_of, sweep_lock
 from cudnn_sweep.orchestrator.planning.session import session_of
 from tests.makers import MakePlan, RecordOf

@@ -11,20 +11,13 @@ from time import monotonic, sleep
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.storing.store import Store, open_store
+from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.cluster.launch_file import no_launch_file
 from cudnn_sweep.orchestrator.errors import UnfinishedError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.freeze import freeze
 from cudnn_sweep.orchestrator.gating.bisect import bisect
 from cudnn_sweep.orchestrator.gating.gate import gate
-from cudnn_sweep.orchestrator.launching.advising import advise
-from cudnn_sweep.orchestrator.launching.step_options import (
-    AdviseOptions,
-    BisectOptions,
-    FreezeOptions,
-    GateOptions,
-)
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
@@ -37,6 +30,13 @@ from cudnn_sweep.orchestrator.running.run_sweep import (
     _limited,
     plan_sweep,
     run_sweep,
+)
+from cudnn_sweep.orchestrator.steps.advising import advise
+from cudnn_sweep.orchestrator.steps.step_options import (
+    AdviseOptions,
+    BisectOptions,
+    FreezeOptions,
+    GateOptions,
 )
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey

@@ -9,13 +9,11 @@ import pytest
 import torch
 from rich.console import Console
 
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.cluster.errors import LaunchFileError
 from cudnn_sweep.cluster.launch_file import no_launch_file
 from cudnn_sweep.orchestrator.errors import ModelError, SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
-from cudnn_sweep.orchestrator.launching.one_step import suite_of
-from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import first_calls
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
@@ -24,6 +22,8 @@ from cudnn_sweep.orchestrator.process import client
 from cudnn_sweep.orchestrator.process.client import ForkServer, call_models
 from cudnn_sweep.orchestrator.running.run_sweep import plan_sweep, run_sweep
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+from cudnn_sweep.orchestrator.steps.one_step import suite_of
+from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.survey import Survey
 from cudnn_sweep.workloads.training.choice import Expect

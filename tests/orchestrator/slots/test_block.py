@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.store.schema import RunRecord
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import Pinning
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from cudnn_sweep.analysis.storing.schema import RunRecord
+from cudnn_sweep.analysis.store.schema import RunRecord
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import session_of

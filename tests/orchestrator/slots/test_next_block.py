@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cudnn_sweep.analysis.answering.verdicts import ContrastState
-from cudnn_sweep.analysis.storing.schema import RunRecord
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.results.verdicts import ContrastState
+from cudnn_sweep.analysis.store.schema import RunRecord
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.planning.decided import contrasts_of, standings
 from cudnn_sweep.orchestrator.planning.plan import Plan, with_alternate_caches
 from cudnn_sweep.orchestrator.planning.session import Session, session_of

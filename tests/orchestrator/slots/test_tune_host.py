@@ -14,9 +14,9 @@ from uuid import uuid4
 import pytest
 import ray
 
-from cudnn_sweep.analysis.storing.progress import blocks_of
-from cudnn_sweep.analysis.storing.schema import RunRecord
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.store.progress import blocks_of
+from cudnn_sweep.analysis.store.schema import RunRecord
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.session import Session, session_of

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
-from cudnn_sweep.orchestrator.launching.step_options import AdviseOptions
+from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.workloads.hardware.listed_gpus import listed_gpus
 
 RUNS = 3  # each way

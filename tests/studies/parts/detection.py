@@ -8,7 +8,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.detect import (
+from cudnn_sweep.analysis.nights.detect import (
     FEWEST_NIGHTS,
     LOOKS,
     MONTH,
@@ -22,8 +22,8 @@ from cudnn_sweep.analysis.nightly.detect import (
     judge_pairs,
     mended,
 )
-from cudnn_sweep.analysis.nightly.outcome import Finding
-from cudnn_sweep.analysis.nightly.series import (
+from cudnn_sweep.analysis.nights.outcome import Finding
+from cudnn_sweep.analysis.nights.series import (
     FINE_NIGHTS,
     STEADY_WALL,
     Array,

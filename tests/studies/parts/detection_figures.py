@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.detect import MOST_NIGHTS, NO_CANDIDATE
+from cudnn_sweep.analysis.nights.detect import MOST_NIGHTS, NO_CANDIDATE
 from tests.studies.parts import detection
 from tests.studies.parts.detection import Alerts, ScreenedHistories
 from tests.studies.parts.realities import real_values

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION, arrow_schema, settings
-from cudnn_sweep.analysis.storing.store import Store
+from cudnn_sweep.analysis.store.schema import SCHEMA_VERSION, arrow_schema, settings
+from cudnn_sweep.analysis.store.store import Store
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

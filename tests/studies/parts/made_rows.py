@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
-from cudnn_sweep.analysis.asking.database import Database, open_database
-from cudnn_sweep.analysis.asking.queries import Value
-from cudnn_sweep.analysis.storing import parquet
-from cudnn_sweep.analysis.storing.schema import SCHEMA_VERSION, arrow_schema, settings
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.engine.database import Database, open_database
+from cudnn_sweep.analysis.engine.queries import Value
+from cudnn_sweep.analysis.store import parquet
+from cudnn_sweep.analysis.store.schema import SCHEMA_VERSION, arrow_schema, settings
+from cudnn_sweep.analysis.store.store import open_store
 from tests.studies.parts.noise import Array, Counts, Mask, Noise
 
 STEADY_MS = 1.0

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.detect import (
+from cudnn_sweep.analysis.nights.detect import (
     FEWEST_NIGHTS,
     LOOKS,
     MONTH,
@@ -19,7 +19,7 @@ from cudnn_sweep.analysis.nightly.detect import (
     confirm,
     judge_pairs,
 )
-from cudnn_sweep.analysis.nightly.series import Array, Mask, Places, t_quantile
+from cudnn_sweep.analysis.nights.series import Array, Mask, Places, t_quantile
 from tests.studies.parts.detection import MIN_EFFECT, Alerts, by_nights, screened
 from tests.studies.parts.simulated_nights import (
     FIRST_CHANGE,

@@ -6,11 +6,11 @@ from datetime import date
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.candidates import Candidate, FreshTrials, Remeasured
-from cudnn_sweep.analysis.nightly.findings import remembered
-from cudnn_sweep.analysis.nightly.history import History, Row
-from cudnn_sweep.analysis.nightly.outcome import NightOutcome
-from cudnn_sweep.analysis.nightly.series import (
+from cudnn_sweep.analysis.nights.candidates import Candidate, FreshTrials, Remeasured
+from cudnn_sweep.analysis.nights.findings import remembered
+from cudnn_sweep.analysis.nights.history import History, Row
+from cudnn_sweep.analysis.nights.outcome import NightOutcome
+from cudnn_sweep.analysis.nights.series import (
     ENGINE,
     FAILURE,
     MISSING,
@@ -19,7 +19,7 @@ from cudnn_sweep.analysis.nightly.series import (
     Series,
     SeriesKey,
 )
-from cudnn_sweep.analysis.nightly.settle import compare_night
+from cudnn_sweep.analysis.nights.settle import compare_night
 from tests.made_up_night import history_of, key_of, made_up_night, points_of
 from tests.studies.parts.simulated_nights import FRESH, PROCESSES
 

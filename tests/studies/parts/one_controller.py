@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.answering.verdicts import Verdict
-from cudnn_sweep.analysis.storing.store import open_store
+from cudnn_sweep.analysis.results.verdicts import Verdict
+from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.cluster.local.janitor import processes_of
 from cudnn_sweep.cluster.local.local_ray import local_ray
 from cudnn_sweep.orchestrator.planning.decided import contrasts_of
 from cudnn_sweep.orchestrator.planning.plan import Shard, make_plan
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
-from cudnn_sweep.orchestrator.showing.display import now_and_then, watch
+from cudnn_sweep.orchestrator.terminal.display import now_and_then, watch
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.survey import Survey

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from cudnn_sweep.analysis.answering.results import open_results
-from cudnn_sweep.analysis.asking.queries import load_query
+from cudnn_sweep.analysis.engine.queries import load_query
+from cudnn_sweep.analysis.results.results import open_results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,7 @@ def ask_alone(location: str, name: str) -> Asked:
         import pandas  # noqa: F401
 
         return _timed(name, lambda: _pandas_ratios(location, name == ALL_COLUMNS))
-    import cudnn_sweep.analysis.asking.database  # noqa: F401
+    import cudnn_sweep.analysis.engine.database  # noqa: F401
 
     load_query(name)
     return _timed(name, lambda: len(open_results(location).query(name)))

@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.detect import NO_CANDIDATE
-from cudnn_sweep.analysis.nightly.findings import are_alike, are_most, begun_with_most
-from cudnn_sweep.analysis.nightly.series import FINE_NIGHTS, STEADY_WALL, Array, Mask, Places
+from cudnn_sweep.analysis.nights.detect import NO_CANDIDATE
+from cudnn_sweep.analysis.nights.findings import are_alike, are_most, begun_with_most
+from cudnn_sweep.analysis.nights.series import FINE_NIGHTS, STEADY_WALL, Array, Mask, Places
 from tests.studies.parts.detection import Alerts, Known, ScreenedHistories, by_nights
 from tests.studies.parts.simulated_nights import (
     FRESH,

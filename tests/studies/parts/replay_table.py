@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from cudnn_sweep.analysis.answering.contrast import Contrast
+from cudnn_sweep.analysis.results.contrast import Contrast
 from tests.studies.parts.replaying import DECIDED, TARGET, Replayed, ReplayedCell
 
 LEGEND = """\

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cudnn_sweep.analysis.answering.contrast import Contrast
-from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.analysis.asking.database import Database
+from cudnn_sweep.analysis.engine.database import Database
+from cudnn_sweep.analysis.results.contrast import Contrast
+from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
 
 Texts: TypeAlias = NDArray[Any]
 Counts: TypeAlias = NDArray[np.int_]

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from cudnn_sweep.analysis.nightly.series import Array, Places
+from cudnn_sweep.analysis.nights.series import Array, Places
 from tests.studies.parts.noise import STUDENT_DEVIATION, STUDENT_DF
 
 PROCESSES = 3  # of a night: replicates of the suite `nightly`

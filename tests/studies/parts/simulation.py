@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cudnn_sweep.analysis.answering.min_effect import MIN_EFFECT
-from cudnn_sweep.analysis.asking.database import Database
-from cudnn_sweep.analysis.asking.queries import load_query
+from cudnn_sweep.analysis.engine.database import Database
+from cudnn_sweep.analysis.engine.queries import load_query
+from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
 from tests.studies.parts.made_rows import STEADY_MS, MadeUp, in_turns, made_rows, open_rows
 from tests.studies.parts.noise import (
     NOT_PROMISED,

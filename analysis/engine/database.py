@@ -1,0 +1,344 @@
+"""DuckDB over a store, locked down: a user's SQL can read `records` and nothing else.
+
+The rows come in as Arrow data, so that DuckDB itself may touch no file but what it spills. Allowing it the
+store's folder is not enough: a COPY inside a `with` is a SELECT to its parser, and would write there.
+"""
+
+import atexit
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+from time import monotonic
+from typing import Any, TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from cudnn_sweep.analysis.engine.prelude import (
+    RECORDS_VIEW,
+    REPEATED_KEYS,
+    each_macro,
+    macros_in,
+    question_macros,
+)
+from cudnn_sweep.analysis.engine.queries import NamedQuery, Value, literal, load_query
+from cudnn_sweep.analysis.engine.settings import with_config
+from cudnn_sweep.analysis.errors import QueryError, did_you_mean
+from cudnn_sweep.analysis.store.snapshot import Snapshot
+from cudnn_sweep.analysis.store.store import LISTINGS
+from cudnn_sweep.analysis.store.stored import Stored, has_damage, has_lost
+from cudnn_sweep.cluster.leftovers import held_folder
+
+Answer = TypeVar("Answer")
+
+LOCKED: dict[str, str | bool] = {
+    "TimeZone": "UTC",
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "python_enable_replacements": False,  # else SQL sees the Python variables of its callers
+    "max_temp_directory_size": "20GB",  # else it fills the disk: a million trials spill a tenth of that
+    "enable_external_access": False,
+    "enable_progress_bar": False,  # it would stand among the answers
+    "lock_configuration": True,
+}
+
+MOST_BYTES = 2_500_000_000  # that DuckDB holds: with it a million trials are asked in under 4 GB
+FEW_ROWS = 3000  # copied in 0.05 to 0.3 s: each question about a contrast saves as much
+HELD_ROWS = 200_000  # a report over 100,000 takes a fifth less CPU time, and 0.5 GB
+INTERRUPT_S = 5.0  # in which a question ends that is asked to
+INTERRUPT_EVERY_S = 0.05  # for it may be between two statements
+SPILLS = "sweep-query-"  # a folder of this user alone, for a question that lacks memory
+# Questions with macros take long to plan and have few rows. DuckDB 2 plans what `sql` is given twice;
+# of what `execute` is given it copies the rows, and warns.
+warnings.filterwarnings(
+    "ignore", "Arrow output on a DB-API result", UserWarning, re.escape(__name__)
+)
+HINTS = {  # about columns that people look for in `records`
+    "cell": "is made of workload, problem, input_shape, ...: select those, or cell_id",
+    "throttled": "is one of the texts of warnings: list_contains(warnings, 'throttled')",
+    "search_ms": "is tuning_ms of `break_even()`, which has a row for each pair of configs",
+}
+NO_FILES = (
+    "a question reads `records` and no file; `sweep query --export store.duckdb` writes them for plain DuckDB, which "
+    "reads both"
+)
+OF_THE_QUESTION = (duckdb.ParserException, duckdb.CatalogException, duckdb.BinderException)
+
+
+class Database:
+    """Answers SQL over one snapshot of a store."""
+
+    def __init__(
+        self, instance: "_Instance", store: Stored, sweep_id: str | None, snapshot: Snapshot
+    ) -> None:
+        self._instance = instance
+        self._connection = instance.connection
+        self._store = store
+        self._sweep_id = sweep_id
+        self._snapshot = snapshot
+        self._is_shown = False
+
+    @property
+    def torn_files(self) -> tuple[str, ...]:
+        """Damaged files that the answers leave out: callers say so."""
+        return self._snapshot.torn
+
+    @property
+    def is_empty(self) -> bool:
+        return self._snapshot.is_empty
+
+    def query(self, sql: str, values: Mapping[str, Value | list[Any]] | None = None) -> pa.Table:
+        """The answer to one SELECT; QueryError where it is anything else, or fails."""
+
+        def answer() -> pa.Table:
+            self._refuse_all_but_select(sql)
+            return self._answer(sql, dict(values or {}))
+
+        return self._retried(answer)
+
+    def ask(self, question: NamedQuery | str, **values: Value) -> pa.Table:
+        """The answer to a question, by its name too; QueryError for a value that it does not take."""
+        asked = load_query(question) if isinstance(question, str) else question
+        return self.query(asked.sql, asked.values(values))
+
+    def hold_rows(self) -> None:
+        """Copy the rows for many questions, unless there are too many."""
+
+        def copy() -> None:
+            self._show_records()
+            if FEW_ROWS < self._snapshot.rows <= HELD_ROWS:
+                self._copy_records()
+
+        self._retried(copy)
+
+    def keep(self) -> None:
+        """The view `records` and every macro, in the file that the instance has."""
+
+        def make() -> None:
+            self._show_records()
+            if not _is_small(self._snapshot):
+                self._copy_records()
+            self._instance.make({**each_macro(), **question_macros()})
+
+        self._retried(make)
+
+    def _retried(self, ask: Callable[[], Answer]) -> Answer:
+        for _ in range(LISTINGS):
+            try:
+                return self._interruptible(ask)
+            except (duckdb.Error, pa.ArrowException) as error:
+                failure = error
+            if not has_lost(self._store, self._snapshot) and not self._finds_damage(failure):
+                break
+            self._snapshot = self._store.snapshot(self._sweep_id)
+            self._is_shown = False
+        raise QueryError(_told(str(failure))) from failure
+
+    def _answer(self, sql: str, values: dict[str, Value | list[Any]]) -> pa.Table:
+        self._show_records()
+        macros = macros_in(sql)
+        self._instance.make(macros)
+        if macros:
+            return self._connection.execute(sql, values or None).to_arrow_table()
+        return self._connection.sql(sql, params=values or None).to_arrow_table()
+
+    def _interruptible(self, ask: Callable[[], Answer]) -> Answer:
+        """In a thread of its own: this one takes a Ctrl-C. In the thread that DuckDB is called in it may take
+        it only after a statement's last row.
+        """
+        found: Future[Answer] = Future()
+
+        def answer() -> None:
+            try:
+                found.set_result(ask())
+            except BaseException as error:  # noqa: BLE001  # raised where the answer is awaited
+                found.set_exception(error)
+
+        thread = Thread(target=answer, daemon=True)
+        thread.start()
+        try:
+            return found.result()
+        except KeyboardInterrupt:
+            ends = monotonic() + INTERRUPT_S
+            while thread.is_alive() and monotonic() < ends:
+                self._connection.interrupt()
+                thread.join(INTERRUPT_EVERY_S)
+            raise
+
+    def _finds_damage(self, failure: Exception) -> bool:
+        """Where the rows may be at fault, and not the question."""
+        return not isinstance(failure, OF_THE_QUESTION) and has_damage(self._store)
+
+    def _show_records(self) -> None:
+        """Make the view. Only where a trial has several rows does it look for the one that counts.
+
+        Where rows are not too many they are copied: a question over the view reads the files once for each
+        place where it names `records`, and is planned for longer than it is answered.
+        """
+        if self._is_shown:
+            return
+        self._connection.register("loose_rows", self._snapshot.loose.combine_chunks())
+        self._connection.register("part_rows", self._snapshot.parts)
+        rows = self._rows()
+        repeated = self._connection.sql(REPEATED_KEYS.format(rows=rows)).to_arrow_table()
+        self._connection.register("repeated_keys", repeated)
+        view = RECORDS_VIEW if repeated.num_rows else "create or replace view records as {rows}"
+        view = view.format(rows=with_config(rows), repeated="from repeated_keys")
+        self._instance.make({"quoted": each_macro()["quoted"]})
+        self._connection.execute(view)
+        if _is_small(self._snapshot):
+            self._copy_records()
+        self._is_shown = True
+
+    def _copy_records(self) -> None:
+        self._connection.execute("create or replace table copied_records as from records")
+        self._connection.execute("create or replace view records as from copied_records")
+
+    def _rows(self) -> str:
+        """A select of what is stored. A kind of file that is not there stays out of it: to plan a
+        question over one scan takes two thirds of the time.
+        """
+        if not self._snapshot.parts.files:
+            return "select * from loose_rows"
+        if not self._snapshot.loose.num_rows:
+            return "select * from part_rows"
+        return "select * from part_rows union all select * from loose_rows"
+
+    def _refuse_all_but_select(self, sql: str) -> None:
+        try:
+            found = [each.type.name for each in self._connection.extract_statements(sql)]
+        except ValueError:  # a kind that its Python has no name for
+            raise QueryError("found no SELECT; allowed is one SELECT") from None
+        if found == [duckdb.StatementType.MULTI.name]:
+            told = "a PIVOT that looks its columns up: name them, as `on x in (1, 2)`"
+            raise QueryError(f"found {told}; allowed is one SELECT")
+        if found != [duckdb.StatementType.SELECT.name]:
+            raise QueryError(f"found {', '.join(found) or 'no statement'}; allowed is one SELECT")
+
+
+def _told(failure: str) -> str:
+    """The failure, with a hint for known mistakes."""
+    table = re.search(r"Table (?:Function )?with name (\w+) does not exist", failure)
+    if table and table[1] in question_macros():
+        return f"{table[1]} is a macro: write `from {table[1]}()`"
+    missing = re.search(r'column "(\w+)" not found.*?bindings: ([^\n]*)', failure, re.DOTALL)
+    if "file system operations are disabled" in failure:
+        failure = NO_FILES
+    elif missing:
+        name, near = missing[1], re.findall(r'"(\w+)"', missing[2])
+        hint = f"`{name}` {HINTS[name]}" if name in HINTS else f"near to it are {', '.join(near)}"
+        failure = f"no column {name}{did_you_mean(name, near)}; {hint}"
+    return f"the query failed: {failure}"
+
+
+def left_out(torn: str) -> str:
+    return f"left out {torn}: damaged, or no record of ours; a launch sets such files aside"
+
+
+class _Instance:
+    """A DuckDB, locked down, and the macros that were made in it."""
+
+    def __init__(self, threads: int | None = None, file: str = ":memory:") -> None:
+        """`threads`: as many as there are cores where not told."""
+        self._spill = ExitStack()
+        folder = self._spill.enter_context(spill_folder())
+        self.connection = duckdb.connect(file)
+        self._macros: dict[str, str] = {}
+        own: dict[str, str | bool] = {"temp_directory": folder, "memory_limit": _memory_limit()}
+        if threads is not None:
+            own["threads"] = str(threads)
+        for name, value in (own | LOCKED).items():
+            self.connection.execute(f"set {name} = {literal(value)}")
+
+    def make(self, macros: Mapping[str, str]) -> None:
+        for name, statement in macros.items():
+            if self._macros.get(name) != statement:
+                self.connection.execute(statement)
+                self._macros[name] = statement
+
+    def forget_rows(self) -> None:
+        for view in ("loose_rows", "part_rows", "repeated_keys"):
+            self.connection.unregister(view)
+        self.connection.execute("drop table if exists copied_records")
+
+    def close(self) -> None:
+        self.connection.close()
+        self._spill.close()
+
+
+_idle: list[_Instance] = []  # for small stores: to make the macros takes half as long as to plan
+
+
+@atexit.register
+def close_idle() -> None:
+    """At exit; called by commands that end by os._exit."""
+    while _idle:
+        _idle.pop().close()
+
+
+def _is_small(snapshot: Snapshot) -> bool:
+    """To plan a question takes longer than to answer it, and threads that wait cost a sixth of both."""
+    return snapshot.rows <= FEW_ROWS
+
+
+@contextmanager
+def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Database]:
+    """The view `records` of what is stored now, of one sweep or of all, with the macros."""
+    snapshot = store.snapshot(sweep_id)
+    is_small = _is_small(snapshot)
+    instance = _small_instance() if is_small else _Instance()
+    try:
+        yield Database(instance, store, sweep_id, snapshot)
+        if is_small and not _idle:
+            instance.forget_rows()
+            _idle.append(instance)
+    finally:
+        if instance not in _idle:
+            instance.close()
+
+
+def export(store: Stored, file: Path) -> tuple[str, ...]:
+    """Write a DuckDB database in which plain DuckDB finds `records` and the questions.
+
+    Returns the damaged files that it lacks.
+    """
+    instance = _Instance(file=str(file))
+    try:
+        database = Database(instance, store, None, store.snapshot())
+        database.keep()
+        return database.torn_files
+    finally:
+        instance.close()
+
+
+def _small_instance() -> _Instance:
+    try:
+        return _idle.pop()
+    except IndexError:
+        return _Instance(threads=1)
+
+
+def _memory_limit() -> str:
+    """What lies in memory beyond it is spilled. A question that took all would take it from what measures."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"{min(MOST_BYTES, physical // 2) // 10**6}MB"
+
+
+@contextmanager
+def spill_folder() -> Iterator[str]:
+    """Empty, so that nothing spills, where no folder can be made.
+
+    DuckDB may always write there, whatever else is locked, and so may a user's SQL: nothing else lies there.
+    """
+    with ExitStack() as stack:
+        folder = ""
+        with suppress(OSError):
+            parent = Path(tempfile.gettempdir())
+            folder = str(stack.enter_context(held_folder(SPILLS, parent)))
+        yield folder

@@ -1,0 +1,107 @@
+"""What each column of each question's answer means: explained in the question's head, else among SHARED, else as the
+column of `records` that it is, else like the column that it stands beside.
+"""
+
+import re
+from tempfile import TemporaryDirectory
+
+from cudnn_sweep.analysis.engine.database import open_database
+from cudnn_sweep.analysis.engine.queries import NamedQuery
+from cudnn_sweep.analysis.store.schema import arrow_schema
+from cudnn_sweep.analysis.store.store import open_store
+
+SHARED = {
+    "input_shape": "base input sizes: batch, channels, then space",
+    "contrast": "what differs: the baseline's value → the candidate's",
+    "other_settings": "settings that baseline and candidate share",
+    "settings": "the config's settings",
+    "loop_kind": "closed, open, or mixed if the two differ and so cannot be compared",
+    "in_turns": "whether a block's processes took turns: its log ratio is the median over their rounds",
+    "blocks": "paired blocks: both trials ok, on one slot, in one launch, and not doubtful",
+    "split_blocks": "blocks left out: on two slots, or interrupted between two launches; "
+    "one that ran again whole since is a further block",
+    "doubtful_blocks": "blocks left out: in a trial the GPU was shared with a process, or in both throttled",
+    "unpaired_blocks": "blocks left out: a trial failed, or is missing",
+    "recorded_blocks": "blocks of which both trials are recorded, whether they count or not",
+    "at_most": "blocks that the sweep may ask for; null where their number was fixed",
+    "block_s": "how long one of its blocks takes, seconds",
+    "blocks_needed": "blocks lacking to decide in four of five cases, or up to three that tell how many; "
+    "null above 1,000",
+    "error_share": "share of the error that this look may spend; 1 where blocks are a fixed number",
+    "baseline_failed": "blocks in which the baseline's trial failed",
+    "baseline_processes": "processes of the baseline",
+    "doubtful_processes": "processes of both left out: their GPU was throttled, or shared",
+    "baseline_ms": "wall time per iteration of the baseline, geometric mean over its processes",
+    "ratio": "wall time of the candidate / of the baseline, geometric mean",
+    "wall_verdict": "helps, hurts, equivalent, inconclusive, fails, no_effect; so_far_faster, so_far_slower or "
+    "undecided before the first look; or not_measured where no block has a pair of trials that ended well; in wall time",
+    "wall_in_words": "wall_verdict as it is shown: so far faster (2 blocks), equivalent (1.4% faster), ...",
+    "surely": "faster or slower where that interval excludes 1, whatever the minimum effect; else null",
+    "baseline_device_ms": "device time per iteration of the baseline, geometric mean over its processes",
+    "device_ratio": "device time of the candidate / of the baseline, geometric mean",
+    "device_verdict": "the same verdict in device time; null if it is not known for both",
+    "no_effect_reason": "why the setting cannot have mattered: no_cuda, not_cudnn or flag_not_consulted, or, on "
+    "ROCm, miopen, whose setting it is there and which is not judged; null where it could",
+    "compute_cache": "state of CUDA's on-disk kernel cache that the trials met: empty, warm, "
+    "disabled, or none without CUDA",
+    "baseline_peak_reserved_bytes": "most that PyTorch's allocator reserved in a trial of the baseline",
+    "baseline_steady_reserved_bytes": "most that was reserved while the baseline's loop was timed",
+    "baseline_results": "different results of the baseline's processes, from equal inputs and weights",
+    "blocks_with_same_bits": "paired blocks in which both computed the same bits",
+    "reproducibility": "what the candidate changes: already (the baseline gave the same bits always), gained, "
+    "not gained or lost; null where one has fewer than two processes whose bits are known",
+    "other_kernels_share": "of blocks whose kernels are known, the share in which the two differ",
+    "other_kernels_device_ratio": "device ratio over the blocks with other kernels",
+    "same_kernels_device_ratio": "device ratio over the blocks with the same kernels",
+    "headline": "both ratios from the same blocks, if the loop waits for the CPU and the device's verdict is another "
+    "than the wall's; null otherwise",
+    "wall_statistical_verdict": "verdict of the statistics alone",
+    "device_statistical_verdict": "verdict of the statistics alone",
+    "memory_ratio": "candidate's peak of reserved bytes / baseline's, geometric mean over blocks",
+    "memory_verdict": "verdict on it, the searches of the cold start included; helps: less memory",
+    "baseline_peak_allocated_bytes": "most that tensors and workspaces took in a trial of the baseline",
+    "baseline_workspace_bytes": "largest workspace of the plans that the baseline's logs show",
+    "blocks_with_bits": "paired blocks where the bits of both are known",
+    "baseline_cell_id": "cell_id of the baseline",
+    "night": "sweep_id of the night",
+    "metric": "what it is; times are in ms, memory in bytes, the error is a share",
+    "planned": "trials in its plan",
+    "recorded": "trials of the sweep, night or cell that are recorded",
+    "ok": "trials that ended well",
+    "failed": "trials that did not end well",
+    "first_started_at": "when the first trial started, UTC",
+    "last_ended_at": "when the last trial ended, UTC",
+}
+SIDES = {"candidate": ("baseline", None), "on": ("off", "with on"), "frozen": ("off", "frozen")}
+"""Whose columns mean what the other side's do, but for its name, or for these words."""
+ENDS = {"low": "lower", "high": "upper"}
+
+
+def meaning(question: NamedQuery, column: str) -> str | None:
+    """What a column of its answer means; none where nothing says it."""
+    for known in (question.columns, SHARED, _stored_meanings()):
+        if column in known:
+            return known[column]
+    if end := ENDS.get(column.rpartition("_")[2]):
+        return f"{end} end of its 95% interval"
+    side, _, what = column.partition("_")
+    if side not in SIDES:
+        return None
+    other, words = SIDES[side]
+    text = meaning(question, f"{other}_{what}")
+    return text and (words or re.sub(rf"\b{other}\b", side, text))
+
+
+def columns_explained(question: NamedQuery) -> dict[str, str]:
+    """The meaning of each column, empty where nothing says it; of a user's own question too."""
+    with TemporaryDirectory() as empty, open_database(open_store(empty)) as database:
+        names = database.ask(question).column_names
+    return {name: meaning(question, name) or "" for name in names}
+
+
+def _stored_meanings() -> dict[str, str]:
+    return {
+        field.name: field.metadata[b"meaning"].decode()
+        for field in arrow_schema()
+        if field.metadata
+    }

@@ -1,0 +1,158 @@
+"""The SQL that gives plain DuckDB the view `records` over a store, and the macros of the questions."""
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from importlib.resources import files
+
+from cudnn_sweep.analysis.engine.axes import axes_macros
+from cudnn_sweep.analysis.engine.queries import (
+    NamedQuery,
+    QueryParameter,
+    literal,
+    load_query,
+    query_names,
+)
+from cudnn_sweep.analysis.engine.settings import (
+    QUOTED_MACRO,
+    settings_macros,
+    sql_type,
+    with_config,
+)
+from cudnn_sweep.analysis.store.schema import arrow_schema
+from cudnn_sweep.analysis.store.store import SWEEP, Store
+from cudnn_sweep.analysis.store.stored import Stored
+
+REPEATED_KEYS = """\
+select sweep_id, trial_id from ({rows}) group by sweep_id, trial_id having count(*) > 1"""
+
+# Of several rows for one key the highest retry counts, of these the earliest (as in progress.py); of a row that was
+# stored again as its launch ended, the later one.
+# Keys with one row are told apart first: a window over all would keep filters from the scan.
+RECORDS_VIEW = """\
+create or replace view records as
+with stored as not materialized (
+{rows}
+),
+repeated as (
+{repeated}
+)
+select * from stored anti join repeated using (sweep_id, trial_id)
+union all
+select * from (select * from stored semi join repeated using (sweep_id, trial_id))
+qualify row_number() over (
+    partition by sweep_id, trial_id
+    order by retry desc, ended_at, attempt_id, coalesce(ends_launch, false) desc
+) = 1;
+"""
+
+PATTERN = "sweep=*/**/*.parquet"
+OTHER_COLUMNS = ("launch",)  # of questions, not of `records`
+
+HTTPFS_HINT = """\
+-- Plain DuckDB reads an object store through its httpfs extension, with credentials of its own:
+-- INSTALL httpfs; LOAD httpfs;
+"""
+
+
+def prelude_sql(store: Stored) -> str:
+    """Statements for plain DuckDB, after which every question runs as a prepared statement."""
+    hint = "" if all(each.folder.is_local for each in store.stores) else HTTPFS_HINT
+    stored = [rows for each in store.stores for rows in _stored_rows(each)]
+    rows = "\nunion all by name\n".join([_no_rows(), *stored])
+    view = RECORDS_VIEW.format(
+        rows=with_config(rows), repeated=REPEATED_KEYS.format(rows="from stored")
+    )
+    return hint + QUOTED_MACRO + view + macros() + "\n" + "\n".join(question_macros().values())
+
+
+def macros() -> str:
+    """The statistics, and the pairing of a block's trials, as `create or replace macro` statements."""
+    folder = files("cudnn_sweep.analysis").joinpath("macros")
+    scripts = sorted(folder.iterdir(), key=lambda script: script.name)
+    texts = [script.read_text() for script in scripts]
+    return "\n".join([settings_macros(), axes_macros(), *texts, _reported_cases()])
+
+
+def _reported_cases() -> str:
+    """Cases that people reported, made from workloads/field by `make docs`."""
+    rows = json.loads(
+        files("cudnn_sweep.analysis").joinpath("reported_cases.json").read_text("utf-8")
+    )
+    values = ",\n".join(f"    ({', '.join(map(literal, row.values()))})" for row in rows)
+    return (
+        "create or replace macro reported_cases() as table\n"
+        f"select * replace (bound::double as bound) from (values\n{values}\n) as cases ({', '.join(rows[0])});\n"
+    )
+
+
+@lru_cache(maxsize=64)
+def macros_in(sql: str) -> Mapping[str, str]:
+    """The statements of those macros that a question names, and that these name, in their order: to
+    make all of them takes as long as the answer.
+    """
+    every = {**each_macro(), **question_macros()}
+    named: set[str] = set()
+    todo = [sql]
+    while todo:
+        text = todo.pop().lower()
+        # Questions are called like much else: only what is called like a function is one.
+        called = question_macros().keys() & re.findall(r"\b(\w+)\s*\(", text)
+        found = (each_macro().keys() & re.findall(r"\w+", text) | called) - named
+        named |= found
+        todo += [every[name] for name in found]
+    return {name: statement for name, statement in every.items() if name in named}
+
+
+@cache
+def each_macro() -> Mapping[str, str]:
+    """Those that no question is, by name."""
+    parts = re.split(r"^(?=create or replace macro (\w+))", macros(), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def _no_rows() -> str:
+    """A select of no rows: it types every column, even where no file has it yet."""
+    columns = ",\n".join(
+        f"    null::{sql_type(field.type)} as {field.name}" for field in arrow_schema()
+    )
+    return f"select\n{columns}\nwhere false"
+
+
+def _stored_rows(store: Store) -> list[str]:
+    """A select of what the files hold: by a pattern, unless that finds what is no record of the store's."""
+    paths, torn = store.files(), store.torn_files()
+    whole = [store.folder.url(path) for path in paths if path not in torn]
+    if not whole:
+        return []
+    is_clean = (
+        not torn and not store.strays() and len(store.folder.files_below(SWEEP)) == len(paths)
+    )
+    names = [store.folder.url(PATTERN)] if is_clean else whole
+    listed = ", ".join(literal(name) for name in names)
+    options = "union_by_name = true, hive_partitioning = false"
+    return [f"select * from read_parquet([{listed}], {options})"]
+
+
+# Each question is a table macro of its name, so that SQL can go on from it:
+#     select problem, ratio from helps_or_hurts(min_effect := 0.05) where device_verdict = 'helps'
+# Within a macro a column that is called like a parameter cannot be named. So a parameter that is called like a
+# column of `records` has `of_` before its name: `helps_or_hurts(of_sweep_id := 'june')`.
+@cache
+def question_macros() -> Mapping[str, str]:
+    return {name: _macro(load_query(name)) for name in query_names()}
+
+
+def macro_parameter(parameter: QueryParameter) -> str:
+    is_column = parameter.name in (*arrow_schema().names, *OTHER_COLUMNS)
+    return f"of_{parameter.name}" if is_column else parameter.name
+
+
+def _macro(asked: NamedQuery) -> str:
+    lines = [line for line in asked.sql.splitlines() if not line.startswith("--")]
+    body = "\n".join(lines).strip().removesuffix(";")
+    for each in asked.parameters:
+        body = re.sub(rf"\${each.name}\b", macro_parameter(each), body)
+    defaults = [f"{macro_parameter(each)} := {literal(each.default)}" for each in asked.parameters]
+    return f"create or replace macro {asked.name}({', '.join(defaults)}) as table\n{body};\n"

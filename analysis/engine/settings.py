@@ -1,0 +1,180 @@
+"""A config's settings as text, and what a config is called.
+
+A setting is a column of `records` that workloads/records/row.py marks as one. Trials are compared by this
+text, so that it is never ambiguous: what is no plain word stands in quotes. SQL writes the same
+(`text_of`): nothing but the schema lists the settings.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+from zlib import crc32
+
+import pyarrow as pa
+
+from cudnn_sweep.analysis.engine.queries import literal
+from cudnn_sweep.analysis.store.schema import arrow_schema, axes, settings
+from cudnn_sweep.workloads.records.row import BUNDLED, Axis, Setting, SettingValue
+
+PLAIN = r"[A-Za-z0-9_.:/+-]+"  # text that needs no quotes, alike in Python and in DuckDB
+PAIR = re.compile(r'(?P<name>\w+)=(?P<text>"(?:[^"\\]|\\.)*"|[^",]*)(?:, |$)', re.DOTALL)
+LONG = re.compile(r'"(?:[^"\\]|\\.){48,}"', re.DOTALL)
+SHOWN = 24  # characters
+ALWAYS_SAID = "benchmark"  # in a config's name, whatever its value
+
+ArrowMap: TypeAlias = Sequence[tuple[str, bool | int | float | str]]
+QUOTED_MACRO = f"""\
+-- Text as a setting has it: in quotes, unless it is a plain word.
+create or replace macro quoted(words) as if(
+    regexp_full_match(words, '{PLAIN}') and words <> 'null',
+    words,
+    '"' || replace(replace(words, '\\', '\\\\'), '"', '\\"') || '"'
+);
+"""
+SQL_TYPES = {
+    pa.string(): "VARCHAR",
+    pa.bool_(): "BOOLEAN",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.timestamp("us", tz="UTC"): "TIMESTAMP WITH TIME ZONE",
+}
+
+
+def as_text(value: SettingValue | ArrowMap) -> str:
+    """A setting's value as `setting_texts` writes it in SQL."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, int | float):
+        return str(value)
+    items = dict(value)
+    return _quoted(",".join(f"{_quoted(key)}={as_text(items[key])}" for key in sorted(items)))
+
+
+def texts_of(values: Mapping[str, SettingValue | ArrowMap]) -> dict[str, str]:
+    """Every setting's text, in the schema's order, of a row that has a column for each."""
+    return {name: as_text(values[name]) for name in settings()}
+
+
+def texts_in(line: str) -> dict[str, str]:
+    """Each setting's text in a line as questions have it: `name=text, name=text`."""
+    return {match["name"]: match["text"] for match in PAIR.finditer(line)}
+
+
+def unusual_in(line: str) -> list[str]:
+    """`name=text` of each setting in a line as questions have it that is not as PyTorch has it."""
+    return sorted(f"{name}={text}" for name, text in besides_usual(texts_in(line)).items())
+
+
+def besides_usual(texts: Mapping[str, str]) -> dict[str, str]:
+    """The settings that are not as PyTorch has them, and what is no setting of the config."""
+    usual = usual_texts()
+    return {name: text for name, text in texts.items() if text != usual.get(name)}
+
+
+def usual_texts() -> dict[str, str]:
+    """PyTorch's own config."""
+    return {name: as_text(setting.usual) for name, setting in settings().items()}
+
+
+def config_name(texts: Mapping[str, str]) -> str:
+    """What a config is called: `benchmark=true`, and whatever else is not as PyTorch has it."""
+    said = {ALWAYS_SAID: texts[ALWAYS_SAID]} | besides_usual(texts)
+    return " ".join(f"{name}={text}" for name, text in said.items())
+
+
+def shortened(line: str) -> str:
+    """For the eye: of a long quoted text its beginning, and a hash that tells it from others."""
+    return LONG.sub(lambda long: f'"{long[0][1:SHOWN]}... #{crc32(long[0].encode()):08x}"', line)
+
+
+def _quoted(text: str) -> str:
+    if re.fullmatch(PLAIN, text) and text != "null":
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def with_config(rows: str) -> str:
+    """A select of `rows` in which axes and settings that rows from before them lack have the usual value,
+    `config` is a struct of all settings, `settings` is its `config_name`, and `config_hash` a hash of that. A
+    network of ours is called as it is shown.
+    """
+    marks: dict[str, Axis | Setting] = {**axes(), **settings()}
+    filled = ",\n    ".join(
+        f"{_filled(name, mark)} as {name}" for name, mark in marks.items() if mark.usual is not None
+    )
+    listed = ", ".join(f"{name} := {name}" for name in settings())
+    return (
+        f"select *, struct_pack({listed}) as config,\n    concat_ws(' ', {', '.join(_said())}) as settings,\n"
+        "    left(md5(settings), 16) as config_hash\nfrom (\n"
+        f"select * replace (\n    replace(workload, '{BUNDLED}', '') as workload,\n"
+        f"    {filled}\n)\nfrom ({rows})\n)"
+    )
+
+
+def _said() -> list[str]:
+    """What each setting adds to a config's name, as an expression: null if PyTorch's own value adds nothing."""
+    usual = usual_texts() | {ALWAYS_SAID: ""}
+    texts = {name: f"coalesce({text_of(name, _type_of(name))}, 'null')" for name in usual}
+    texts = {ALWAYS_SAID: texts[ALWAYS_SAID]} | texts
+    return [f"'{name}=' || nullif({text}, {literal(usual[name])})" for name, text in texts.items()]
+
+
+def settings_macros() -> str:
+    texts = ",\n    ".join(
+        f"'{name}': " + text_of(f"struct_extract(config, '{name}')", _type_of(name))
+        for name in settings()
+    )
+    usual = ",\n    ".join(f"{name} := {_usual(name, mark)}" for name, mark in settings().items())
+    read = [literal(name) for name, mark in settings().items() if mark.read_by == "cudnn"]
+    return (
+        f"{QUOTED_MACRO}\n"
+        "-- The text of each setting of a config, and of the twin, by name.\n"
+        f"create or replace macro setting_texts(config, twin) as map {{\n    {texts},\n"
+        "    'twin': twin::text\n};\n\n"
+        "-- PyTorch's own config.\n"
+        f"create or replace macro usual_config() as struct_pack(\n    {usual}\n);\n\n"
+        "-- Whether cuDNN reads a setting.\n"
+        f"create or replace macro read_by_cudnn(flag) as flag in ({', '.join(read)});\n"
+    )
+
+
+def _type_of(name: str) -> pa.DataType:
+    return arrow_schema().field(name).type
+
+
+def _usual(name: str, mark: Axis | Setting) -> str:
+    return f"{literal(mark.usual)}::{sql_type(_type_of(name))}"
+
+
+def _filled(name: str, mark: Axis | Setting) -> str:
+    """The stored value, the entries of a map in order; where a column that is never null is, the usual one."""
+    is_map = pa.types.is_map(_type_of(name))
+    value = f"map_from_entries(list_sort(map_entries({name})))" if is_map else name
+    is_nullable = arrow_schema().field(name).nullable
+    return value if is_nullable else f"coalesce({value}, {_usual(name, mark)})"
+
+
+def text_of(value: str, kind: pa.DataType) -> str:
+    """The expression of a setting's text: as_text in SQL. `value` is an expression of type `kind`."""
+    if pa.types.is_map(kind):
+        pair = f"quoted(entry.key) || '=' || {text_of('entry.value', kind.item_type)}"
+        pairs = f"list_transform(list_sort(map_entries({value})), lambda entry: {pair})"
+        return f"quoted(array_to_string({pairs}, ','))"
+    if pa.types.is_string(kind):
+        return f"quoted({value})"
+    return f"{value}::text"
+
+
+def sql_type(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"{sql_type(kind.value_type)}[]"
+    if pa.types.is_map(kind):
+        return f"MAP({sql_type(kind.key_type)}, {sql_type(kind.item_type)})"
+    if pa.types.is_struct(kind):
+        inner = ", ".join(f"{field.name} {sql_type(field.type)}" for field in kind)
+        return f"STRUCT({inner})"
+    return SQL_TYPES[kind]

@@ -1,0 +1,408 @@
+"""The detector of a night, from top to bottom: which series changed, and whether the change is confirmed.
+
+1. **Screen.** A number is a candidate if tonight and one more of the last three nights lie beyond a line around the
+   median of the nights before: a control chart with a two-of-three run rule (Western Electric, Statistical Quality
+   Control Handbook, 1956), on median and median absolute deviation (Hampel 1974), which odd nights hardly move. With new
+   software, and for a time with new kernels, tonight alone is enough if it is far beyond the oddest night. The
+   screen is to miss little. It may be wrong, as a candidate that is not confirmed is not reported.
+2. **Screen words.** A word is a candidate if it is rare among the nights before. In a search that keeps choosing anew
+   it is none: the share of words seen once is about the chance of one never seen (Good 1953).
+3. **Confirm by fresh pairs** of two softwares, interleaved, so that the night that both share cancels (`confirm`).
+   Their log ratios get one-sided t tests against the least effect, after 6, 12, 24 and 48 pairs. Each look may spend a
+   share of the error, as in group-sequential tests (Lan and DeMets 1983). Pairs whose processes took the same kernels
+   are tested by themselves too: between kernels times differ by more than a change of software does.
+4. **Confirm by nights** changes that no pair shows (`confirm_by_nights`): the machine, and any change without a second
+   environment. A night's fresh replicates join its value. The mean of the nights since, with odd ones cut off
+   (winsorised, as by Huber 1964), is compared with a robust deviation of the month before, and of the first month.
+
+settle.py makes findings of the judgements. Amounts are in logarithms: a step of 5% is as large at any level. Arrays hold
+a series a row, its nights along the last axis; NaN stands for a night that the series is not compared with.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+
+import numpy as np
+
+from cudnn_sweep.analysis.nights.series import (
+    FINE_NIGHTS,
+    Amount,
+    Array,
+    Category,
+    Confirmation,
+    Mask,
+    Places,
+    Screening,
+    Settled,
+    State,
+    first_measured,
+    last_measured,
+    medians,
+    nights_in,
+    t_quantile,
+)
+
+RECENT = 3  # nights that are screened: tonight and one more of them must be beyond the line
+MONTH = 30  # nights compared with: older ones are another season of the machine
+NORMAL = 1.4826  # the standard deviation of normal noise, in median absolute deviations
+FEWEST_NIGHTS = 7  # RECENT and four before: of fewer, one odd night moves the median
+LATELY = 10  # nights compared with as well: a month would hide that a fresh gain is lost again
+LINE_IN_NOISE = 1.2  # standard deviations: at 2% noise, 19 of 20 steps of 5% are then seen
+LINE_IN_EFFECT = 2 / 3  # of the least effect: at no noise a step of just that one is surely seen
+NO_CANDIDATE = -1
+# Of the nights compared with: a word that is seen as often is no news.
+SELDOM = 0.1  # cuDNN's searches choose among a few kernels, each time anew
+OFTEN = 0.5  # a failure is news for as long as most nights had none
+
+
+# --- Screen ---
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Past:
+    """The nights that series are compared with."""
+
+    logs: Array
+    """NaN for every other night."""
+    level: Array
+    line: Array
+    """The distance from the level from which on a night is a candidate."""
+
+    def beyond(self, logs: Array, sign: float) -> Mask:
+        """Return whether each night is beyond the line; `sign` is 1 for worse, -1 for better."""
+        return np.asarray(sign * (logs - self.level[..., None]) > self.line[..., None])
+
+
+def compared_with(
+    logs: Array, min_effect: float, *, left_out: Mask | None = None, is_pinned: bool = False
+) -> list[Past]:
+    """Return the last month and, if there are more nights, the last LATELY and the first month, which a creep does not
+    move. Of a pinned baseline, return its first month.
+    """
+    earlier = (logs if left_out is None else np.where(left_out, np.nan, logs))[..., :-RECENT]
+    months = [_month(is_pinned)(earlier, MONTH)]
+    if earlier.shape[-1] > LATELY and not is_pinned:
+        months.append(last_measured(earlier, LATELY))
+    if earlier.shape[-1] > MONTH and not is_pinned:
+        months.append(first_measured(earlier, MONTH))
+    return [_past(month, min_effect) for month in months]
+
+
+def _month(is_pinned: bool) -> Callable[[Array, int], Array]:
+    return first_measured if is_pinned else last_measured
+
+
+def _past(logs: Array, min_effect: float) -> Past:
+    level = medians(logs)
+    noise = NORMAL * medians(abs(logs - level[..., None]))
+    line = np.maximum(LINE_IN_NOISE * noise, LINE_IN_EFFECT * np.log1p(min_effect))
+    return Past(logs=logs, level=level, line=line)
+
+
+def can_tell(pasts: Sequence[Past]) -> Mask:
+    return np.asarray(nights_in(pasts[0].logs) >= FEWEST_NIGHTS - RECENT)
+
+
+def first_shown(logs: Array, pasts: Sequence[Past], sign: float = 1.0) -> tuple[Places, Places]:
+    """Return the first night beyond the line of each series, or NO_CANDIDATE, and the first past that shows it."""
+    compared = pasts if sign > 0 else pasts[:2]  # a gain over the first month would last for ever
+    starts = np.array([_candidate_since(past.beyond(logs, sign)) for past in compared])
+    by = (starts != NO_CANDIDATE).argmax(axis=0)
+    return starts[by, np.arange(len(logs))], by
+
+
+def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
+    beyond = np.any([past.beyond(logs[..., -FINE_NIGHTS:], 1.0) for past in pasts], axis=0)
+    return np.asarray(~beyond.any(axis=-1))
+
+
+def _candidate_since(beyond: Mask) -> Places:
+    """Go back from tonight over single nights within the line; the first nights stay to be compared with."""
+    is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
+    since = np.full(len(beyond), NO_CANDIDATE)
+    nights_off = np.where(is_candidate, 0, 2)
+    for night in reversed(range(FEWEST_NIGHTS - RECENT, beyond.shape[-1])):
+        nights_off = np.where(beyond[:, night] & (nights_off < 2), 0, nights_off + 1)
+        since[nights_off == 0] = night
+        if (nights_off >= 2).all():
+            break
+    return since
+
+
+def screen(
+    values: Sequence[float | None],
+    metric: Amount,
+    left_out: Collection[int] = (),
+    *,
+    is_pinned: bool = False,
+    is_new: bool = False,
+) -> Screening:
+    """Judge the last of `values`: one a night of one env_hash, oldest first, None for a night without one.
+
+    `left_out`: the places that nothing is compared with; `is_new`: tonight is the first of new software, or of new
+    kernels.
+    """
+    measured = {place: value for place, value in enumerate(values) if value is not None}
+    if len(measured) < FEWEST_NIGHTS or values[-1] is None:
+        return Screening(state="insufficient_data", nights=len(measured))
+    places, logs = list(measured), metric.logs(list(measured.values()))[None]
+    is_left_out = np.array([[place in left_out for place in places]])
+    pasts = compared_with(logs, metric.min_effect, left_out=is_left_out, is_pinned=is_pinned)
+    if not can_tell(pasts)[0]:
+        return Screening(state="insufficient_data", nights=int((~is_left_out).sum()))
+    state: State = "fine"
+    first, past = len(places) - RECENT, pasts[0]
+    signs: tuple[tuple[State, float], ...] = (("better", -1.0), ("worse", 1.0))
+    for shown, sign in signs:
+        since, by = first_shown(logs, pasts, sign)
+        if since[0] != NO_CANDIDATE:
+            state, first, past = shown, int(since[0]), pasts[by[0]]
+    if is_new and state == "fine":
+        earlier = _month(is_pinned)(np.where(is_left_out, np.nan, logs)[:, :-1], MONTH)
+        if judge_nights(earlier, logs[:, -1:], metric.min_effect).is_confirmed[0]:
+            state, first = "worse", len(places) - 1
+    before, now = float(past.level[0]), float(np.median(logs[0, first:]))
+    return Screening(
+        state=state,
+        before=float(np.exp(before)),
+        now=float(np.exp(now)),
+        ratio=float(np.exp(now - before)),
+        nights=int(nights_in(past.logs)[0]),
+        first_bad_night_index=None if state == "fine" else places[first],
+        is_mended=bool(mended(logs, pasts)[0]),
+    )
+
+
+def screen_words(
+    values: Sequence[str | None],
+    metric: Category,
+    *,
+    left_out: Collection[int] = (),
+    softwares: Sequence[object] = (),
+) -> Screening:
+    """Judge the last word, as `screen` does a number. Unless one night is enough, one of the two nights before has to be
+    unusual too.
+
+    `softwares`: one a night. The word of the newest software's first night is usual since then. Two words of one
+    software among the nights before are drawn by chance: another word is then no change. LATELY nights show that.
+    """
+    words = [
+        (place, value)
+        for place, value in enumerate(values)
+        if value is not None and value != metric.no_answer
+    ]
+    recent, fewest, usual = (1, 2, OFTEN) if metric.at_once else (RECENT, FEWEST_NIGHTS, SELDOM)
+    fewest = FEWEST_NIGHTS if metric.is_strict else fewest
+    past = Counter([value for place, value in words[:-recent] if place not in left_out][-MONTH:])
+    is_enough = len(words) >= fewest and past.total() >= fewest - recent
+    if not is_enough or words[-1][0] != len(values) - 1:
+        return Screening(state="insufficient_data", nights=len(words))
+    before, now = past.most_common(1)[0][0], words[-1][1]
+    fine = Screening(state="fine", nights=past.total(), before=before, now=now)
+    if metric.is_drawn and [*past.values()].count(1) > SELDOM * past.total():
+        return replace(fine, is_mended=True, could_show=False)
+    if metric.is_strict and past[str(metric.good)] < past.total():
+        return replace(fine, is_mended=now == metric.good, could_show=False)
+    total = past.total()
+    renewed = newest(softwares)
+    if metric.is_news and renewed is not None:
+        of_software = [value for place, value in words if place >= renewed]
+        chosen = words[-2][1] if len(of_software) == 1 else of_software[0]
+        past[chosen] = max(past[chosen], total)
+        if len(of_software) == 1 and past[now] < usual * total:
+            at = words[-1][0]
+            news = replace(fine, state="different", before=chosen, first_bad_night_index=at)
+            return replace(news, is_news=True)
+    drawn = {
+        (softwares[place] if softwares else None, value)
+        for place, value in words[:-recent]
+        if place not in left_out
+    }
+    has_two = len(drawn) > len({software for software, _ in drawn})
+    if metric.only_as_news or (metric.is_drawn and (has_two or total < LATELY)):
+        return replace(fine, is_mended=True)
+    unusual = [place for place, value in words if past[value] < usual * total]
+    is_mended = not {place for place, _ in words[-FINE_NIGHTS:]}.intersection(unusual)
+    lately = [place for place, _ in words[-recent:] if place in unusual]
+    if len(lately) < min(recent, 2) or lately[-1] != words[-1][0]:
+        return replace(fine, is_mended=is_mended)
+    state: State = "better" if now == metric.good else "worse"
+    state = "different" if metric.good is None else state
+    return replace(fine, state=state, first_bad_night_index=lately[0])
+
+
+def newest(softwares: Sequence[object]) -> int | None:
+    nights = range(len(softwares) - 1, 0, -1)
+    return next((at for at in nights if softwares[at] != softwares[at - 1]), None)
+
+
+# --- Confirmation ---
+
+# The numbers of pairs to look at, and each look's chance of a wrong confirmation at just the least effect,
+# together 0.05: the first look is hardest, as most false candidates end there.
+LOOKS = {6: 0.002, 12: 0.008, 24: 0.015, 48: 0.025}
+WRONGLY_REFUTED = 0.05  # the same of a refutation, each time
+FEWEST_ALIKE = 5  # pairs of the same kernels that are judged alone: fewer may agree by chance
+LEAST_DEVIATION = 1e-9  # of log ratios: those of memory are all equal
+MOST_NIGHTS = 14  # since a step, for what a series could show
+NIGHTS_Z = 4.5  # standard errors: at 2% noise a false alert in 300 series of 60 nights, or rarer
+NIGHT_COUNTS = 3  # standard deviations at most, so that one odd night settles nothing
+# Nights since × the least of their excesses, in the oddest night before: two nights of five times that
+# are believed at once, and so are five of twice that. Of few nights before the oddest counts for more.
+OVERWHELMING = 10
+FEW_NIGHTS = 6
+LEAST_NOISE = 0.003  # from night to night: a few nights may agree by chance
+NOISE_IN_DOUBT = 1.5  # nights: of few nights the noise is taken for 1 + this / nights of itself
+MEDIAN_VARIANCE = np.pi / 2  # of normal noise, in those of a mean
+ONE_SIDED = 1.645  # standard errors: one time in twenty
+TWO_SIDED = 1.96
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """The judgement of each series; if neither mask is true, more pairs or nights are needed."""
+
+    is_confirmed: Mask
+    is_refuted: Mask
+    ratio_log: Array
+    half_width: Array
+    """Half the width of the 95% interval of `ratio_log`."""
+
+    def one(self, blocks: int, more_blocks: int) -> Confirmation:
+        """Return the judgement of the only series as a Confirmation."""
+        state: Settled = "refuted" if self.is_refuted else "undecided"
+        ratio, half = float(self.ratio_log), float(self.half_width)
+        return Confirmation(
+            state="confirmed" if self.is_confirmed else state,
+            ratio=float(np.exp(ratio)),
+            low=float(np.exp(ratio - half)),
+            high=float(np.exp(ratio + half)),
+            blocks=blocks,
+            more_blocks=0 if self.is_confirmed or self.is_refuted else more_blocks,
+        )
+
+
+def confirm(
+    log_ratios: Sequence[float], min_effect: float, are_alike: Sequence[bool] = ()
+) -> Confirmation:
+    """Judge fresh pairs: log(current / last good) of each block that has both.
+
+    Look after 6, 12, 24 and 48 pairs, see `more_blocks`; further looks would err more often.
+    `are_alike`: which pairs are of the same kernels. If they confirm, the ratio is theirs.
+    """
+    blocks, alike = len(log_ratios), list(compress(log_ratios, are_alike))
+    more = next((look - blocks for look in LOOKS if look > blocks), 0)
+    if blocks < 2:
+        return Confirmation(state="undecided", blocks=blocks, more_blocks=more)
+    if FEWEST_ALIKE <= len(alike) < blocks:
+        of_alike = judge_pairs(np.array(alike), min_effect, looked_at=blocks)
+        if of_alike.is_confirmed:
+            return of_alike.one(len(alike), more)
+    return judge_pairs(np.array(log_ratios), min_effect).one(blocks, more)
+
+
+def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) -> Judgement:
+    """Judge log ratios of pairs, two or more, along the last axis; `looked_at`: the number of pairs they are part of."""
+    blocks = ratios.shape[-1]
+    least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
+    se = np.maximum(ratios.std(axis=-1, ddof=1), LEAST_DEVIATION) / np.sqrt(blocks)
+    looks = [look for look in LOOKS if look <= (looked_at or blocks)]
+    level = LOOKS[max(looks, default=min(LOOKS))]
+    return Judgement(
+        is_confirmed=mean - t_quantile(level, blocks - 1) * se > least,
+        is_refuted=mean + t_quantile(WRONGLY_REFUTED, blocks - 1) * se < least,
+        ratio_log=mean,
+        half_width=t_quantile(0.025, blocks - 1) * se,
+    )
+
+
+def confirm_by_nights(
+    values: Sequence[float | None],
+    first_bad_night_index: int,
+    metric: Amount,
+    left_out: Collection[int] = (),
+    *,
+    is_pinned: bool = False,
+) -> Confirmation:
+    """Judge the nights from the first bad one on by the month before it; FEWEST_NIGHTS or more by the first month too.
+
+    `values` and `left_out` are those of `screen`; a night's fresh replicates belong to its value.
+    """
+    earlier = metric.of_nights(values[:first_bad_night_index], left_out)
+    since = metric.of_nights(values[first_bad_night_index:])
+    since = since[~np.isnan(since)]
+    if nights_in(earlier) < 2 or not len(since):
+        return Confirmation(state="undecided", blocks=len(since))
+    months = [_month(is_pinned)(earlier, MONTH)]
+    if len(since) >= FEWEST_NIGHTS:  # fewer may only resemble each other
+        months.append(first_measured(earlier, MONTH))
+    judged = [judge_nights(month, since, metric.min_effect) for month in months]
+    confirmed = next((judgement for judgement in judged if judgement.is_confirmed), judged[0])
+    is_odd = len(since) == 1 and not confirmed.is_confirmed
+    return Confirmation(state="undecided", blocks=1) if is_odd else confirmed.one(len(since), 0)
+
+
+def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judgement:
+    """Judge logarithms of the nights before a change, two or more without NaN, and since, along the last axis.
+
+    The test is against zero: against the least effect, at 2% noise from night to night, a step of 5% would take a month.
+    The middle night since has to show the least effect. A single night is confirmed only if it is overwhelming.
+    """
+    level = medians(before)[..., None]
+    noise = _noise(before - level)
+    excess = since - level
+    counted = np.clip(excess, -NIGHT_COUNTS * noise, NIGHT_COUNTS * noise).mean(axis=-1)
+    old, new, noise = nights_in(before), since.shape[-1], noise[..., 0]
+    se = noise * np.sqrt(1 / new + MEDIAN_VARIANCE / old)
+    ratio_log = np.median(excess, axis=-1)
+    oddest = np.fmax(np.fmax.reduce(abs(before - level), axis=-1), LEAST_NOISE)
+    oddest = oddest * np.maximum(1.0, FEW_NIGHTS / old) ** 2
+    is_overwhelming = new * excess.min(axis=-1) >= OVERWHELMING * oddest
+    believed = (counted >= z * se) | is_overwhelming
+    least = np.log1p(min_effect)
+    is_confirmed = believed & (ratio_log >= least)
+    return Judgement(
+        is_confirmed=is_confirmed,
+        is_refuted=~is_confirmed & (np.maximum(counted, ratio_log) + ONE_SIDED * se < least),
+        ratio_log=ratio_log,
+        half_width=TWO_SIDED * noise * np.sqrt(MEDIAN_VARIANCE * (1 / new + 1 / old)),
+    )
+
+
+def smallest_step(
+    values: Sequence[float | None], metric: Amount, left_out: Collection[int], *, is_pinned: bool
+) -> float | None:
+    """Return the step, as a share, that these nights would confirm in MOST_NIGHTS more, one time in two.
+
+    It is NIGHTS_Z standard errors, and no less than the least effect. None of fewer than two nights.
+    """
+    measured = [place for place, value in enumerate(values) if value is not None][:-RECENT]
+    earlier = metric.of_nights(values[: max(measured, default=0) + 1], left_out)
+    before = _month(is_pinned)(earlier, MONTH)
+    nights = nights_in(before)
+    if nights < 2:
+        return None
+    noise = float(_noise(before - medians(before))[0])
+    se = noise * np.sqrt(1 / MOST_NIGHTS + MEDIAN_VARIANCE / nights)
+    return max(float(np.expm1(NIGHTS_Z * se)), metric.min_effect)
+
+
+def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False) -> Confirmation:
+    """Judge the words of fresh trials by the usual one: the change is confirmed if most differ, or any if `is_strict`."""
+    different = len(fresh) - Counter(fresh)[before]
+    state: Settled = "refuted" if fresh else "undecided"
+    if different > (0 if is_strict else len(fresh) / 2):
+        state = "confirmed"
+    return Confirmation(state=state, blocks=len(fresh))
+
+
+def _noise(deviations: Array) -> Array:
+    """Return a standard deviation from night to night in which odd nights count little, without NaN."""
+    nights = nights_in(deviations)[..., None]
+    robust = NORMAL * medians(abs(deviations))[..., None]
+    most = np.maximum(3 * robust, LEAST_NOISE)
+    squares = np.clip(deviations, -most, most) ** 2
+    deviation = np.sqrt(np.nansum(squares, axis=-1, keepdims=True) / (nights - 1))
+    return np.asarray(np.maximum(deviation, LEAST_NOISE) * (1 + NOISE_IN_DOUBT / nights))

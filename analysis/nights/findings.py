@@ -1,0 +1,298 @@
+"""The memory of findings from night to night, and findings of many series that are one.
+
+Without memory, a change that nobody mended would become usual. If most series of one GPU move alike, they are one
+finding: its cause is the GPU, its host, or a part that all of them share.
+"""
+
+from bisect import bisect
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from statistics import median
+
+import numpy as np
+
+from cudnn_sweep.analysis.nights.detect import RECENT
+from cudnn_sweep.analysis.nights.history import History
+from cudnn_sweep.analysis.nights.outcome import Acceptance, Finding, LeftOut, NightOutcome
+from cudnn_sweep.analysis.nights.series import (
+    FINE_NIGHTS,
+    METRIC_OF,
+    Amount,
+    Array,
+    Mask,
+    NightPoint,
+    Places,
+    Series,
+    SeriesKey,
+)
+
+SHARED = "shared"  # the metric of a finding that stands for many
+FEWEST_SERIES = 5  # of one metric: of fewer, most are soon alike by chance
+FEWEST_CELLS = 3  # configs of one cell have more in common than their GPU
+ALIKE = 0.5  # of the typical change, or the least effect: how far apart they may be
+MOST = 0.5  # of a metric's series there
+NIGHTS_APART = 1  # of findings that began together; RECENT, by noise, if it was no alert of its own
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Memory:
+    """The findings, spans and acceptances of the nights before that tonight needs."""
+
+    findings: tuple[Finding, ...] = ()
+    """The findings of the night before."""
+    left_out: tuple[LeftOut, ...] = ()
+    accepted: tuple[Acceptance, ...] = ()
+    """The last acceptance of each series that holds tonight."""
+    alerted: frozenset[str] = frozenset()
+    """The series_id of each alert of the night before; members of a shared alert are not among them."""
+
+    def nights_left_out(self, series: Series) -> frozenset[int]:
+        series_id = series.key.series_id
+        spans = [span for span in self.left_out if span.key.series_id == series_id]
+        first = max(
+            (change.first for change in self.accepted if change.key.series_id == series_id),
+            default=date.min,
+        )
+        return frozenset(
+            place
+            for place, point in enumerate(series.points)
+            if point.date < first or any(span.covers(point.date) for span in spans)
+        )
+
+    def after(self, findings: Sequence[Finding], series: Sequence[Series]) -> tuple[LeftOut, ...]:
+        """Return the spans to leave out from tomorrow on, given tonight's findings and series."""
+        alerts = {finding.key.series_id: finding for finding in findings if finding.is_alert}
+        judged = {entry.key.series_id: entry for entry in series if entry.is_judged}
+        over = {name: entry for name, entry in judged.items() if name not in alerts}
+        kept = [
+            _ended(span, over[span.key.series_id])
+            if span.until is None and span.key.series_id in over
+            else span
+            for span in self.left_out
+        ]
+        lasting = {span.key.series_id for span in kept if span.until is None}
+        new = [alert for series_id, alert in alerts.items() if series_id not in lasting]
+        return (*kept, *(LeftOut(key=alert.key, since=alert.since, until=None) for alert in new))
+
+
+def remembered(
+    before: NightOutcome | None, accepted: Iterable[Acceptance], history: History
+) -> Memory:
+    """Return tonight's memory.
+
+    `before`: the last night that measured something; `accepted`: every acceptance ever, oldest first.
+    """
+    tonight = history.tonight
+    holding = {change.key.series_id: change for change in accepted if change.first <= tonight.date}
+    if before is None:
+        return Memory(accepted=tuple(holding.values()))
+    unlike = {night.date for night in history.nights if night.in_turns != tonight.in_turns}
+
+    def is_open(span: Finding | LeftOut) -> bool:
+        acceptance = holding.get(span.key.series_id)
+        return acceptance is None or span.since > acceptance.told_on
+
+    findings = [finding for finding in (*before.findings, *before.members) if not finding.is_news]
+    spans = [
+        replace(span, until=max(unlike)) if span.until is None and span.since in unlike else span
+        for span in before.left_out
+    ]
+    return Memory(
+        findings=tuple(
+            finding
+            for finding in findings
+            if finding.key.metric in METRIC_OF and is_open(finding) and finding.since not in unlike
+        ),
+        left_out=tuple(filter(is_open, spans)),
+        accepted=tuple(holding.values()),
+        alerted=frozenset(finding.key.series_id for finding in before.findings if finding.is_alert),
+    )
+
+
+def _ended(span: LeftOut, series: Series) -> LeftOut:
+    nights = [point.date for point in series.points if point.value is not None]
+    last = nights[-1 - FINE_NIGHTS] if len(nights) > FINE_NIGHTS else span.since
+    return replace(span, until=max(last, span.since))
+
+
+# --- Many as one ---
+
+
+def share(
+    findings: Sequence[Finding],
+    series: Sequence[Series],
+    command: str,
+    alerted: Collection[str] = (),
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Return the findings to report, and the members that shared findings among them stand for.
+
+    `series`: all of the night; `command` measures all of them again; `alerted`: the series_id of each alert of the
+    night before. A confirmed finding waits as long as most findings that began with it, unless it was alerted before.
+    """
+    by_key = {entry.key: entry for entry in series if entry.is_judged}
+    nights = sorted({point.date for entry in by_key.values() for point in entry.points})
+    by_place: dict[SeriesKey, list[Finding]] = {}
+    for finding in findings:
+        if (place := _place(finding, by_key)) is not None:
+            by_place.setdefault(place, []).append(finding)
+    reported, members = list(findings), []
+    for place, there in by_place.items():
+        here = [entry for entry in by_key.values() if _ran_on(entry, place)]
+        for mine in _begun_together(there, nights, alerted):
+            alike = _alike_of_most(mine, here)
+            alike += [
+                finding
+                for finding in mine
+                if finding not in alike and _ends(finding, by_key[finding.key])
+            ]
+            is_confirmed = _is_confirmed(alike, alerted)
+            if not is_confirmed:
+                alike = [finding for finding in alike if finding.key.series_id not in alerted]
+            if alike:
+                of = len(_of_metrics(alike, here))
+                joint = _joint(place, alike, of, command, is_confirmed=is_confirmed)
+                reported = [joint, *(finding for finding in reported if finding not in alike)]
+                members += [replace(finding, shared=joint.key.series_id) for finding in alike]
+    return tuple(replace(finding, shared=None) for finding in reported), tuple(members)
+
+
+def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:
+    """Return which findings began when `most` did; `since` and `most` are numbers of nights.
+
+    An alert of its own before, `is_alone`, is another change unless it began right then. A creep begins over many
+    nights in a row.
+    """
+    is_near: Mask = abs(since - most) <= np.where(is_alone, NIGHTS_APART, RECENT)
+    if may_creep:
+        nights = np.unique(since[is_near | ~is_alone])
+        in_a_row = np.split(nights, np.flatnonzero(np.diff(nights) > RECENT) + 1)
+        run = next(run for run in in_a_row if most in run)
+        is_near |= ~is_alone & np.isin(since, run)
+    return is_near
+
+
+def _begun_together(
+    findings: Sequence[Finding], nights: Sequence[date], alerted: Collection[str]
+) -> list[list[Finding]]:
+    """Return groups of findings of one cause that began together; the first group began when most did."""
+    groups, left = [], list(findings)
+    while left:
+        (most, _, moved), _ = Counter((e.since, e.cause, e.moved) for e in left).most_common(1)[0]
+        mine = [finding for finding in left if finding.moved in (moved, ())]
+        since = np.array([bisect(nights, finding.since) for finding in mine])
+        alone = np.array([finding.key.series_id in alerted for finding in mine])
+        with_most = begun_with_most(since, bisect(nights, most), alone, may_creep=not moved)
+        groups.append([finding for finding, is_so in zip(mine, with_most, strict=True) if is_so])
+        left = [finding for finding in left if finding not in groups[-1]]
+    return groups
+
+
+def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
+    """Return whether most members are confirmed, or were when they were reported: further ones that wait change nothing."""
+    confirmed = [finding for finding in members if finding.state == "confirmed"]
+    return 2 * len(confirmed) > len(members) or any(
+        finding.shared in alerted for finding in confirmed
+    )
+
+
+def are_alike(log_ratios: Array, min_effect: float) -> Mask:
+    typical = float(np.median(log_ratios))
+    is_near: Mask = abs(log_ratios - typical) <= max(ALIKE * abs(typical), np.log1p(min_effect))
+    return is_near
+
+
+def are_most(count: int, of: int) -> bool:
+    return count >= FEWEST_SERIES and count > MOST * of
+
+
+def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | None:
+    """Return the key of a shared finding on the machine that last showed the change: tonight may be fine again.
+
+    None if it is no time, was refuted, or its machine is not known.
+    """
+    metric, series = METRIC_OF.get(finding.key.metric), by_key.get(finding.key)
+    is_time = isinstance(metric, Amount) and metric.unit == "ms"
+    if series is None or not is_time or finding.state == "refuted" or finding.ratio is None:
+        return None
+    shown = [point for point in series.points if _shows(point, finding)]
+    machine = _machine((shown or series.points)[-1])
+    if machine is None:
+        return None
+    settings = f"most series {finding.direction}"
+    return replace(finding.key, metric=SHARED, cell_id=machine, cell=machine, settings=settings)
+
+
+def _ends(finding: Finding, series: Series) -> bool:
+    """Return whether a member of a shared finding is about to end: not all of its last nights show the change."""
+    lately = [point for point in series.points if point.value is not None][-FINE_NIGHTS:]
+    return finding.shared is not None and not all(_shows(point, finding) for point in lately)
+
+
+def _shows(point: NightPoint, finding: Finding) -> bool:
+    """Return whether a night is nearer to the value since the change than to the value before it."""
+    before, ratio = finding.before, finding.ratio
+    if point.date < finding.since or not isinstance(point.value, float):
+        return False
+    if not isinstance(before, float) or ratio is None:
+        return True
+    half: float = ratio**0.5 * before
+    return (point.value > half) == (ratio > 1)
+
+
+def _machine(point: NightPoint) -> str | None:
+    if point.gpu_uuid is None:
+        return None
+    return f"{point.gpu_uuid} on {point.host}" if point.host else point.gpu_uuid
+
+
+def _ran_on(series: Series, place: SeriesKey) -> bool:
+    recent = {_machine(point) for point in series.points[-3:]}
+    return series.key.env_hash == place.env_hash and place.cell_id in recent
+
+
+def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
+    """Return the findings that are alike, of each metric most of whose series they are."""
+    members: list[Finding] = []
+    for name in {finding.key.metric for finding in findings}:
+        mine = [finding for finding in findings if finding.key.metric == name]
+        metric = METRIC_OF[name]
+        assert isinstance(metric, Amount)
+        logs = np.log([finding.ratio or 1.0 for finding in mine])
+        is_alike = are_alike(logs, metric.min_effect)
+        alike = [finding for finding, is_so in zip(mine, is_alike, strict=True) if is_so]
+        cells = {finding.key.cell_id for finding in alike}
+        if are_most(len(alike), len(_of_metrics(alike, here))) and len(cells) >= FEWEST_CELLS:
+            members += alike
+    return members
+
+
+def _of_metrics(findings: Iterable[Finding], here: Sequence[Series]) -> list[Series]:
+    names = {finding.key.metric for finding in findings}
+    return [entry for entry in here if entry.key.metric in names]
+
+
+def _joint(
+    place: SeriesKey, members: Sequence[Finding], of: int, command: str, *, is_confirmed: bool
+) -> Finding:
+    typical = [member for member in members if member.state == "confirmed" or not is_confirmed]
+    walls = [member.wall_ratio for member in typical if member.wall_ratio is not None]
+    cause, moved = Counter((member.cause, member.moved) for member in typical).most_common(1)[0][0]
+    return Finding(
+        key=place,
+        state="confirmed" if is_confirmed else "waiting",
+        direction=members[0].direction,
+        before="none",
+        now=f"{len(members):,} of {of:,} times",
+        ratio=median(member.ratio for member in typical if member.ratio is not None),
+        ratio_low=None,
+        ratio_high=None,
+        wall_ratio=median(walls) if len(walls) == len(typical) else None,
+        blocks=min(member.blocks for member in typical),
+        nights=min(member.nights for member in typical),
+        since=Counter(member.since for member in typical).most_common(1)[0][0],
+        cause=cause,
+        moved=moved,
+        command=command,
+    )

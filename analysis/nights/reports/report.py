@@ -1,0 +1,133 @@
+"""Every report of a night, as files in a folder of its date; and JSON, which reads back into the same value. Each other
+file in this folder declares a format.
+
+The keys of the JSON are the fields of NightOutcome. A finding is one flat row, with the key of its series among its
+fields. docs/nightly.md lists the further keys. A version may add keys; none is dropped or given another meaning.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import pyarrow as pa
+from pydantic import TypeAdapter
+
+from cudnn_sweep.analysis.engine.declared import declared
+from cudnn_sweep.analysis.engine.formats import json_value
+from cudnn_sweep.analysis.errors import ReportError
+from cudnn_sweep.analysis.nights import reports as here
+from cudnn_sweep.analysis.nights.outcome import Acceptance, Finding, LeftOut, NightOutcome
+from cudnn_sweep.analysis.nights.reports.words import unit
+from cudnn_sweep.analysis.nights.series import Series, SeriesKey
+from cudnn_sweep.analysis.store.folder import LocalFolder, naming
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NightReport:
+    file: str
+    """The name of the file that each night writes: no other report's."""
+    render: Callable[[NightOutcome, Sequence[Series]], str]
+    """Makes the text of the night and the history of each of its series, judged or not."""
+
+
+# In 1, fine_series counted the blunt ones too; up to 2, a night with too few before it was `could_not_tell`.
+SCHEMA_VERSION = 3
+OF_THE_KEY = tuple(field.name for field in fields(SeriesKey))
+OF_A_SERIES = ("findings", "members", "left_out", "accepted")  # fields whose rows have a key
+OUTCOME = TypeAdapter(NightOutcome)
+LATEST = "latest"
+SUMMARY = "night.md"
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def night_reports() -> list[NightReport]:
+    return sorted(declared(here, NightReport), key=lambda report: report.file)
+
+
+def write_reports(
+    outcome: NightOutcome,
+    series: Sequence[Series],
+    folder: Path,
+    *,
+    step_summary: Path | None = None,
+) -> list[Path]:
+    """Write all reports into `folder/DATE`, and add the Markdown to `step_summary`, a file that a CI step shows.
+
+    Return the files, each written whole or not at all. Raise StoreError if a file cannot be written.
+    """
+    dated = folder / outcome.date.isoformat()
+    texts = {dated / report.file: report.render(outcome, series) for report in night_reports()}
+    for path, text in texts.items():
+        LocalFolder(str(dated)).write(path.name, pa.py_buffer(text.encode()))
+    if step_summary:
+        with naming(f"write {step_summary}"), step_summary.open("a", encoding="utf-8") as file:
+            file.write(texts[dated / SUMMARY])
+    with suppress(OSError):  # a disk without links: the reports are there all the same
+        _link_latest(folder)
+    return list(texts)
+
+
+def _link_latest(folder: Path) -> None:
+    """Replace the link in one step, so that a reader finds the old one or the new one."""
+    last = max(path.name for path in folder.iterdir() if DATE.fullmatch(path.name))
+    new = folder / f".{LATEST}"
+    new.unlink(missing_ok=True)
+    new.symlink_to(last, target_is_directory=True)
+    new.replace(folder / LATEST)
+
+
+# --- JSON ---
+
+
+def to_json(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
+    """Return the outcome as JSON: a line a finding and a series, a line for every other key."""
+    values: dict[str, object] = {
+        "schema_version": SCHEMA_VERSION,
+        "exit_code": outcome.exit_code,
+        **asdict(outcome),
+        **{name: [_flat(finding) for finding in getattr(outcome, name)] for name in OF_A_SERIES},
+    }
+    if series:
+        values["series"] = [_series_row(entry) for entry in series]
+    lines = [f" {json.dumps(name)}: {_text(json_value(value))}" for name, value in values.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _series_row(series: Series) -> dict[str, object]:
+    """Return a series without its points: the stored rows have them."""
+    shown = {name: getattr(series, name) for name in ("is_judged", "smallest_step", "could_show")}
+    return {"series_id": series.key.series_id, **asdict(series.key), **shown}
+
+
+def _flat(finding: Finding | LeftOut | Acceptance) -> dict[str, object]:
+    values = asdict(finding)
+    if isinstance(finding, Finding):
+        values |= {"unit": unit(finding.key), "is_alert": finding.is_alert}
+    return {"series_id": finding.key.series_id, **values.pop("key"), **values}
+
+
+def from_json(text: str) -> NightOutcome:
+    """Raise ReportError if `text` is no night's JSON, or of a later version."""
+    try:
+        values = json.loads(text)
+        version = values["schema_version"]
+        if version > SCHEMA_VERSION:
+            raise ReportError(f"a night's JSON of version {version}: {SCHEMA_VERSION} is read here")
+        for row in (row for name in OF_A_SERIES for row in values.get(name, [])):
+            row["key"] = {name: row[name] for name in OF_THE_KEY}
+        return OUTCOME.validate_python(values)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ReportError(f"no night's JSON: {error}") from error
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        rows = ",\n".join(f"  {_text(row)}" for row in value)
+        return f"[\n{rows}\n ]"
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+REPORT = NightReport(file="night.json", render=to_json)

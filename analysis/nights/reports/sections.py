@@ -1,0 +1,311 @@
+"""A night's findings as changes, one for all series that it changed; and as sections for its Markdown, its page and the
+terminal.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from cudnn_sweep.analysis.nights.outcome import Finding, NightOutcome
+from cudnn_sweep.analysis.nights.reports.words import (
+    BLUNT,
+    TITLES,
+    WHY,
+    FindingText,
+    Group,
+    beside_wall,
+    cause,
+    facts,
+    finding_texts,
+    how_to_accept,
+    meaning,
+    part,
+    percent_or_times,
+    smallest_step,
+    values,
+)
+from cudnn_sweep.analysis.nights.series import (
+    METRIC_OF,
+    STEADY_DEVICE,
+    STEADY_WALL,
+    Amount,
+    Change,
+    Series,
+)
+from cudnn_sweep.analysis.words import counted, listed, one_line
+
+STEADY = {STEADY_WALL.name: "wall", STEADY_DEVICE.name: "device"}
+MOST_NAMED = 6  # cells of one change
+VERSIONED = {"torch": "torch", "version": "ours", "driver": "driver", "cudnn": "cudnn"}
+"""Parts whose versions `sweep compare` takes, by its own names; the first that moved names the sides."""
+
+
+class Verbatim(str):
+    """A user's name, or a command to type."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OneChange:
+    """A change of one kind of number in one direction, of one cause, on one kind of hardware."""
+
+    findings: tuple[FindingText, ...]
+    """Wall times first, the largest first among them."""
+
+    @property
+    def group(self) -> Group:
+        return self.findings[0].group
+
+    @property
+    def first(self) -> Finding:
+        return self.findings[0].finding
+
+    @property
+    def size(self) -> str:
+        """Return the kind of number and the size of its change: the smallest and the largest over the series."""
+        first = self.findings[0]
+        ratios = [text.finding.ratio for text in self.findings if text.finding.ratio is not None]
+        walls = [wall for text in self.findings if (wall := text.finding.wall_ratio) is not None]
+        if first.is_of_many or len(self.findings) == len(walls) == 1:
+            return first.change
+        if walls:
+            sizes = [percent_or_times(min(values), max(values)) for values in (ratios, walls)]
+            return beside_wall(*sizes)
+        if len(ratios) == len(self.findings):
+            return f"{self._what}: {percent_or_times(min(ratios), max(ratios))}"
+        words = dict.fromkeys(text.change for text in self.findings)
+        cells = len({text.cell for text in self.findings})
+        where = f" in {cells:,} cells" if cells > 1 else ""
+        return f"{self._what}{where}: {listed([*words][:MOST_NAMED])}"
+
+    @property
+    def summary(self) -> str:
+        since = min(text.finding.since for text in self.findings)
+        comma = "," if self.findings[0].is_of_many else ""
+        return f"{self.size}{comma} since {since}, {cause(self.first)}"
+
+    @property
+    def cells(self) -> str:
+        if self.findings[0].is_of_many:
+            return self.findings[0].cell
+        cells = list(dict.fromkeys(text.cell for text in self.findings))
+        settings = list(dict.fromkeys(one_line(text.key.settings) for text in self.findings))
+        more = f" and {counted(len(cells) - MOST_NAMED, 'more cell')}" if cells[MOST_NAMED:] else ""
+        series = "1 series" if len(self.findings) == 1 else f"{len(self.findings):,} series"
+        return f"{series}: {'; '.join(cells[:MOST_NAMED])}{more} · {listed(settings)}"
+
+    @property
+    def details(self) -> list[str]:
+        """Return lines: cells and settings first; last, ids for `--accept`, and the command that measures it again."""
+        first, ids = self.findings[0], [text.key.series_id for text in self.findings[:MOST_NAMED]]
+        in_wall = " in wall time" if len(self._metrics & set(STEADY)) > 1 else ""
+        is_sized = first.levels and first.finding.ratio
+        largest = f"; the largest{in_wall}: {first.size}" if is_sized else ""
+        more = " ..." if self.findings[MOST_NAMED:] else ""
+        facts = filter(None, [first.basis + largest, self._kernels, first.look])
+        series = f"series {', '.join(ids)}{more}"
+        return [Verbatim(self.cells), *facts, series, Verbatim(first.command)]
+
+    @property
+    def versions(self) -> tuple[str, str] | None:
+        """Return the two sides for `sweep compare`, if a version moved."""
+        moved = {change.part: change for change in self.first.moved}
+        for name, kind in VERSIONED.items():
+            if name in moved:
+                return f"{kind}={moved[name].before}", f"{kind}={moved[name].now}"
+        return None
+
+    def new_of(self, fresh: Collection[Finding]) -> list[FindingText]:
+        return [text for text in self.findings if text.finding in fresh]
+
+    @property
+    def _kernels(self) -> str:
+        """Return the kernels that changed with it, and the number of cells."""
+        kernels = dict.fromkeys(text.kernels for text in self.findings if text.kernels)
+        if not kernels:
+            return ""
+        cells = counted(len({text.cell for text in self.findings if text.kernels}), "cell")
+        return f"kernels changed in {cells}: {listed([*kernels][:MOST_NAMED])}"
+
+    @property
+    def _metrics(self) -> set[str]:
+        return {text.finding.key.metric for text in self.findings}
+
+    @property
+    def _what(self) -> str:
+        if self._metrics <= set(STEADY):
+            of = [STEADY[name] for name in STEADY if name in self._metrics]
+            return f"{listed(of)} time of an iteration"
+        return meaning(self.first.key)
+
+
+def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
+    """Return the answer in one line: launch file, machine and findings; `fresh` ones come first."""
+    changes = one_by_one(finding_texts(outcome))
+    confirmed = [change for change in changes if change.group in ("alert", "changed")]
+    confirmed.sort(key=lambda change: (change.group != "alert", not change.new_of(fresh)))
+    parts = _counted([change for change in changes if change not in confirmed[:1]])
+    if confirmed:
+        new = confirmed[0].new_of(fresh)
+        more = f"{len(new):,} more series: " if 0 < len(new) < len(confirmed[0].findings) else ""
+        parts = [more + confirmed[0].summary, *parts]
+    if outcome.state in WHY:
+        parts = [WHY[outcome.state].lower(), *parts]
+    elif outcome.state == "fine":
+        parts = ["no regression", *parts, f"{outcome.fine_series:,} series are as they were"]
+        if outcome.blunt_series:
+            parts.append(f"{outcome.blunt_series:,} {BLUNT}")
+    if outcome.skipped:
+        parts.append(f"{counted(len(outcome.skipped), 'network')} not measured")
+    return one_line(f"{_who(outcome)}, {outcome.date}: {'; '.join(parts)}")
+
+
+def _who(outcome: NightOutcome) -> str:
+    """Return its name, its machine and its GPU: twenty machines may post to one channel."""
+    name = outcome.night.removeprefix(f"night-{outcome.date}-")
+    hosts = [*dict.fromkeys(part.host for part in outcome.machines)] or [outcome.host or ""]
+    where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
+    gpus = listed([*dict.fromkeys(part.gpu for part in outcome.machines)] or [""])
+    parts = [name, f"on {where}" if where else "", f"({gpus})" if gpus else ""]
+    return " ".join(filter(None, parts))
+
+
+def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
+    """Return each change once, by the number of its series; changes of device time alone come last."""
+    grouped: dict[object, list[FindingText]] = {}
+    for text in findings:
+        finding = text.finding
+        moved: tuple[Change, ...] | date = finding.moved or finding.since
+        key = (text.group, finding.key.gpu, _kind(finding), finding.cause, moved)
+        grouped.setdefault(key, []).append(text)
+    changes = [OneChange(findings=tuple(sorted(mine, key=by_size))) for mine in grouped.values()]
+    return sorted(
+        changes,
+        key=lambda change: (
+            not change.findings[0].is_of_many,
+            change.first.wall_ratio is not None,
+            -len(change.findings),
+        ),
+    )
+
+
+def _counted(changes: Sequence[OneChange]) -> list[str]:
+    counts = Counter(change.group for change in changes)
+    parts = [counted(counts["alert"], "other confirmed change")] if counts["alert"] else []
+    return parts + [
+        f"{counts[group]:,} {group}" for group in TITLES if counts[group] and group != "alert"
+    ]
+
+
+def _kind(finding: Finding) -> tuple[str, str, str]:
+    """Return what findings of one change share: wall and device time are one kind, unless only the device shows it."""
+    metric = finding.key.metric
+    if finding.wall_ratio is not None:
+        return finding.key.env_hash, finding.direction, metric
+    return finding.key.env_hash, finding.direction, "steady" if metric in STEADY else metric
+
+
+def by_size(text: FindingText) -> tuple[bool, float]:
+    """Return a key for sorting: wall times first, the largest first among them."""
+    metric = text.finding.key.metric
+    is_amount = isinstance(METRIC_OF.get(metric), Amount)
+    return metric == STEADY_DEVICE.name, -(text.finding.ratio or 0.0) if is_amount else 0.0
+
+
+# --- Sections ---
+
+MOST_ROWS = 100  # of a list or table: a step's summary may have 1 MiB
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """A section: in this order reasons, changes, notes, and the table `rows` below `head`."""
+
+    title: str
+    group: Group | None = None
+    """The group of all its changes."""
+    reasons: Sequence[str] = ()
+    changes: Sequence[OneChange] = ()
+    notes: Sequence[Sequence[str]] = ()
+    """A paragraph each, in parts."""
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    is_rest: bool = False
+    """A section for readers who want more."""
+
+
+def sections(
+    outcome: NightOutcome, series: Sequence[Series] = (), results: str | None = None
+) -> list[Section]:
+    """Return the night's sections; `results` is the option of the command line."""
+    changes = one_by_one(finding_texts(outcome))
+    accept = [
+        ("To accept a change, from a date on (here the first):", Verbatim(command))
+        for command in (how_to_accept(outcome, alert, results) for alert in outcome.alerts[:1])
+    ]
+    shown = [
+        Section(title=WHY.get(outcome.state, "Reasons"), reasons=outcome.reasons),
+        _group("alert", changes, *accept),
+        _group("changed", changes),
+        _environment(outcome),
+        _group("waiting", changes),
+        _group("better", changes, is_rest=True),
+        _group("refuted", changes, is_rest=True),
+        _blunt(outcome, series),
+        Section(
+            title="The night",
+            head=("", ""),
+            rows=[(name, Verbatim(value)) for name, value in facts(outcome)],
+            is_rest=True,
+        ),
+    ]
+    return [each for each in shown if each.reasons or each.changes or each.notes or each.rows]
+
+
+def _group(
+    group: Group, changes: Sequence[OneChange], *notes: Sequence[str], is_rest: bool = False
+) -> Section:
+    mine = [change for change in changes if change.group == group]
+    return Section(
+        title=TITLES[group],
+        group=group,
+        changes=mine[:MOST_ROWS],
+        notes=[*_more(mine), *notes] if mine else (),
+        is_rest=is_rest,
+    )
+
+
+def _more(of: Sequence[object]) -> list[Sequence[str]]:
+    return [(f"and {len(of) - MOST_ROWS:,} more: the JSON has all.",)] if of[MOST_ROWS:] else []
+
+
+def _environment(outcome: NightOutcome) -> Section:
+    anew = "A new baseline starts here, and the nights before do not count:"
+    notes: list[Sequence[str]] = [(anew, outcome.new_baseline)] if outcome.new_baseline else []
+    if not outcome.changes:
+        notes.append(("Nothing that is known.",))
+    return Section(
+        title="What changed since the night before",
+        notes=notes,
+        head=("part", "before", "now"),
+        rows=[(part(change), *map(Verbatim, values(change))) for change in outcome.changes],
+    )
+
+
+def _blunt(outcome: NightOutcome, series: Sequence[Series]) -> Section:
+    """Return the series too noisy for the least effect: without this section they would pass for unchanged."""
+    changed = {finding.key for finding in outcome.findings}
+    judged = (entry for entry in series if entry.is_judged and entry.key not in changed)
+    mine = [entry for entry in judged if not entry.could_show]
+    steps = [(entry.key, smallest_step(entry) or "its words vary") for entry in mine[:MOST_ROWS]]
+    return Section(
+        title="Could not show the least effect",
+        notes=_more(mine),
+        head=("cell and settings", "of", "smallest step that it could show"),
+        rows=[
+            (Verbatim(f"{key.cell} · {key.settings}"), meaning(key), step) for key, step in steps
+        ],
+        is_rest=True,
+    )

@@ -1,0 +1,314 @@
+"""The words that all reports of a night share."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal, TypeAlias
+
+from cudnn_sweep.analysis.nights.findings import SHARED
+from cudnn_sweep.analysis.nights.outcome import Finding, Machine, NightOutcome, NightState
+from cudnn_sweep.analysis.nights.series import (
+    BITS,
+    ENGINE,
+    METRIC_OF,
+    SIGN,
+    Amount,
+    Category,
+    Change,
+    Series,
+    SeriesKey,
+)
+from cudnn_sweep.analysis.words import (
+    TWICE,
+    change,
+    counted,
+    duration,
+    number,
+    one_line,
+    part_text,
+    percent,
+    ratio,
+    size,
+    some,
+)
+
+Group: TypeAlias = Literal["alert", "changed", "waiting", "better", "refuted"]
+TITLES: dict[Group, str] = {
+    "alert": "Alerts",
+    "changed": "Changed with the software",
+    "waiting": "What waits for further nights",
+    "better": "Better than before",
+    "refuted": "Refuted when measured again",
+}
+BLUNT = "too noisy to see the least effect"
+WHY: dict[NightState, str] = {"could_not_tell": "Could not tell", "learning": "Still learning"}
+"""Titles of a night's reasons, by its state."""
+MOST_CHARACTERS = 200  # of a failure's message
+MOST_KERNELS = 3  # of either side
+AS_USUAL = 0.02  # of a calibration: less comes and goes with the night
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FindingText:
+    finding: Finding
+    night: str
+    """The sweep_id of tonight."""
+    with_gpu: bool = False
+    """Whether the cell's name holds its GPU: the night's findings are from several."""
+
+    @property
+    def key(self) -> SeriesKey:
+        return self.finding.key
+
+    @property
+    def group(self) -> Group:
+        if self.finding.is_alert:
+            return "alert"
+        if self.finding.is_news:
+            return "changed"
+        return "better" if self.finding.state == "confirmed" else self.finding.state
+
+    @property
+    def is_of_many(self) -> bool:
+        return self.key.metric == SHARED
+
+    @property
+    def cell(self) -> str:
+        return one_line(f"{self.key.cell} on {self.key.gpu}" if self.with_gpu else self.key.cell)
+
+    @property
+    def series(self) -> str:
+        return self.cell if self.is_of_many else f"{self.cell} · {one_line(self.key.settings)}"
+
+    @property
+    def levels(self) -> str:
+        """Return the values before and now, in the metric's unit; of a shared finding, no text."""
+        if self.key.metric == BITS.name:
+            return "other than before"
+        values = (self.finding.before, self.finding.now)
+        if self.key.metric == ENGINE.name:
+            return _rechosen(*map(str, values))
+        return "" if self.is_of_many else " → ".join(amount(self.key, value) for value in values)
+
+    @property
+    def change(self) -> str:
+        """Return the size of the change with its 95% interval; for words, the word before and now."""
+        finding = self.finding
+        if self.is_of_many:
+            return _of_many(finding)
+        size = self.levels if finding.ratio is None else _ratio(finding)
+        message = one_line(finding.message or "")[:MOST_CHARACTERS]
+        return f"{size} ({message})" if message else size
+
+    @property
+    def size(self) -> str:
+        """Return the change, and its levels if they say more."""
+        levels = "" if self.change.startswith(self.levels) else f" ({self.levels})"
+        return f"{self.change}{levels}"
+
+    @property
+    def basis(self) -> str:
+        """Return the number of nights compared with, the first night that shows it, and its confirmation."""
+        nights = counted(self.finding.nights, "night")
+        return f"against {nights}, since {self.finding.since}; {_confirmation(self.finding)}"
+
+    @property
+    def command(self) -> str:
+        return one_line(self.finding.command)
+
+    @property
+    def kernels(self) -> str:
+        change = self.finding.kernels
+        return _rechosen(change.before, change.now) if change is not None else ""
+
+    @property
+    def look(self) -> str:
+        """Return, of a failure, the command that lists all failures of the night."""
+        is_failure = self.finding.message is not None
+        return f"sweep query failures --sweep-id {self.night}" if is_failure else ""
+
+    @property
+    def line(self) -> str:
+        """Return the finding in one line, without commands."""
+        parts = [f"{meaning(self.key)}: {self.size}", self.basis, cause(self.finding)]
+        parts += [f"kernels {self.kernels}"] if self.kernels else []
+        return f"{self.series}: {'; '.join(parts)}; series {self.key.series_id}"
+
+
+def finding_texts(outcome: NightOutcome) -> list[FindingText]:
+    findings, night = outcome.findings, outcome.night
+    several = len({finding.key.gpu for finding in findings}) > 1
+    return [FindingText(finding=each, night=night, with_gpu=several) for each in findings]
+
+
+def notes(outcome: NightOutcome) -> list[str]:
+    """Return further lines beside the findings: models not measured, a new baseline, changes."""
+    notes = {
+        "Not measured": not_measured(outcome),
+        "A new baseline starts": outcome.new_baseline,
+        "Changed since the night before": moves(outcome.changes),
+    }
+    return [f"{label}: {text}" for label, text in notes.items() if text]
+
+
+def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
+    """Return labels and values about the night as a whole."""
+    seconds = (outcome.ended_at - outcome.started_at).total_seconds()
+    return [
+        ("night", outcome.night),
+        ("launch file", outcome.launch_file),
+        ("suite", outcome.suite),
+        ("started", f"{outcome.started_at:%Y-%m-%d %H:%M %Z}".strip()),
+        ("took", duration(seconds)),
+        *([("GPU hours", number(outcome.gpu_hours))] if outcome.gpu_hours is not None else []),
+        *([("not measured", not_measured(outcome))] if outcome.skipped else []),
+        ("trials", f"{outcome.recorded_trials:,} of {outcome.planned_trials:,} recorded"),
+        ("nights before that compare", f"{outcome.nights:,}"),
+        ("series as they were", f"{outcome.fine_series:,}"),
+        (f"series {BLUNT}", f"{outcome.blunt_series:,}"),
+        ("series with too few nights", f"{outcome.insufficient_series:,}"),
+        *(("machine", machine(place)) for place in outcome.machines),
+        *(("accepted", line) for line in acceptances(outcome)),
+    ]
+
+
+def not_measured(outcome: NightOutcome) -> str:
+    """Return the networks left out, and the reason for the first one, if there are any."""
+    return one_line(": ".join([", ".join(outcome.skipped), *outcome.skipped.values()][:2]))
+
+
+def acceptances(outcome: NightOutcome) -> list[str]:
+    """Return a line for each date and reason, whatever the number of series."""
+    by_reason: dict[tuple[date, str], list[SeriesKey]] = {}
+    for accepted in outcome.accepted:
+        by_reason.setdefault((accepted.first, accepted.reason), []).append(accepted.key)
+    lines = []
+    for (first, reason), (key, *further) in by_reason.items():
+        more = f" and {len(further):,} more series" if further else ""
+        words = f"{key.cell} · {key.settings}, {meaning(key)}{more}"
+        lines.append(one_line(f"{words}: from {first} on, {reason}"))
+    return lines
+
+
+def machine(place: Machine) -> str:
+    trials = f"{place.trials:,} trials"
+    words = [place.gpu, place.gpu_uuid, f"on {place.host}", place.cpu_model, trials]
+    shares = (("matrix product", place.matmul), ("copy", place.copy))
+    measured = [f"{label} {ratio(share)}" for label, share in shares if share is not None]
+    name = ", ".join(word for word in words if word)
+    is_usual = all(abs(share - 1) < AS_USUAL for _, share in shares if share is not None)
+    text = "calibration as usual" if is_usual else f"of what is usual: {', '.join(measured)}"
+    return one_line(f"{name}; {text}" if measured else name)
+
+
+def how_to_accept(outcome: NightOutcome, finding: Finding, results: str | None = None) -> str:
+    """Return the command that accepts a finding; `results` is the option of the command line."""
+    words = ["sweep", "nightly", outcome.launch_file]
+    words += ["--results", results] if results is not None else []
+    words += ["--accept", finding.key.series_id, "--from", str(finding.since), "--reason", "TEXT"]
+    return shlex.join(words)
+
+
+def smallest_step(series: Series) -> str:
+    """Return the smallest step that the series could show; no text if it is of words, or was not judged."""
+    metric = METRIC_OF.get(series.key.metric)
+    if series.smallest_step is None or not isinstance(metric, Amount):
+        return ""
+    step, least = (f"{number(100 * share)}%" for share in (series.smallest_step, metric.min_effect))
+    return step if series.could_show else f"{step}, the least effect is {least}"
+
+
+def meaning(key: SeriesKey) -> str:
+    metric = METRIC_OF.get(key.metric)
+    return metric.meaning if metric else "times" if key.metric == SHARED else key.metric
+
+
+def unit(key: SeriesKey) -> str | None:
+    metric = METRIC_OF.get(key.metric)
+    return metric.unit if isinstance(metric, Amount) else None
+
+
+def amount(key: SeriesKey, value: float | str | None) -> str:
+    if value is None or isinstance(value, str):
+        return "nothing" if value is None else one_line(value)
+    if unit(key) == "bytes":
+        return size(value)
+    return f"{number(value)} ms" if unit(key) == "ms" else number(value)
+
+
+def moves(changes: Sequence[Change]) -> str:
+    return ", ".join(f"{part(change)} {' → '.join(values(change))}" for change in changes)
+
+
+def values(change: Change) -> tuple[str, str]:
+    return part_text(change.part, change.before), part_text(change.part, change.now)
+
+
+def part(change: Change) -> str:
+    """Return the part's name as shown; the record's `version` is that of cudnn-sweep."""
+    return "cudnn-sweep" if change.part == "version" else change.part
+
+
+def _ratio(finding: Finding) -> str:
+    assert finding.ratio is not None
+    size = change(finding.ratio, finding.ratio_low, finding.ratio_high)
+    if finding.wall_ratio is None:
+        return size
+    ends = (finding.wall_ratio_low, finding.wall_ratio_high)
+    return beside_wall(size, change(finding.wall_ratio, *ends))
+
+
+def _of_many(finding: Finding) -> str:
+    place = finding.key.cell.rpartition(" on ")[2]
+    text = f"{finding.now} on {place} are {'slower' if finding.direction == 'worse' else 'faster'}"
+    if finding.wall_ratio is not None:
+        return f"{text}: {_ratio(finding)}"
+    return f"{text}, typically by {percent(abs((finding.ratio or 1.0) - 1))}"
+
+
+def _rechosen(before: str, now: str) -> str:
+    """Return only the kernels that differ: the same ones may have changed in many cells."""
+    old, new = before.split(", "), now.split(", ")
+    gone, come = set(old) - set(new), set(new) - set(old)
+    if not gone | come:
+        return "the same in another order"
+    sides = (
+        [name for name in kernels if name in differ]
+        for kernels, differ in ((old, gone), (new, come))
+    )
+    return one_line(" → ".join(some(side, MOST_KERNELS) or "none" for side in sides))
+
+
+def beside_wall(device: str, wall: str) -> str:
+    return f"GPU work {device}; the loop waits for the CPU: wall {wall}"
+
+
+def percent_or_times(low: float, high: float) -> str:
+    """Return by how much the ratios from `low` to `high` are more or less."""
+    if 1 / TWICE < low and round(high, 2) < TWICE and (low >= 1 or high < 1):
+        sign, word = (1, "more") if low >= 1 else (-1, "less")
+        ends = sorted({number(100 * sign * (end - 1)) for end in (low, high)}, key=float)
+        return f"{' to '.join(ends)}% {word}"
+    ends = list(dict.fromkeys([number(low), number(high)]))
+    return f"{' to '.join(ends)} times as much"
+
+
+def _confirmation(finding: Finding) -> str:
+    fresh = "pair"
+    if isinstance(METRIC_OF.get(finding.key.metric), Category):  # needs no last good software
+        fresh = "verdict" if finding.key.metric == SIGN.name else "trial"
+    by = counted(finding.blocks, f"fresh {fresh}")
+    if finding.state == "waiting":
+        after = f"undecided after {by}" if finding.blocks else "not confirmed yet"
+        return f"{after}, waits for further nights"
+    if finding.is_news:
+        return "told once, no alert"
+    return f"{finding.state} by {by if finding.blocks else 'the nights since'}"
+
+
+def cause(finding: Finding) -> str:
+    if not finding.moved:
+        return "nothing known has changed"
+    cause = "changed meanwhile" if finding.cause == "unknown" else finding.cause
+    return f"{cause}: {moves(finding.moved)}"

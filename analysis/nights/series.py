@@ -1,0 +1,287 @@
+"""The metrics of a night, each with the least change that counts; series, with a value a night; and their judgements."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import cache
+from hashlib import sha256
+from math import atan, cos, pi, sin, sqrt
+from statistics import median
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
+
+Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+Places: TypeAlias = NDArray[np.int64]
+State: TypeAlias = Literal["fine", "worse", "better", "different", "insufficient_data"]
+Settled: TypeAlias = Literal["confirmed", "refuted", "undecided"]
+
+LARGEST = 1e100  # stands for infinity and for NaN: an error of NaN is no small one
+ID_CHARACTERS = 12
+LAUNCH_BOUND = 1.1  # wall time over device time, as in records
+# Nights in a row that end an alert: one alone may be chance, or a fault that comes and goes.
+FINE_NIGHTS = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Amount:
+    """A number a night, of which more is worse; compared as a ratio."""
+
+    name: str
+    meaning: str
+    unit: Literal["ms", "bytes", "share"]
+    min_effect: float
+    """The least change that counts, as a share."""
+    least: float
+    """In `unit`: a smaller number counts as this one, so that zero has a ratio and trifles have none."""
+
+    def logs(self, values: Sequence[float]) -> Array:
+        finite = np.nan_to_num(values, nan=LARGEST, posinf=LARGEST)
+        logs: Array = np.log(np.maximum(finite, self.least))
+        return logs
+
+    def of_nights(self, values: Sequence[float | None], left_out: Collection[int] = ()) -> Array:
+        """Return a logarithm a night: NaN if the night has no value or is left out."""
+        logs = self.logs([0.0 if value is None else value for value in values])
+        gaps = [value is None or place in left_out for place, value in enumerate(values)]
+        return np.where(gaps, np.nan, logs)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Category:
+    """A word a night, usual or not."""
+
+    name: str
+    meaning: str
+    good: str | None = None
+    """The word that is better than all others, if there is one."""
+    no_answer: str | None = None
+    """The word of an undecided night, a night that does not count."""
+    at_once: bool = False
+    """One night is enough; else two of the last three."""
+    is_drawn: bool = False
+    """Chance has a part in it: if new words keep coming, one more is no news."""
+    is_strict: bool = False
+    """A change only if every night before had the good word; then one trial with another word confirms it."""
+    is_news: bool = False
+    """With new software one night is enough for another word; it is reported once, and is no alert."""
+    only_as_news: bool = False
+    """With unchanged software it does not matter."""
+
+
+STEADY_WALL = Amount(
+    name="steady_wall",
+    meaning="wall time of an iteration",
+    unit="ms",
+    min_effect=MIN_EFFECT,  # as in every verdict: less does not survive a change of driver
+    least=1e-3,
+)
+STEADY_DEVICE = replace(STEADY_WALL, name="steady_device", meaning="device time of an iteration")
+COLD_EMPTY = Amount(
+    name="cold_empty",
+    meaning="first calls, compute cache empty",
+    unit="ms",
+    min_effect=0.1,  # paid once a process or a machine, and processes of one night differ by 4 to 10%
+    least=1.0,
+)
+COLD_WARM = replace(COLD_EMPTY, name="cold_warm", meaning="first calls, compute cache warm")
+PEAK_MEMORY = Amount(
+    name="peak_memory",
+    meaning="peak of the device memory reserved",
+    unit="bytes",
+    min_effect=MIN_EFFECT,
+    least=2.0 * 2**20,  # PyTorch's allocator takes memory in steps of 2 and 20 MiB
+)
+ERROR = Amount(
+    name="error",
+    meaning="relative error against float64",
+    unit="share",
+    min_effect=0.5,  # less is another order of summation; another precision is tenfold and more
+    least=1e-8,
+)
+ENGINE = Category(name="engine", meaning="kernels or engine chosen", is_drawn=True, is_news=True)
+BITS = replace(ENGINE, name="bits", meaning="bits of a step", only_as_news=True)
+REPEATS = Category(
+    name="repeats", meaning="whether bits repeat", good="repeat", at_once=True, is_strict=True
+)
+SIGN = Category(name="sign", meaning="whether the setting helps or hurts", no_answer="inconclusive")
+FAILURE = Category(name="failure", meaning="outcome of the trials", good="ok", at_once=True)
+MISSING = Category(name="missing", meaning="whether it was measured", good="present", at_once=True)
+
+Metric: TypeAlias = Amount | Category
+AMOUNTS = (STEADY_WALL, STEADY_DEVICE, COLD_EMPTY, COLD_WARM, PEAK_MEMORY, ERROR)
+METRIC_OF: dict[str, Metric] = {
+    metric.name: metric for metric in (*AMOUNTS, ENGINE, BITS, REPEATS, SIGN, FAILURE, MISSING)
+}
+"""By name. A night's JSON may have names of other versions, and SHARED."""
+OF_EVERY_CONFIG = (SIGN.name, MISSING.name)  # series of a contrast or a cell
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeriesKey:
+    """Identifies a series: a metric of a cell and config, on one kind of hardware."""
+
+    metric: str
+    """Name of a Metric."""
+    env_hash: str
+    gpu: str
+    cell_id: str
+    cell: str
+    """The cell in words: workload, problem, direction, shape, regime, state, precision, layout."""
+    settings: str
+    """The config in words; of the metric `sign`, the contrast."""
+
+    @property
+    def series_id(self) -> str:
+        """Return an id that is the same every night, whatever name its cell has."""
+        parts = (self.metric, self.env_hash, self.cell_id, self.settings)
+        return sha256("\n".join(parts).encode()).hexdigest()[:ID_CHARACTERS]
+
+    def of(self, metric: Metric) -> "SeriesKey":
+        """Return the key of another metric of the same cell and config."""
+        return replace(self, metric=metric.name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    part: str
+    """A column of the record: torch, cudnn, driver, version, gpu, ...; or `workload`, a user's own code."""
+    before: str
+    now: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NightPoint:
+    night: str
+    """Its sweep_id."""
+    date: date
+    value: float | str | None
+    """A number in the metric's unit, or the word of a Category; None if the cell is missing."""
+    processes: int
+    software_hash: str
+    gpu_uuid: str | None = None
+    """UUID of the GPU on which most of its processes ran."""
+    host: str | None = None
+    cpu_model: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Series:
+    key: SeriesKey
+    points: tuple[NightPoint, ...]
+    """The series' nights on one env_hash, oldest first, from the baseline on."""
+    is_judged: bool = True
+    """Whether there were enough nights to compare tonight with."""
+    smallest_step: float | None = None
+    """The smallest step, as a share, of which its nights would confirm one in two; None for words."""
+    could_show: bool = True
+    """Whether its nights could show a change of just the least effect; for words, another word."""
+
+    @property
+    def numbers(self) -> list[float | None]:
+        return [point.value if isinstance(point.value, float) else None for point in self.points]
+
+    @property
+    def words(self) -> list[str | None]:
+        return [point.value if isinstance(point.value, str) else None for point in self.points]
+
+    def place_of(self, first: date) -> int | None:
+        return next((at for at, point in enumerate(self.points) if point.date >= first), None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Screening:
+    """The result of screening one series; amounts in the metric's unit, None without a night for them."""
+
+    state: State
+    nights: int
+    """Nights compared with; if data are insufficient, all nights."""
+    before: float | str | None = None
+    """Median of the nights compared with, or their most frequent word."""
+    now: float | str | None = None
+    """Tonight's word, or the median since the first bad (or better) night; of the last three if fine."""
+    ratio: float | None = None
+    """now / before."""
+    first_bad_night_index: int | None = None
+    """Index into the values of the first night beyond the line or with an unusual word; None if fine."""
+    is_mended: bool = False
+    """The last FINE_NIGHTS are within the line of what is worse, or have usual words."""
+    could_show: bool = True
+    """Another word would be news; False if new words keep coming."""
+    is_news: bool = False
+    """Another word on the first night of new software, of a metric for which that is news."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Confirmation:
+    state: Settled
+    ratio: float | None = None
+    """Over 1 is worse."""
+    low: float | None = None
+    """With `high` the ratio's 95% interval; None for fewer than two pairs or nights."""
+    high: float | None = None
+    blocks: int = 0
+    """Pairs behind it, or nights since the change."""
+    more_blocks: int = 0
+    """Pairs to add before the next look; 0 if it is settled."""
+
+
+def typical(numbers: Sequence[float | None]) -> float | None:
+    measured = [number for number in numbers if number is not None]
+    return median(measured) if measured else None
+
+
+def nights_in(logs: Array) -> Places:
+    return np.asarray((~np.isnan(logs)).sum(axis=-1))
+
+
+def medians(logs: Array) -> Array:
+    """Return medians along the last axis without NaN; NaN if nothing else is left."""
+    ordered = np.sort(logs, axis=-1)  # NaN last
+    nights = nights_in(logs)[..., None]
+    low, high = np.maximum(nights - 1, 0) // 2, np.minimum(nights // 2, logs.shape[-1] - 1)
+    middle = [np.take_along_axis(ordered, place, axis=-1)[..., 0] for place in (low, high)]
+    return np.asarray((middle[0] + middle[1]) / 2)
+
+
+def last_measured(logs: Array, length: int) -> Array:
+    """Return NaN in place of all but so many of the last numbers that are no NaN."""
+    from_the_end = np.cumsum(~np.isnan(logs[..., ::-1]), axis=-1)[..., ::-1]
+    return np.where(from_the_end <= length, logs, np.nan)
+
+
+def first_measured(logs: Array, length: int) -> Array:
+    """Return NaN in place of all but so many of the first numbers that are no NaN."""
+    return last_measured(logs[..., ::-1], length)[..., ::-1]
+
+
+def t_above(t: float, df: int) -> float:
+    """Return Pr(T > t), by the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    theta = atan(t / sqrt(df))
+    square = cos(theta) ** 2
+    bracket = 1.0
+    for k in reversed(range(2 + df % 2, df, 2)):
+        bracket = 1 + bracket * square * (k - 1) / k
+    if df == 1:
+        within = 2 / pi * theta
+    elif df % 2:
+        within = 2 / pi * (theta + sin(theta) * cos(theta) * bracket)
+    else:
+        within = sin(theta) * bracket
+    return max(0.5 - within / 2, 0.0)
+
+
+@cache
+def t_quantile(above: float, df: int) -> float:
+    """Return the t that is exceeded with this probability, of at most one half."""
+    low, high = 0.0, 1.0
+    while t_above(high, df) > above:
+        high *= 2
+    while high - low > 1e-10 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if t_above(middle, df) > above else (low, middle)
+    return high

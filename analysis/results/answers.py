@@ -1,0 +1,49 @@
+"""A question's answer as rows."""
+
+from collections.abc import Hashable, Iterable
+from types import SimpleNamespace
+from typing import Any, ClassVar, Self
+from weakref import WeakKeyDictionary
+
+from cudnn_sweep.analysis.engine.database import Database, open_database
+from cudnn_sweep.analysis.engine.queries import Value
+from cudnn_sweep.analysis.results.contrast import Contrast
+from cudnn_sweep.analysis.store.stored import Stored
+
+KEPT = 8  # answers a store: a launch asks the same at its end and for its summary
+_answers: WeakKeyDictionary[Stored, dict[Hashable, list[Any]]] = WeakKeyDictionary()
+
+
+class AnswerRow(SimpleNamespace):
+    """A row of a question's answer: each column is an attribute, explained in the question's SQL."""
+
+    question: ClassVar[str]
+
+    @classmethod
+    def of(cls, store: Stored, sweep_id: str | None = None, **values: Value) -> list[Self]:
+        """Return the answer over one sweep or all, with further parameters.
+
+        An answer is kept until a file comes or goes: files are written once.
+        """
+        files = [path for member in store.stores for path in member.files(sweep_id)]
+        key = (cls, sweep_id, frozenset(values.items()), tuple(files))
+        kept = _answers.setdefault(store, {})
+        rows = kept.get(key)
+        if rows is None:
+            with open_database(store, sweep_id) as database:
+                rows = cls.among(database, **values)
+            kept[key] = rows
+            for oldest in list(kept)[:-KEPT]:
+                kept.pop(oldest, None)
+        return list(rows)
+
+    @classmethod
+    def of_each(cls, store: Stored, sweep_id: str, contrasts: Iterable[Contrast]) -> list[Self]:
+        return [
+            row for contrast in contrasts for row in cls.of(store, sweep_id, **contrast.values())
+        ]
+
+    @classmethod
+    def among(cls, database: Database, **values: Value) -> list[Self]:
+        """Return the answer over a database that is open already."""
+        return [cls(**row) for row in database.ask(cls.question, **values).to_pylist()]

@@ -1,0 +1,129 @@
+"""Names of cells, wherever they are shown: all their parts but the usual ones.
+
+`cell_name` is whole, and depends on no other cell: a night's series keeps it while its suite grows. `names_apart`
+gives several cells only the words in which they differ.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from cudnn_sweep.analysis.engine.axes import NAMED
+from cudnn_sweep.analysis.engine.database import open_database
+from cudnn_sweep.analysis.store.schema import axes
+from cudnn_sweep.analysis.store.stored import Stored
+from cudnn_sweep.workloads.records.row import BUNDLED
+
+CellRow: TypeAlias = Mapping[str, Any]
+"""NAMED, input_shape as text, and cell_id; maps as mappings, or as Arrow's pairs."""
+Words: TypeAlias = dict[str, str]
+"""The words of a name, by their axis or part, in the order of the name."""
+
+CELLS = "from named_cells()"
+USUAL = ("mean_square", "sgd", *filter(None, (axis.usual for axis in axes().values())))
+"""A loss, a state, a layout, ... that need no word."""
+ID_CHARACTERS = 6  # of a cell_id, if nothing else tells two cells apart
+
+
+def cell_name(row: CellRow) -> str:
+    """Return all words with every number, without the GPU."""
+    return " ".join(cell_words(row).values())
+
+
+def name_of_some(row: CellRow) -> str:
+    """Return `cell_name` of a row with only some of the words, as a figure over several cells; empty without a workload."""
+    words = {name: row.get(name) for name in NAMED}
+    return cell_name(words) if words["workload"] else ""
+
+
+def whole_names(rows: Iterable[CellRow]) -> dict[str, str]:
+    """Return `cell_name` by cell_id; the id is added if two cells of one GPU have one name."""
+    cells = {row["cell_id"]: (row["gpu"], cell_name(row)) for row in rows}
+    count = Counter(cells.values())
+    return {
+        cell_id: name if count[gpu, name] == 1 else f"{name} {cell_id[:ID_CHARACTERS]}"
+        for cell_id, (gpu, name) in cells.items()
+    }
+
+
+def cell_words(row: CellRow) -> Words:
+    """Return a cell's words with their numbers: `cycle(sizes=4,step=16)`."""
+    words = {
+        "what": row["problem"]
+        or _with(row["workload"].removeprefix(BUNDLED), row["model_arguments"]),
+        **{
+            name: _with(row[name], row.get(f"{name}_parameters"))
+            for name in axes()
+            if name not in ("workload", "problem")
+        },
+        "loss": row["loss"],
+        "optimiser": _with(row["optimiser"], row["optimiser_parameters"]),
+    }
+    return {about: word for about, word in words.items() if word and word not in USUAL}
+
+
+def words_apart(rows: Sequence[CellRow]) -> list[Words]:
+    """Return each cell's words, in the order of `rows`: with numbers only if cells are alike without."""
+    whole = [cell_words(row) for row in rows]
+    alike: defaultdict[tuple[str, ...], list[Words]] = defaultdict(list)
+    for words in whole:
+        alike[_without_numbers(words)].append(words)
+    return [
+        {
+            about: word if len({cell.get(about) for cell in group}) > 1 else _bare(word)
+            for about, word in words.items()
+        }
+        for words, group in ((words, alike[_without_numbers(words)]) for words in whole)
+    ]
+
+
+def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
+    """Return each cell's name by its cell_id; the GPU, or the cell_id, is added if two would be alike."""
+    cells = list({row["cell_id"]: row for row in rows}.values())
+    names = [" ".join(words.values()) for words in words_apart(cells)]
+    names = _added(names, _gpus_apart(cells))
+    names = _added(names, [row["cell_id"][:ID_CHARACTERS] for row in cells])
+    return {row["cell_id"]: name for row, name in zip(cells, names, strict=True)}
+
+
+def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
+    """Return each cell's GPU by the part of its name that no other has: `H100`; no text if all have one."""
+    words = {row["gpu"]: (row["gpu"] or "").split() for row in cells}
+    count = Counter(word for names in words.values() for word in set(names))
+    apart = {}
+    for gpu, name in words.items():
+        last = next((index for index, word in enumerate(name) if count[word] == 1), len(name))
+        first = int(count[name[0]] == len(words)) if name else 0  # NVIDIA
+        apart[gpu] = " ".join(name[first : last + 1])
+    return [apart[row["gpu"]] if len(words) > 1 else "" for row in cells]
+
+
+def _added(names: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Add a further word to each name that several cells have."""
+    count = Counter(names)
+    pairs = zip(names, words, strict=True)
+    return [name if count[name] == 1 else f"{name} {word}".strip() for name, word in pairs]
+
+
+def stored_names(store: Stored, sweep_id: str | None) -> dict[str, str]:
+    """Return `names_apart` of the cells of one sweep, or of all."""
+    with open_database(store, sweep_id) as database:
+        return names_apart(database.query(CELLS).to_pylist())
+
+
+def _with(name: str | None, numbers: CellRow | Iterable[tuple[str, Any]] | None) -> str | None:
+    """Return a name with its numbers in brackets; a model's arguments are JSON's text."""
+    inner = ",".join(f"{key}={_text(value)}" for key, value in sorted(dict(numbers or {}).items()))
+    return f"{name}({inner})" if inner else name
+
+
+def _without_numbers(words: Words) -> tuple[str, ...]:
+    return tuple(_bare(word) for word in words.values())
+
+
+def _bare(word: str) -> str:
+    return word.partition("(")[0]
+
+
+def _text(value: float | str) -> str:
+    return f"{value:.15g}" if isinstance(value, float) else str(value).replace(" ", "")

@@ -1,0 +1,96 @@
+"""Contrast: two configs that differ in one setting, the baseline first, as verdicts compare them."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import permutations
+
+from cudnn_sweep.analysis.engine.database import Database
+from cudnn_sweep.analysis.engine.queries import Value
+from cudnn_sweep.analysis.engine.settings import ALWAYS_SAID, shortened, usual_texts
+
+CONFIGS_OF_CELLS = """
+with configs as (
+    select config, setting_texts(config, max(twin)) as texts
+    from records
+    group by config
+),
+
+used as (
+    select distinct sweep_id, cell_id, config
+    from records
+)
+
+select distinct list(texts order by config) as configs
+from used
+inner join configs using (config)
+group by sweep_id, cell_id
+order by all
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contrast:
+    """A setting and two of its values, as text: the questions' parameters."""
+
+    field: str
+    baseline: str
+    candidate: str
+
+    def __str__(self) -> str:
+        return shortened(f"{self.field}: {self.baseline} → {self.candidate}")
+
+    @property
+    def is_twins(self) -> bool:
+        return self.field == "twin"
+
+    def values(self) -> dict[str, Value]:
+        return {"field": self.field, "baseline": self.baseline, "candidate": self.candidate}
+
+
+TWINS = Contrast(field="twin", baseline="0", candidate="1")
+"""Each config against itself, in the A/A pairs: any effect there is a false alarm."""
+BANS = Contrast(field="ban", baseline="no", candidate="yes")
+"""Each ban of an engine against none: one question for a sweep with a dozen bans."""
+FROZEN = Contrast(field="frozen", baseline="no", candidate="yes")
+"""Each freeze (a file of errata) against none, as one contrast: few freezes share a cell."""
+BAN = re.compile(r"\w+:\d+")
+
+
+def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...]:
+    """Return a contrast for every pair of configs, as their settings' texts, that differ in one setting.
+
+    The baseline has PyTorch's own value, or came first. Bans of engines are one contrast together, and are not compared
+    with each other.
+    """
+    contrasts: dict[Contrast, None] = {}
+    usual = usual_texts()
+    distinct = {tuple(texts.items()): texts for texts in configs}.values()
+    for first, second in permutations(distinct, 2):
+        different = [name for name in usual if first[name] != second[name]]
+        if len(different) != 1:
+            continue
+        (name,) = different
+        if name == "errata" and BAN.fullmatch(second[name]):
+            if first[name] == usual[name]:
+                contrasts[BANS] = None
+            continue
+        backwards = Contrast(field=name, baseline=second[name], candidate=first[name])
+        if backwards not in contrasts and usual[name] != second[name]:
+            contrasts[Contrast(field=name, baseline=first[name], candidate=second[name])] = None
+    return tuple(contrasts)
+
+
+def stored_contrasts(database: Database) -> list[Contrast]:
+    """Return the contrasts among the configs of a cell in a sweep, in the order in which a launch shows them."""
+    contrasts: dict[Contrast, None] = {}
+    for row in database.query(CONFIGS_OF_CELLS).to_pylist():
+        configs = [{name: text or "null" for name, text in texts} for texts in row["configs"]]
+        for contrast in contrasts_among(configs):
+            is_freeze = (contrast.field, contrast.baseline) == ("errata", "null")
+            contrasts[FROZEN if is_freeze else contrast] = None
+        if any(texts["twin"] != "0" for texts in configs):
+            contrasts[TWINS] = None
+    # what most come for is the first, false alarms are the last
+    order = {ALWAYS_SAID: -1, TWINS.field: 1}
+    return sorted(contrasts, key=lambda contrast: order.get(contrast.field, 0))

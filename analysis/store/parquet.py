@@ -1,0 +1,197 @@
+"""Tables as Parquet bytes, with checksums, and back: an unreadable file is torn.
+
+Each page has a checksum, verified whenever a page is read. The CRC-32 in a file's name covers the bytes between pages:
+of a small file all bytes, of a larger one its footer.
+"""
+
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import product
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from cudnn_sweep.analysis.errors import StoreError, TornFileError
+from cudnn_sweep.analysis.store.folder import Folder
+from cudnn_sweep.analysis.store.schema import SCHEMA_VERSION, arrow_schema
+
+# As one of these pyarrow reports damaged bytes.
+UNREADABLE = (OSError, ValueError, pa.ArrowException)
+FEW_ROWS = 2
+GROUP_ROWS = 5000  # read at a time by one core: about 12 MB of samples
+SMALL_BYTES = 2**20  # a file is read whole before it is used: that takes a millisecond
+END_BYTES = 8  # the footer's length, and Parquet's mark
+DIGEST = re.compile(r"\.(crc|footer)-([0-9a-f]{8})\.parquet$")
+# Of every row of every version.
+VERSION = "schema_version"
+DATES = ("started_at", "ended_at")
+KEYS = (VERSION, "sweep_id", "trial_id", "attempt_id", "retry", "status", *DATES)
+LAST_DATE_US = 253_402_300_799_999_999  # the end of year 9999: Python and DuckDB know no later one
+# Ours, and the files that a scan reads: with their checksums.
+FORMAT = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
+
+
+def encode(table: pa.Table) -> pa.Buffer:
+    """Return Parquet bytes; a row or two go without compression: written in a quarter of the time, read in half."""
+    many = table.num_rows > FEW_ROWS
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        row_group_size=GROUP_ROWS,
+        compression="zstd" if many else "none",
+        use_dictionary=many,
+        # those of all columns, and Arrow's own schema, are half of a small file
+        write_statistics=[*KEYS],
+        store_schema=False,
+        write_page_checksum=True,
+    )
+    return sink.getvalue()
+
+
+def file_name(stem: str, content: pa.Buffer) -> str:
+    """Return the name of a file with this content, its checksum in the name."""
+    if len(content) <= SMALL_BYTES:
+        return f"{stem}.crc-{zlib.crc32(content):08x}.parquet"
+    footer_bytes = int.from_bytes(content[-END_BYTES:-4].to_pybytes(), "little")
+    return f"{stem}.footer-{zlib.crc32(content[-footer_bytes - END_BYTES :]):08x}.parquet"
+
+
+def read(folder: Folder, path: str, columns: list[str] | None = None) -> pa.Table:
+    """Return some columns of one file. Raise TornFileError if it is damaged, FileNotFoundError if it is gone."""
+    with _damage_named(folder, path), _opened(folder, path) as file:
+        return _decode(folder.shown(path), file, columns)
+
+
+def open_fragment(folder: Folder, path: str) -> ds.ParquetFileFragment:
+    """Return a file to be scanned later, its footer read now. Raise the errors of `read`."""
+    with _damage_named(folder, path):
+        _opened(folder, path).close()
+        fragment = FORMAT.make_fragment(folder.full(path), folder.filesystem)
+        fragment.ensure_complete_metadata()
+        _check_schema(folder.shown(path), fragment.physical_schema)
+        _check_keys_of(folder.shown(path), fragment.metadata)
+        return fragment
+
+
+def is_torn(folder: Folder, path: str) -> bool:
+    """Return whether the file is damaged. Raise StoreError if it cannot be fetched."""
+    try:
+        folder.require_file(path)
+        content = folder.read(path)
+        _check_digest(folder.shown(path), path, content)
+    except TornFileError:
+        return True
+    try:
+        _decode(folder.shown(path), pa.BufferReader(content))
+    except (TornFileError, *UNREADABLE):
+        return True
+    return False
+
+
+@contextmanager
+def _damage_named(folder: Folder, path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except UNREADABLE as error:
+        if is_torn(folder, path):
+            raise TornFileError(f"{folder.shown(path)} is no whole Parquet file") from error
+        raise StoreError(f"cannot read {folder.shown(path)}: {error}") from error
+
+
+def _opened(folder: Folder, path: str) -> pa.NativeFile:
+    """Open a file. Raise TornFileError if its checksum is not the one of its name."""
+    folder.require_file(path)
+    digest = DIGEST.search(path)
+    if digest is not None and digest[1] == "crc":
+        content = folder.read(path)
+        _check_digest(folder.shown(path), path, content)
+        return pa.BufferReader(content)
+    file = folder.filesystem.open_input_file(folder.full(path))
+    if digest is not None:
+        _check_digest(folder.shown(path), path, _footer(file))
+    return file
+
+
+def _footer(file: pa.NativeFile) -> bytes:
+    size = file.size()
+    end: bytes = file.read_at(END_BYTES, max(0, size - END_BYTES))
+    footer_bytes = min(size, int.from_bytes(end[:4], "little") + END_BYTES)
+    footer: bytes = file.read_at(footer_bytes, size - footer_bytes)
+    return footer
+
+
+def _check_digest(shown: str, path: str, content: pa.Buffer | bytes) -> None:
+    """Raise TornFileError for a wrong checksum; `content`: the whole file or, of a large one, its end."""
+    digest = DIGEST.search(path)
+    if digest is None:
+        return
+    if digest[1] == "footer":
+        content = _footer(pa.BufferReader(content))
+    if zlib.crc32(content) != int(digest[2], 16):
+        raise TornFileError(f"{shown} does not hold what was written")
+
+
+def _decode(shown: str, source: pa.NativeFile, columns: list[str] | None = None) -> pa.Table:
+    with pq.ParquetFile(source, page_checksum_verification=True) as file:
+        _check_schema(shown, file.schema_arrow)
+        table = file.read(columns)
+    if any(table[key].null_count for key in KEYS if columns is None or key in columns):
+        raise TornFileError(f"{shown} has rows without a key")
+    for name in {VERSION, *DATES} & {*table.column_names}:
+        ends = pc.min_max(table[name].cast(pa.int64())).as_py()
+        _check_range(shown, name, ends["min"], ends["max"])
+    return table
+
+
+def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
+    """Check keys, versions and dates by the file's statistics, if it has any."""
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    wanted = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in KEYS]
+    for group, at in product(groups, wanted):
+        statistics = group.column(at).statistics
+        if statistics is not None and statistics.null_count:
+            raise TornFileError(f"{shown} has rows without a key")
+        if statistics is not None and statistics.has_min_max:
+            name = metadata.schema.column(at).path
+            _check_range(shown, name, statistics.min_raw, statistics.max_raw)
+
+
+def _check_range(shown: str, name: str, least: int | None, most: int | None) -> None:
+    """Raise StoreError for rows of a newer schema, TornFileError for odd dates, in microseconds since 1970."""
+    if name == VERSION and (most or 0) > SCHEMA_VERSION:
+        raise StoreError(
+            f"{shown} has rows of schema {most}; this version of cudnn-sweep reads up to schema "
+            f"{SCHEMA_VERSION}: update it"
+        )
+    if name in DATES and not 0 <= (least or 0) <= (most or 0) <= LAST_DATE_US:
+        raise TornFileError(f"{shown} has a date outside the years 1970 to 9999")
+
+
+def _check_schema(shown: str, schema: pa.Schema) -> None:
+    """Raise TornFileError if one of our columns has another type; further columns are no mistake."""
+    if not _is_ours(schema.remove_metadata()):
+        raise TornFileError(f"{shown} holds no records of ours")
+
+
+@cache
+def _is_ours(schema: pa.Schema) -> bool:
+    """Return whether a schema fits ours; cached, as thousands of files have few schemas."""
+    own = arrow_schema()
+    shared = [field for field in schema if field.name in own.names]
+    if len(set(schema.names)) != len(schema.names) or not set(KEYS) <= set(schema.names):
+        return False
+    try:
+        pa.unify_schemas([own, pa.schema(shared)], promote_options="default")
+    except pa.ArrowException:
+        return False
+    return True

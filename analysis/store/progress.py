@@ -1,0 +1,154 @@
+"""Progress of sweeps, from their stored rows: recorded trials, split blocks."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from datetime import datetime
+
+from cudnn_sweep.analysis.store.snapshot import Snapshot
+
+MOST_REPEATS = 2  # of a split block: if it is split each time, repeats do not mend the cause
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredTrial:
+    sweep_id: str
+    trial_id: str
+    attempt_id: str
+    attempt: int
+    retry: int
+    launch_id: str
+    ends_launch: bool | None
+    status: str
+    suite: str
+    plan_hash: str
+    plan_trials: int
+    shards: int | None
+    block: int
+    repeats_block: int | None
+    slot: str
+    env_hash: str
+    software_hash: str
+    software: str | None
+    started_at: datetime
+    ended_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SplitBlock:
+    """A block whose trials ran on different slots or in different launches: nothing pairs them."""
+
+    block: int
+    trials: int
+    """Recorded trials of the block."""
+    repeats: int
+    """Number of times that it was run again."""
+    mended: bool
+    """Whether one of the repeats is whole."""
+
+    @property
+    def waits(self) -> bool:
+        return not self.mended and self.repeats < MOST_REPEATS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Blocks:
+    begun: int
+    """Blocks of the plan with a recorded trial."""
+    split: tuple[SplitBlock, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepState:
+    """Progress of one sweep. The hashes are those of every slot that recorded a trial."""
+
+    sweep_id: str
+    suite: str
+    plan_hash: str
+    plan_trials: int
+    recorded: int
+    """Recorded trials of the plan."""
+    shards: frozenset[int]
+    """Numbers of parts into which its launches split the plan; empty if none did."""
+    blocks: Blocks
+    env_hashes: frozenset[str]
+    softwares: frozenset[tuple[str, str]]
+    """(name, software_hash) of each software; the launch's own has an empty name."""
+    first_started_at: datetime
+    last_ended_at: datetime
+
+    @property
+    def finished(self) -> bool:
+        return self.recorded >= self.plan_trials
+
+
+def counting(snapshot: Snapshot) -> list[StoredTrial]:
+    """Return one row a key, as the view `records` does."""
+    columns = [field.name for field in fields(StoredTrial)]
+    trials = [StoredTrial(**row) for row in snapshot.table(columns).to_pylist()]
+    ordered = sorted(
+        trials, key=lambda row: (-row.retry, row.ended_at, row.attempt_id, not row.ends_launch)
+    )
+    first: dict[tuple[str, str], StoredTrial] = {}
+    for trial in ordered:
+        first.setdefault((trial.sweep_id, trial.trial_id), trial)
+    return list(first.values())
+
+
+def sweep_states(trials: Iterable[StoredTrial]) -> list[SweepState]:
+    by_sweep: dict[str, list[StoredTrial]] = {}
+    for trial in trials:
+        by_sweep.setdefault(trial.sweep_id, []).append(trial)
+    states = [_state(rows) for rows in by_sweep.values()]
+    return sorted(states, key=lambda state: state.first_started_at, reverse=True)
+
+
+def planned(trials: Iterable[StoredTrial]) -> list[StoredTrial]:
+    """Return the trials of the plan, without the repeats of split blocks."""
+    return [trial for trial in trials if trial.repeats_block is None]
+
+
+def blocks_of(trials: Iterable[StoredTrial]) -> Blocks:
+    blocks: dict[int, list[StoredTrial]] = {}
+    repeats: dict[int, dict[int, list[StoredTrial]]] = {}
+    for trial in trials:
+        if trial.repeats_block is None:
+            blocks.setdefault(trial.block, []).append(trial)
+        else:
+            of = repeats.setdefault(trial.repeats_block, {})
+            of.setdefault(trial.block, []).append(trial)
+    split = (
+        SplitBlock(
+            block=block,
+            trials=len(rows),
+            repeats=len(again := repeats.get(block, {}).values()),
+            mended=any(len(each) == len(rows) and not _is_split(each) for each in again),
+        )
+        for block, rows in sorted(blocks.items())
+        if _is_split(rows)
+    )
+    return Blocks(begun=len(blocks), split=tuple(split))
+
+
+def _is_split(rows: Iterable[StoredTrial]) -> bool:
+    """Return whether ok trials of a block ran in several places or launches; verdicts leave failed ones out too."""
+    counted = [row for row in rows if row.status == "ok"]
+    places = {(row.launch_id, row.slot, row.env_hash) for row in counted}
+    hashes = {(row.software, row.software_hash) for row in counted}
+    return len(places) > 1 or len(hashes) > len({software for software, _ in hashes})
+
+
+def _state(trials: list[StoredTrial]) -> SweepState:
+    first = min(trials, key=lambda trial: trial.started_at)
+    return SweepState(
+        sweep_id=first.sweep_id,
+        suite=first.suite,
+        plan_hash=first.plan_hash,
+        plan_trials=first.plan_trials,
+        recorded=len(planned(trials)),
+        shards=frozenset(trial.shards for trial in trials if trial.shards is not None),
+        blocks=blocks_of(trials),
+        env_hashes=frozenset(trial.env_hash for trial in trials),
+        softwares=frozenset((trial.software or "", trial.software_hash) for trial in trials),
+        first_started_at=first.started_at,
+        last_ended_at=max(trial.ended_at for trial in trials),
+    )

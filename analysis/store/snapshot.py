@@ -1,0 +1,113 @@
+"""The stored rows at one moment, as Arrow data that a query reads from.
+
+Loose files never change and are small: each is read once and kept. A launch queries every few seconds, and so reads
+only new ones. Parts are scanned, and only in the columns of a query.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from cudnn_sweep.analysis.errors import TornFileError
+from cudnn_sweep.analysis.store import parquet
+from cudnn_sweep.analysis.store.folder import Folder
+from cudnn_sweep.analysis.store.schema import arrow_schema
+
+TRIALS = "trials"  # the folder of the loose files, below a sweep's
+OPENED_TOGETHER = 16  # objects: each waits for several requests, of 30 ms or more
+Opened: TypeAlias = pa.Table | ds.ParquetFileFragment
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    """Every stored row, duplicates included, in the present schema's columns."""
+
+    loose: pa.Table
+    parts: ds.FileSystemDataset
+    torn: tuple[str, ...]
+    """Paths of damaged files; their rows are missing."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.rows
+
+    @property
+    def rows(self) -> int:
+        return int(self.loose.num_rows + self.parts.count_rows())
+
+    def table(self, columns: list[str]) -> pa.Table:
+        return pa.concat_tables([self.loose.select(columns), self.parts.to_table(columns)])
+
+
+class SnapshotReader:
+    """A reader of a folder's files that keeps those it has read."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._files: dict[str, Opened] = {}
+        self._damaged: set[str] = set()
+
+    def read(self, paths: list[str]) -> Snapshot:
+        """Return the rows of these files. Raise FileNotFoundError if a file is gone by now: list again."""
+        files = dict(zip(paths, self._opened(paths), strict=True))
+        self._files = {path: file for path, file in files.items() if file is not None}
+        loose = [file for file in files.values() if isinstance(file, pa.Table)]
+        parts = [file for file in files.values() if isinstance(file, ds.ParquetFileFragment)]
+        torn = [self._folder.shown(path) for path, file in files.items() if file is None]
+        rows = joined(loose).select(arrow_schema().names)
+        return Snapshot(loose=rows, parts=scanned(parts, self._folder), torn=tuple(torn))
+
+    def _opened(self, paths: list[str]) -> list[Opened | None]:
+        if self._folder.is_local:
+            return [self._file(path) for path in paths]
+        with ThreadPoolExecutor(OPENED_TOGETHER) as pool:
+            return list(pool.map(self._file, paths))
+
+    def _file(self, path: str) -> Opened | None:
+        """Return the file's rows; None if it is torn."""
+        if path in self._damaged or path in self._files:
+            return self._files.get(path)
+        look = parquet.read if f"/{TRIALS}/" in path else parquet.open_fragment
+        try:
+            return self._files.setdefault(path, look(self._folder, path))
+        except TornFileError:
+            return None
+
+    def find_damage(self) -> bool:
+        """Read every part whole; return whether one is damaged. Damaged parts are left out from then on."""
+        parts = [path for path, file in self._files.items() if not isinstance(file, pa.Table)]
+        damaged = {path for path in parts if is_damaged(self._folder, path)}
+        self._damaged |= damaged
+        for path in damaged:
+            del self._files[path]
+        return bool(damaged)
+
+
+def is_damaged(folder: Folder, path: str) -> bool:
+    try:
+        return parquet.is_torn(folder, path)
+    except FileNotFoundError:  # compacted meanwhile
+        return False
+
+
+def scanned(
+    fragments: list[ds.ParquetFileFragment], folder: Folder | None = None
+) -> ds.FileSystemDataset:
+    """Return one dataset of these fragments; those of several folders know their own."""
+    filesystem = folder.filesystem if folder else None
+    return ds.FileSystemDataset(fragments, _nullable_schema(), parquet.FORMAT, filesystem)
+
+
+def joined(tables: list[pa.Table]) -> pa.Table:
+    """Return one table; columns newer than a row are null in it, within structs too."""
+    every = [_nullable_schema().empty_table(), *tables]
+    return pa.concat_tables(every, promote_options="default")
+
+
+@cache
+def _nullable_schema() -> pa.Schema:
+    return pa.schema([pa.field(field.name, field.type) for field in arrow_schema()])

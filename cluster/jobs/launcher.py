@@ -1,0 +1,255 @@
+"""Ray's own launcher, as a person would call it: it brings a cluster up and down, and tunnels to its head.
+
+It gets a copy of the launch file in which every Ray needs a token; the user's file stays as it is. Without a token
+anybody who reaches the dashboard's port runs code on the cluster (CVE-2023-48022, which Ray answers by token
+authentication from 2.54 on).
+"""
+
+import copy
+import difflib
+import io
+import logging
+import os
+import re
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.jobs.jobs import DASHBOARD_PORT
+
+TUNNEL_S = 60.0
+HEAD_S = 60.0  # for a head's ssh to answer: `ray up` tries for minutes, without a word
+LINES_SHOWN = 20
+RAY = (sys.executable, "-P", "-m", "ray.scripts.scripts")
+# Autoscaler v2 counts the head as a worker of provider `local` and starts one too few.
+SETTINGS = {"RAY_UP_enable_autoscaler_v2": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+# Directly at home: a folder that Docker makes for a mount is root's, and our results lie in ~/.cudnn-sweep.
+REMOTE_TOKEN = "~/.cudnn-sweep-token"  # a path
+REMOTE_MARK = "~/.cudnn-sweep-brought-up"
+MARK = "brought_up"  # a file beside the token
+# In front of a whole command, so that it holds however the command starts its Ray.
+EXPORT = 'export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH="$HOME/.cudnn-sweep-token"; '
+START_COMMANDS = ("head_start_ray_commands", "worker_start_ray_commands")
+CHANGED = (*START_COMMANDS, "file_mounts")
+# And in front of each `ray start` in it, so that it holds also where the command drops the variable before.
+START = re.compile(r"[\w./~${}-]*\bray\s+start\b")
+START_WITH_TOKEN = r"env RAY_AUTH_MODE=token \g<0>"
+EVERYBODY = "--dashboard-host=0.0.0.0"
+LOOPBACK = "--dashboard-host=127.0.0.1"
+
+
+def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> None:
+    """Wait until the ssh of a head that the file names answers. Raises ClusterError after HEAD_S."""
+    head = ray_part["provider"].get("head_ip")
+    if head is None or ray_part["auth"].get("ssh_proxy_command"):
+        return  # `ray up` finds out
+    show_settings = ["ssh", "-G", "--", str(head)]
+    settings = ""
+    with suppress(OSError):  # `ray up` reports that there is no ssh
+        settings = subprocess.run(show_settings, capture_output=True, text=True, check=False).stdout
+    ssh = dict(line.split(" ", 1) for line in settings.splitlines() if " " in line)
+    if ssh.keys() & {"proxycommand", "proxyjump"}:
+        return
+    host, port = ssh.get("hostname", head), int(ssh.get("port", 22))
+    ends = monotonic() + HEAD_S
+    if _speaks_ssh(host, port, 1.0):
+        return
+    tell(f"waiting for {host}:{port}; Ctrl-C ends")
+    while (left_s := ends - monotonic()) > 0:
+        if _speaks_ssh(host, port, min(left_s, 10.0)):
+            return
+        sleep(1)
+    raise ClusterError(
+        f"{host}:{port} did not answer as ssh does within {HEAD_S:g} s: is that host, "
+        "`provider.head_ip`, up and reachable from here?"
+    )
+
+
+def _speaks_ssh(host: str, port: int, timeout_s: float) -> bool:
+    """Return whether a server there greets as ssh does: a proxy on the way may take any connection."""
+    with suppress(OSError), socket.create_connection((host, port), timeout_s) as connection:
+        return connection.recv(4) == b"SSH-"
+    return False
+
+
+def bring_up(file: Path) -> None:
+    """`ray up`: makes what is missing, changes what differs. Raises ClusterError."""
+    _ray("up", "-y", "--no-config-cache", str(file), log=file.with_name("up.log"))
+
+
+def take_down(file: Path) -> None:
+    """`ray down`: ends every node. Raises ClusterError.
+
+    `ray down` ends Ray by a bare `ray stop`, which finds no `ray` in an environment of its own. So the head's own
+    commands that only end a Ray run before. The other nodes end when their head is gone.
+    """
+    log = file.with_name("down.log")
+    for command in yaml.safe_load(file.read_text()).get("head_start_ray_commands") or []:
+        if "ray stop" in command and "ray start" not in command:
+            with suppress(ClusterError):  # a head that is gone has nothing to stop
+                _ray("exec", str(file), command, log=log)
+    _ray("down", "-y", str(file), log=log)
+
+
+def with_defaults(ray_part: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy in which Ray's defaults are filled in."""
+    from ray.autoscaler._private.util import prepare_config
+
+    with unheard():
+        return dict(prepare_config(copy.deepcopy(dict(ray_part))))
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Silence Ray, which logs each default that it fills in and prints what it raises."""
+    logger = logging.getLogger("ray.autoscaler")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
+    """Return the number of hosts that `ray up` starts before there is work, with the head, and that of their GPUs by the
+    file; None: only Ray finds out there.
+    """
+    filled = with_defaults(ray_part)
+    hosts, stated = 0, []
+    for name, kind in filled["available_node_types"].items():
+        count = int(kind.get("min_workers", 0)) + (name == filled["head_node_type"])
+        hosts += count
+        if count and "GPU" in kind.get("resources", {}):
+            stated.append(int(count * kind["resources"]["GPU"]))
+    return hosts, sum(stated) if stated else None
+
+
+@contextmanager
+def tunnel(file: Path, *, timeout_s: float = TUNNEL_S) -> Iterator[str]:
+    """Yield the address, on this machine, of the head's dashboard. Raises ClusterError."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    options = ["--port", str(port), "--remote-port", str(DASHBOARD_PORT)]
+    command = [*RAY, "dashboard", *options, str(file)]
+    with running(command, end_s=5, variables=SETTINGS, stderr=subprocess.STDOUT) as process:
+        _wait_for(port, process, timeout_s)
+        yield f"127.0.0.1:{port}"
+
+
+@contextmanager
+def running(
+    command: Sequence[str],
+    *,
+    end_s: float,
+    variables: Mapping[str, str],
+    folder: Path | None = None,
+    stderr: int | None = None,
+) -> Iterator[subprocess.Popen[str]]:
+    """A process with a process group of its own, which ends with the block: by SIGTERM, after `end_s` by SIGKILL."""
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+                try:
+                    process.wait(end_s)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
+def _ray(*words: str, log: Path) -> None:
+    """Run a command of Ray. Its output goes into `log`, and the last lines of it into the error."""
+    with log.open("w") as output:
+        done = subprocess.run(
+            [*RAY, *words],
+            env={**os.environ, **SETTINGS},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if done.returncode != 0:
+        end = "\n".join(log.read_text(errors="replace").splitlines()[-LINES_SHOWN:])
+        raise ClusterError(
+            f"`ray {words[0]}` failed, exit code {done.returncode}; {log} ends:\n{end}"
+        )
+
+
+def _wait_for(port: int, process: subprocess.Popen[str], timeout_s: float) -> None:
+    ends = monotonic() + timeout_s
+    while monotonic() < ends:
+        if process.poll() is not None:
+            assert process.stdout is not None
+            last = process.stdout.read().strip().splitlines()[-3:]
+            raise ClusterError(f"no tunnel to the head: {' '.join(last) or process.returncode}")
+        with socket.socket() as probe:
+            probe.settimeout(1.0)
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        sleep(0.2)
+    raise ClusterError(f"no tunnel to the head after {timeout_s:.0f} s")
+
+
+def secure(ray_part: Mapping[str, Any], token: Path) -> dict[str, Any]:
+    """Return the file for `ray up`, in which each Ray needs a token. `token`: a file here; each node gets a copy."""
+    config = copy.deepcopy(dict(ray_part))
+    before = _changed_part(ray_part)
+    for key in START_COMMANDS:
+        commands = [EXPORT + START.sub(START_WITH_TOKEN, str(line)) for line in before[key]]
+        if key not in ray_part:  # Ray's default shows the dashboard to every network
+            commands = [command.replace(EVERYBODY, LOOPBACK) for command in commands]
+        config[key] = [f"chmod 600 {REMOTE_TOKEN}", *commands]
+    ours = {REMOTE_TOKEN: str(token), REMOTE_MARK: str(token.with_name(MARK))}
+    config["file_mounts"] = {**before["file_mounts"], **ours}
+    return config
+
+
+def difference(ray_part: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """Return how `secure` changed the user's file with Ray's defaults filled in, as a unified diff."""
+    parts = _changed_part(ray_part), {key: config[key] for key in CHANGED}
+    # a command keeps to its line
+    old, new = (yaml.safe_dump(part, sort_keys=False, width=10**6).splitlines() for part in parts)
+    return "\n".join(difflib.unified_diff(old, new, "your file", "as launched", lineterm=""))
+
+
+def _changed_part(ray_part: Mapping[str, Any]) -> dict[str, Any]:
+    filled = with_defaults(ray_part)
+    return {key: filled.get(key) or ([] if key in START_COMMANDS else {}) for key in CHANGED}
+
+
+def make_token(path: Path) -> None:
+    """Write a random token that only its owner can read; an existing one stays."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with suppress(FileExistsError):
+        path.touch(mode=0o600, exist_ok=False)
+        path.write_text(secrets.token_hex(32))
+
+
+def mark_anew(token: Path) -> None:
+    """Change a file before `ray up`, which else copies no files to a node again, even if the node has lost its disk."""
+    token.with_name(MARK).write_text(secrets.token_hex(8))

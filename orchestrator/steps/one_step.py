@@ -1,0 +1,244 @@
+"""Plans of a model's step, for `sweep advise` and its like, or of a suite's cells, for `sweep bans` and `bisect`."""
+
+from collections.abc import Mapping, Sequence
+from time import monotonic
+
+import typer
+from pydantic import ValidationError
+
+from cudnn_sweep.analysis.results.advice import StoredCell
+from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
+from cudnn_sweep.cluster.strict_yaml import read_strict_text
+from cudnn_sweep.orchestrator.errors import ModelError, SpecError
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.request import Planned, SweepRequest
+from cudnn_sweep.orchestrator.planning.session import CodeLocation, Job, modules_to_preload
+from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite, is_path, suite_names
+from cudnn_sweep.orchestrator.planning.spelling import words_of
+from cudnn_sweep.orchestrator.running.run_sweep import planned_on
+from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions, CellsOptions, TurnOptions
+from cudnn_sweep.workloads.cells.config import Config
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
+from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice, ListedSpec
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.suite import (
+    CellAxes,
+    ModelSpec,
+    Replicates,
+    SuiteSpec,
+    WithoutGpu,
+    workload_names,
+)
+from cudnn_sweep.workloads.errors import CellsError
+from cudnn_sweep.workloads.models.inputs import Inputs
+from cudnn_sweep.workloads.problem import Shape, none_empty, parse_sizes
+from cudnn_sweep.workloads.survey import Survey, workload_facts
+from cudnn_sweep.workloads.training.choice import Expect
+from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
+
+REPLICATES_WITHOUT_GPU = 1  # with an A/A twin: two processes show how far times scatter
+LOOKING = "Looking at this machine and at {workload}, and importing torch for that."
+START_AND_END_S = 10.0  # Ray's start and end
+LEAST_S = 15.0  # two blocks of a small network
+LEAST_TIMEOUT_S = 60.0  # of a process: a search of a large network takes half of it
+# Options of `sweep bans` and `sweep bisect` that also apply to a suite.
+OF_CELLS = (
+    *("workload", "only", "results", "wait", "benchmark", "min_effect", "minutes", "json"),
+    "pythons",
+)
+
+
+def suite_of(
+    options: AdviseOptions | TurnOptions,
+    replicates: Replicates,
+    measure: MeasureSpec | None = None,
+    configs: Sequence[Config] = (),
+) -> SuiteSpec:
+    """Return a suite of one cell with these configs; without any, benchmark off and on, or off alone without a GPU."""
+    one_input(options.input)
+    axes: dict[str, object] = {
+        "workload": options.workload,
+        "precision": options.precision,
+        "layout": options.layout,
+        "direction": options.direction,
+        "input": options.input[0] if options.input else None,
+        "regime": _regime(options),
+        "model": ModelSpec(
+            arguments=options.arguments,
+            inputs=read_inputs(options.inputs),
+            expect=_read_expect(options.expect),
+            loss=options.loss or MEAN_SQUARE,
+        ),
+    }
+    try:
+        cell = CellAxes.model_validate(axes)
+    except ValidationError as error:
+        raise SpecError(f"--{error.errors()[0]['loc'][0]}: {_reason(error)}") from None
+    measure = measure or MeasureSpec(reference_replicates=0, logged_replicates=0)
+    suite = SuiteSpec(cells=[cell], replicates=replicates, measure=measure)
+    if configs:
+        return suite.model_copy(update={"configs": list(configs), "without_gpu": WithoutGpu()})
+    off = WithoutGpu(configs=[Config(benchmark=False)], replicates=REPLICATES_WITHOUT_GPU)
+    return suite.model_copy(update={"without_gpu": off})
+
+
+def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, SuiteSpec]:
+    """Return a suite's cells, or a step of a model, and the name; in one block, without configs of their own.
+
+    Raises SpecError for an unknown suite, or options that a suite does not take.
+    """
+    name, suite = options.workload, suite_of(options, 1, measure)
+    if is_path(name) or name in suite_names():
+        name, suite = choose_suite(SweepSpec(), name)
+        if given := words_of(options, without=OF_CELLS):
+            raise SpecError(f"found {' '.join(given)}, which is for a model; {name} is a suite")
+    changed = {
+        "cells": [axes.model_copy(update={"configs": None}) for axes in suite.cells],
+        "configs": [Config(benchmark=options.benchmark)],
+        "replicates": 1,
+        "measure": measure,
+        "without_gpu": WithoutGpu(),
+    }
+    return name, suite.model_copy(update=changed)
+
+
+def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Survey) -> Planned:
+    """Plan a process of each chosen cell, without a time limit. Raises SpecError for a cell that cannot be used."""
+    if options.workload in machine.workloads:
+        check_step(options, machine)
+    request = SweepRequest(
+        options=LaunchOptions(only=options.only),
+        suite_name=name,
+        suite=suite,
+        results=options.location,
+        min_effect=options.min_effect,
+    )
+    return planned_on(machine, request, modules_to_preload(suite, ()))
+
+
+def is_step(options: AdviseOptions, stored: StoredCell) -> bool:
+    """Return whether a stored cell is the step that these options describe; without `--input` any input matches.
+
+    The workload is not imported: facts about it are as they were stored.
+    """
+    suite = suite_of(options, 1)
+    if not options.input and stored.is_model:
+        cells = [suite.cells[0].model_copy(update={"input": tuple(stored.input_shape)})]
+        suite = suite.model_copy(update={"cells": cells})
+    as_stored = WorkloadFacts(
+        directions=("training", "inference") if stored.is_model else (stored.direction,),
+        varies=("batch", "space"),
+        input_shape=None if stored.is_model else tuple(stored.input_shape),
+        is_model=stored.is_model,
+        by_strides=stored.by_strides,
+    )
+    regimes = [name for name in workload_names(suite) if name != options.workload]
+    facts = {**workload_facts(regimes), options.workload: as_stored}
+    try:
+        cells_of_it = expand_cells(suite, facts, device=stored.device, gpu=stored.gpu)
+    except CellsError:
+        return False
+    return any(cell.cell_id == stored.cell_id for cell in cells_of_it)
+
+
+def plan_step(
+    options: AdviseOptions | TurnOptions,
+    suite: SuiteSpec,
+    machine: Survey,
+    *,
+    suite_name: str,
+    minutes: float,
+    job: Job | None = None,
+    codes: Mapping[str, CodeLocation] | None = None,
+    min_effect: float = MIN_EFFECT,
+    one_sided: bool = False,
+) -> Planned:
+    """Plan a new sweep of the step. `minutes`: of the whole command; no process outlasts half of what is left of them.
+
+    Raises SpecError, with the reason, for a workload that cannot be used.
+    """
+    check_step(options, machine)
+    left_s = _left_s(options, minutes)
+    suite = suite.on(machine.environment.device)
+    timeout_s = float(round(max(left_s / 2, LEAST_TIMEOUT_S)))
+    measure = suite.measure.model_copy(update={"timeout_s": timeout_s})
+    suite = suite.model_copy(update={"measure": measure, "without_gpu": WithoutGpu()})
+    request = SweepRequest(
+        options=LaunchOptions(new=True),
+        suite_name=suite_name,
+        suite=suite,
+        results=options.location,
+        budget_minutes=blocks_minutes(options, minutes),
+        job=job,
+        codes=codes or {},
+        min_effect=min_effect,
+        one_sided=one_sided,
+    )
+    return planned_on(machine, request)
+
+
+def check_step(options: AdviseOptions | TurnOptions, machine: Survey) -> None:
+    """Raise SpecError, with the reason, for a workload that cannot be used; ModelError if its import fails."""
+    facts = machine.workloads[options.workload]
+    if facts.fault is not None:
+        raise (ModelError if facts.fails else SpecError)(facts.fault)
+    if facts.is_model and not options.input:
+        raise SpecError(f"{options.workload} is a model: it needs --input, such as 32x3x224x224")
+
+
+def blocks_minutes(options: AdviseOptions | TurnOptions, minutes: float) -> float:
+    """Return the part of the command's minutes that is left for blocks."""
+    return max(_left_s(options, minutes) - START_AND_END_S, LEAST_S) / 60
+
+
+def _left_s(options: AdviseOptions | TurnOptions, minutes: float) -> float:
+    return minutes * 60 - (monotonic() - options.began)
+
+
+def read_inputs(text: str | None) -> Inputs | None:
+    """Read `--inputs`. Raises LaunchFileError for values that a suite's `inputs` does not take."""
+    if text is None:
+        return None
+    return read_strict_text(f"inputs: {text}", "--inputs", ModelSpec).inputs
+
+
+def _read_expect(text: str | None) -> Expect | None:
+    """Read `--expect`. Raises LaunchFileError for other counts than those of `Expect`."""
+    if text is None:
+        return None
+    counts = text.replace("=", ": ")
+    return read_strict_text(f"expect: {{{counts}}}", "--expect", ModelSpec).expect
+
+
+def one_input(texts: Sequence[str]) -> Shape | None:
+    """Return the sizes of `--input`. Raises SpecError."""
+    try:
+        shapes = [none_empty(parse_sizes(text)) for text in texts]
+    except ValueError as error:
+        raise SpecError(f"--input: {error}") from None
+    if len(shapes) > 1:
+        tensors = ", ".join(f"{{shape: {list(shape)}}}" for shape in shapes)
+        raise typer.BadParameter(
+            f"found {len(shapes)}, allowed: one. If the model takes several tensors: --inputs '[{tensors}]'",
+            param_hint="--input",
+        )
+    return shapes[0] if shapes else None
+
+
+def _regime(options: AdviseOptions | TurnOptions) -> object:
+    regime, shapes = options.regime, options.shapes
+    if regime is not None and shapes is not None:
+        raise SpecError("found --regime and --shapes; give one")
+    if shapes is not None:
+        try:
+            return ListedChoice(listed=ListedSpec(file=shapes))
+        except ValidationError as error:
+            raise SpecError(f"--shapes: {_reason(error)}") from None
+    if regime is None:
+        return "fixed"
+    text = f"workload: noop\nregime: {regime}"
+    return read_strict_text(text, "--regime", CellAxes).regime
+
+
+def _reason(error: ValidationError) -> str:
+    return error.errors()[0]["msg"].removeprefix("Value error, ")

@@ -1,0 +1,266 @@
+"""Options of `sweep advise` and its like: a step of a model, and a job. `--argument NAME=VALUE` is read here."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
+from cudnn_sweep.orchestrator.planning.options import WaitOption
+from cudnn_sweep.orchestrator.planning.spelling import program, words_of
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from cudnn_sweep.orchestrator.planning.session import Job
+
+MinutesOption = Annotated[
+    float, typer.Option(min=0.1, help="Time to measure; less where it is decided earlier.")
+]
+MinEffectOption = Annotated[
+    float, typer.Option(min=0.001, max=1.0, help="A slowdown of this share counts.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Model:
+    workload: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="file.py:name or package.module:name of an nn.Module class, a function that "
+            "returns a module, a module, a step (a function of torch.Tensor), or a @workload.",
+        ),
+    ]
+    input: Annotated[Sequence[str], "SIZES", "Input sizes, such as 8x3x512x512."] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepOptions(_Model):
+    argument: Annotated[
+        Sequence[str],
+        "NAME=VALUE",
+        "Keyword argument of the class or function: JSON or plain text. Repeat for more.",
+    ] = ()
+    inputs: Annotated[
+        str | None,
+        "YAML",
+        "Arguments of the model, if not one float tensor of --input: "
+        "'{input_ids: {shape: [batch, length], dtype: int64, below: 30522}}', a list for positional "
+        "arguments, or a function of your own as file.py:name.",
+    ] = None
+    loss: Annotated[
+        str | None,
+        "mean_square, cross_entropy, own (the model returns it), or a loss of your own as file.py:name.",
+    ] = None
+    expect: Annotated[
+        str | None,
+        "COUNTS",
+        "Refuse a model that has others: parameters=223685,convolutions=7, or one of them.",
+    ] = None
+    precision: Annotated[str, "fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16."] = "tf32"
+    layout: Annotated[str, "contiguous or channels_last."] = "contiguous"
+    direction: Annotated[str | None, "Of a model: training (the default) or inference."] = None
+    results: Annotated[str | None, "Folder or URL; overrides ./cluster.yaml (./results)."] = None
+    wait: WaitOption = False
+    program: str = field(default_factory=program)
+    began: float = field(default_factory=monotonic)
+    """Start of the command: time limits count from there."""
+
+    @property
+    def arguments(self) -> dict[str, "JsonValue"]:
+        return dict(map(_read, self.argument))
+
+    @property
+    def location(self) -> str:
+        from cudnn_sweep.orchestrator.planning.spec import results_of_the_launch_file
+
+        return self.results or results_of_the_launch_file()
+
+    def where(self) -> list[str]:
+        return [] if self.results is None else ["--results", self.results]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Job(_Model):
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Steps of your job in one process.  [default: 10000]")
+    ] = None
+    hours: Annotated[
+        float | None,
+        typer.Option(min=0.0001, help="Instead of --steps: how long your job runs with it off."),
+    ] = None
+    regime: Annotated[
+        str | None, "YAML", "How sizes arrive, such as fresh or '{cycle: {sizes: 4}}'."
+    ] = None
+    shapes: Annotated[
+        str | None,
+        "FILE.csv",
+        "Sizes that your data has, with a column `count`: batch,height,width,count.",
+    ] = None
+    state: Annotated[
+        Literal["container", "warm"],
+        "Where your job starts: in a new container (CUDA's cache of compiled kernels is empty) or on a "
+        "warm machine.",
+    ] = "container"
+    minutes: MinutesOption = 3.0
+    memory_limit: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001, metavar="GIB", help="What needs more memory than this does not fit."
+        ),
+    ] = None
+    runs: Annotated[
+        int,
+        typer.Option(min=1, help="The interval holds the mean of so many runs with each setting."),
+    ] = 1
+    ranks: Annotated[
+        int | None,
+        typer.Option(min=2, help="Also say what so many ranks would do that wait for one another."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdviseOptions(StepOptions, _Job):
+    """In the order of their help: the model, the job, the step, and the answer."""
+
+    freeze: Annotated[
+        str | None, "FILE.json", "Compare a kept choice with off and on: a file of `sweep freeze`."
+    ] = None
+    from_store: Annotated[bool, "Answer from what is stored; measure nothing."] = False
+    reference: Annotated[
+        bool, "Answer for a bundled network, from the installed results; measure nothing."
+    ] = False
+    json: Annotated[bool, "Print the answer as JSON."] = False
+    on_any_device: bool = False
+    """Compare on a CPU too, although the flags do nothing there: to try out what follows an answer."""
+
+    @property
+    def measures_nothing(self) -> bool:
+        return self.from_store or self.reference
+
+    @property
+    def job(self) -> "Job":
+        from cudnn_sweep.orchestrator.planning.session import DEFAULT_STEPS, Job
+
+        return Job(
+            steps=self.steps or DEFAULT_STEPS,
+            hours=self.hours,
+            state=self.state,
+            memory_limit_gib=self.memory_limit,
+            runs=self.runs,
+        )
+
+    def command(self) -> str:
+        """Return what to type to do this again, as text for a shell."""
+        return shlex.join([self.program, "advise", *self._words()])
+
+    def _words(self) -> list[str]:
+        return words_of(
+            self, without=("minutes", "from_store", "json", "output", "float64", "check", "wait")
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreezeOptions(AdviseOptions):
+    minutes: Annotated[float, typer.Option(min=0.1, help="Time to compare off, on and frozen.")] = (
+        5.0
+    )
+    # no options here
+    freeze: None = None
+    from_store: Literal[False] = False
+    reference: Literal[False] = False
+    output: Annotated[str | None, "FILE.json", "What to write.  [default: MODEL.json]"] = None
+    float64: Annotated[bool, "Also compare what off, on and frozen compute with float64."] = False
+    check: Annotated[
+        str | None,
+        "FILE.json",
+        "Say which plans of this file a step still takes, and how long it takes with them.",
+    ] = None
+
+    @property
+    def file(self) -> Path:
+        return Path(self.output or f"{self.workload.rpartition(':')[2].rpartition('.')[2]}.json")
+
+    def command(self) -> str:
+        return shlex.join([self.program, "freeze", *self._words()])
+
+    def advise_command(self) -> str:
+        """Return the command that answers from the store again."""
+        return shlex.join([self.program, "advise", *self._words(), "--freeze", str(self.file)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sides:
+    base: Annotated[
+        str, typer.Argument(metavar="BASE", help="A commit, a folder, a wheel, or a Python.")
+    ]
+    head: Annotated[
+        str,
+        typer.Argument(metavar="HEAD", help="The same, with the change; . is the working tree."),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnOptions(StepOptions):
+    """Options of commands that compare other things than benchmark off and on."""
+
+    regime: None = None  # no options here
+    shapes: None = None
+    benchmark: Annotated[bool, typer.Option("--benchmark", help="With benchmark on.")] = False
+    min_effect: MinEffectOption = 0.01
+    minutes: MinutesOption = 2.5
+    json: Annotated[bool, "Print the answer as JSON."] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellsOptions(TurnOptions):
+    """The cells of a suite, or a step of a model."""
+
+    workload: Annotated[
+        str, typer.Argument(metavar="SUITE|MODEL", help="A suite, or a model as file.py:name.")
+    ]
+    only: Annotated[Sequence[str], "FIELD=VALUE", "Only such cells of a suite, as cell_id=..."] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BansOptions(CellsOptions):
+    min_effect: MinEffectOption = MIN_EFFECT
+    minutes: MinutesOption = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BisectOptions(CellsOptions):
+    pythons: Annotated[str, "A,B,...", "Environments with cudnn-sweep, the oldest first."]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateOptions(TurnOptions, _Sides):
+    exact: Annotated[
+        bool, "Compare BASE itself; the usual base of two commits is their merge base."
+    ] = False
+    cannot_tell: Annotated[
+        Literal["ok", "fail"], "Exit code of an undecided gate: 0 for ok, 3 for fail."
+    ] = "fail"
+    comment: Annotated[str | None, "FILE.md", "Also write the answer as Markdown."] = None
+    junit: Annotated[str | None, "FILE.xml", "Also write the answer as JUnit."] = None
+
+
+def _read(text: str) -> tuple[str, "JsonValue"]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise typer.BadParameter(f"found {text!r}, allowed: NAME=VALUE", param_hint="--argument")
+    try:
+        parsed = json.loads(value)
+        json.dumps(parsed, allow_nan=False)
+    except json.JSONDecodeError:
+        return name, value
+    except (RecursionError, ValueError):
+        message = f"found {text[:60]!r}, allowed: finite numbers, in lists that are not too deep"
+        raise typer.BadParameter(message, param_hint="--argument") from None
+    return name, parsed

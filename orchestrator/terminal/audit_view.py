@@ -1,0 +1,167 @@
+"""An audit for a person: who set what first, then the convolutions, and at the end what was not seen."""
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from cudnn_sweep.orchestrator.terminal.say import plain_table, say, warn
+from cudnn_sweep.workloads.auditing.findings import Findings, Model, SourceLine, Value, Write
+from cudnn_sweep.workloads.problem import sizes_text
+
+PACKAGES = f"{os.sep}site-packages{os.sep}"
+SHOWN_AT_END = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
+NOT_SEEN = (
+    "Not seen, if there are any: backward passes; convolutions in compiled code, TorchScript, CUDA graphs, "
+    "torch.func.vmap, C++ extensions and torch.ops; flags that C++ code sets; other processes, such as workers."
+)
+NO_CONVOLUTION = "No convolution ran in this process, so `benchmark` changed nothing in it; see below for what an audit does not see."
+NOTHING_SET = (
+    "No line of Python set a flag of cuDNN, or a variable that belongs to it: "
+    "`benchmark` is {benchmark}."
+)
+
+
+def print_audit(console: Console, findings: Findings, unseen: str | None = None) -> None:
+    """`unseen`: which processes nothing is known of."""
+    tell, head = partial(say, console), partial(say, console, style="bold")
+    head(unseen or _headline(findings))
+    if findings.torch is None:
+        tell("The script did not import torch.")
+    if findings.writes:
+        head("\nWhat was set, and by which line")
+        console.print(_writes_table(findings.writes))
+    flags = findings.flags_at_end
+    if flags:
+        at_end = [f"{name} {flags[name]}" for name in SHOWN_AT_END if flags.get(name) is not None]
+        tell(f"At the end: {', '.join(at_end)}.")
+    if findings.variables_at_start:
+        set_before = (f"{name}={value}" for name, value in findings.variables_at_start.items())
+        tell(f"Set before the script began: {' '.join(set_before)}")
+    if findings.torch is not None:
+        head("\nConvolutions")
+        if findings.calls:
+            console.print(_arrivals_table(findings))
+        for line in _convolution_lines(findings):
+            tell(line)
+        head("\nModels and their inputs")
+        for model in findings.models:
+            tell(_model_text(model))
+        if not findings.models:
+            tell("No call of a torch.nn.Module with a convolution was seen.")
+        gpu = findings.gpu or "the script did not use CUDA"
+        cudnn = f", cuDNN {findings.cudnn}" if findings.cudnn else ""
+        head("\nSoftware")
+        tell(f"torch {findings.torch}, Python {findings.python}, {gpu}{cudnn}")
+    tell(f"\n{NOT_SEEN}")
+    for text in findings.own_errors:
+        warn(console, f"warning: the audit itself failed, so calls may be missing: {text}")
+
+
+def _headline(findings: Findings) -> str:
+    """The answer to the question that most ask: who turns benchmark on?"""
+    turned = [each for each in findings.writes if each.name == "benchmark" and _changes(each)]
+    if turned:
+        return "\n".join(map(_turned_text, turned))
+    if not findings.writes and findings.torch is not None:
+        return NOTHING_SET.format(benchmark=findings.flags_at_end.get("benchmark"))
+    return "No line of Python changed `benchmark`."
+
+
+def _turned_text(write: Write) -> str:
+    how = "on" if write.after else "off"
+    by = f", called from {place_text(write.called_from)}" if write.called_from else ""
+    often = f", {write.times:,} times" if write.times > 1 else ""
+    late = f", after {write.at_call:,} convolutions" if write.at_call else ""
+    return f"benchmark was turned {how} by {place_text(write.at)}{by}{often}{late}."
+
+
+def _changes(write: Write) -> bool:
+    return write.before != write.after
+
+
+def _writes_table(writes: Sequence[Write]) -> Table:
+    columns = ("set", "from", "to", "by", "called from", "times", "after calls")
+    rows = [
+        (
+            each.name,
+            _value_text(each.before),
+            _value_text(each.after),
+            place_text(each.at),
+            place_text(each.called_from) if each.called_from else "",
+            f"{each.times:,}",
+            f"{each.at_call:,}",
+        )
+        for each in sorted(writes, key=lambda write: not _changes(write))
+    ]
+    return plain_table(columns, rows, right=("times", "after calls"))
+
+
+def _arrivals_table(findings: Findings) -> Table:
+    calls = [f"{calls:,}" for calls, _ in findings.arrivals]
+    distinct = (f"{distinct:,}" for _, distinct in findings.arrivals)
+    return plain_table(["calls", *calls], [["distinct", *distinct]], right=calls)
+
+
+def _convolution_lines(findings: Findings) -> Iterator[str]:
+    found = findings.convolutions
+    if not findings.calls:
+        is_compiled = any(model.unseen for model in findings.models)
+        yield "No call was seen." if is_compiled else NO_CONVOLUTION
+        return
+    if findings.not_told_apart:
+        yield f"{findings.not_told_apart:,} calls were not told apart."
+    if findings.new_in_last_tenth:
+        new = f"{findings.new_in_last_tenth:,} in the last tenth of the calls"
+        yield f"New ones were still arriving: {new}."
+    else:
+        yield "No new one arrived in the last tenth of the calls."
+    with_benchmark = sum(each.calls_with_benchmark for each in found)
+    told_apart = findings.calls - findings.not_told_apart
+    yield f"benchmark was on in {with_benchmark:,} of {told_apart:,} calls."
+    early = [each for each in found if each.calls_with_benchmark and not each.benchmark_at_first]
+    if early:
+        yield (
+            f"{len(early):,} of the distinct ones were first called with benchmark off and later with it on: "
+            "PyTorch keeps the plan of the first call and does not search."
+        )
+    if not any(each.device.startswith("cuda") for each in found):
+        yield "None of them ran on a GPU: cuDNN's flags changed nothing."
+
+
+def _model_text(model: Model) -> str:
+    wrapped = f" in {model.wrapped_in}" if model.wrapped_in else ""
+    made = f", made at {at}" if (at := made_at(model)) else ""
+    calls = f"{model.calls:,} calls, {model.convolutions:,} convolutions"
+    if model.unseen:
+        calls += f", others in {model.unseen} code not seen"
+    text = f"{model.name}{wrapped}{made}: {calls}"
+    if model.shapes:
+        usual = max(model.shapes, key=lambda each: each.training + each.inference)
+        times = usual.training + usual.inference
+        text += f"; {len(model.shapes):,} distinct inputs, most often {sizes_text(usual.shape)} ({times:,} times)"
+    if model.without_shape:
+        text += f"; {model.without_shape:,} calls without a tensor of numbers among the arguments"
+    return text
+
+
+def made_at(model: Model) -> str | None:
+    """The line that made it, `FILE.py:LINE`."""
+    return None if model.made is None else place_text(model.made.at).rpartition(" (")[0]
+
+
+def place_text(place: SourceLine) -> str:
+    """Its file as it is found from here, or inside of its package."""
+    file = place.file
+    if PACKAGES in file:
+        file = file.rpartition(PACKAGES)[2]
+    elif Path(file).is_relative_to(Path.cwd()):
+        file = os.path.relpath(file)
+    return f"{file}:{place.line} ({place.function})"
+
+
+def _value_text(value: Value) -> str:
+    return "not set" if value is None else str(value)

@@ -1,0 +1,304 @@
+"""What a launch says at its end: gathered from the store when it is first asked for. Its verdicts are a table."""
+
+import shlex
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.engine.settings import shortened, unusual_in
+from cudnn_sweep.analysis.results.cell_names import stored_names
+from cudnn_sweep.analysis.results.marked import CELL, MarkedColumn
+from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.results.verdicts import (
+    BreakEven,
+    GpuSpeed,
+    Surroundings,
+    Verdict,
+    blocks_left_out,
+    further_lines,
+    headline,
+    more_blocks,
+    payback,
+    third_blocks,
+)
+from cudnn_sweep.analysis.store.progress import StoredTrial, blocks_of, planned
+from cudnn_sweep.analysis.store.store import Store
+from cudnn_sweep.analysis.words import counted, interval, number, percent, ratio
+from cudnn_sweep.orchestrator.planning.decided import standings, stopped_cells
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress, cause
+from cudnn_sweep.orchestrator.terminal.drawing import draw_marked
+from cudnn_sweep.orchestrator.terminal.say import say, warn
+from cudnn_sweep.workloads.warnings import ADVICE, WarningName
+
+CAUSES_SHOWN = 5
+LAUNCH_BOUND_NOTE = (
+    "* The loop waits for the CPU: what the setting does shows in device time, not in wall time."
+)
+CELLS_NAMED = 3  # of a cause
+WIDE = 125  # columns of a terminal with room for intervals
+GPU_ADVICE = (
+    "check its clocks, power limit, temperature and memory errors (nvidia-smi -q -i UUID); until it is "
+    "repaired, exclude it with CUDA_VISIBLE_DEVICES, or exclude its node from the cluster"
+)
+RESEMBLING = (
+    "blocks resemble the ones before them, more than chance lets 95 of 100 sweeps do, so intervals may be too "
+    "narrow: find what drifts beside the sweep (temperature, other load), or measure again at another time"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What the store says of a session's sweep."""
+
+    store: Store
+    session: Session
+    progress: Progress
+
+    @cached_property
+    def stored(self) -> Collection[StoredTrial]:
+        return self.store.stored_trials(self.session.sweep_id).values()
+
+    @cached_property
+    def there(self) -> Collection[StoredTrial]:
+        """The trials of the plan that are recorded."""
+        return planned(self.stored)
+
+    @cached_property
+    def statuses(self) -> Counter[str]:
+        """How the trials ended, of the last record of each."""
+        return Counter(trial.status for trial in self.there)
+
+    @property
+    def is_complete(self) -> bool:
+        closed = {*self.progress.hopeless, *stopped_cells(self.store, self.session)}
+        return not self.session.lacks(self.stored, closed)
+
+    @property
+    def not_run(self) -> int:
+        """Trials of cells that were given up."""
+        recorded = {trial.trial_id for trial in self.stored}
+        left = self.session.own.without(recorded).trials
+        return sum(trial.cell.cell_id in self.progress.hopeless for trial in left)
+
+    @cached_property
+    def verdicts(self) -> list[Verdict]:
+        return Verdict.of_each(self.store, self.session.sweep_id, self.session.contrasts)
+
+    @cached_property
+    def break_evens(self) -> list[BreakEven]:
+        return BreakEven.of_each(self.store, self.session.sweep_id, self.session.contrasts)
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """The cells' names by cell_id."""
+        return stored_names(self.store, self.session.sweep_id)
+
+    @cached_property
+    def warnings(self) -> Counter[WarningName]:
+        """In how many records of the sweep, repeated trials included."""
+        column = self.store.snapshot(self.session.sweep_id).table(["warnings"])["warnings"]
+        return Counter(name for names in column.to_pylist() for name in names or ())
+
+    @property
+    def slow_gpus(self) -> list[str]:
+        return list(slow_gpu_lines(self.store, self.session.sweep_id))
+
+    def undecided(self) -> Iterator[str]:
+        """How many cells are decided, and what more blocks would tell."""
+        for _, verdicts in groupby(self.verdicts, lambda each: each.contrast):
+            yield headline(list(verdicts), MIN_EFFECT, self.session.of_cells)
+        yield from more_blocks(self.verdicts)
+
+    def counted(self) -> Iterator[str]:
+        outcomes = ", ".join(f"{count} {status}" for status, count in sorted(self.statuses.items()))
+        most = "at most " if self.session.looks else ""
+        yield (
+            f"\nSweep {self.session.sweep_id}: {self.statuses.total()} of {most}{self.session.plan_trials} trials "
+            "recorded" + (f" ({outcomes})." if outcomes else ".")
+        )
+        cells = standings(self.store, self.session) if self.session.looks else {}
+        if out_of_reach := sum(each.is_out_of_reach for each in cells.values()):
+            yield f"{counted(out_of_reach, 'cell')} out of reach: no blocks left would decide more."
+        yield from shard_lines(self.session, self.there)
+        yield from split_lines(self.stored)
+        yield from blocks_left_out(self.verdicts)
+
+    def warned(self) -> Iterator[str]:
+        """What makes times doubtful, and what to do about it."""
+        trials = self.store.snapshot(self.session.sweep_id).table(["trial_id"]).num_rows
+        for name, count in self.warnings.most_common():
+            yield f"{count} of {trials} trials: {name}: {ADVICE[name]}"
+        if any(
+            each.resembling_sweeps for each in Surroundings.of(self.store, self.session.sweep_id)
+        ):
+            yield RESEMBLING
+        yield from self.slow_gpus
+
+
+def print_summary(
+    console: Console, summary: Summary, location: str, options: LaunchOptions
+) -> None:
+    """`location` is the results' place as it was typed."""
+    verdicts, cells = summary.verdicts, summary.names
+    if verdicts:
+        gpus = ", ".join(sorted({verdict.gpu for verdict in verdicts}))
+        contrasts = ", ".join(sorted({shortened(verdict.contrast) for verdict in verdicts}))
+        say(console, f"\n{gpus}, {contrasts}; milliseconds an iteration", "italic")
+        width = console.width if console.is_terminal else None
+        columns = verdict_columns(summary, has_room=width is None or width >= WIDE)
+        say(console, draw_marked(list(columns), width))
+    if any(verdict.launch_bound for verdict in verdicts):
+        say(console, LAUNCH_BOUND_NOTE)
+    beside = further_lines(verdicts, lambda each: verdict_label(each, cells))
+    for line in (*beside, *summary.undecided(), *summary.counted()):
+        say(console, line)
+    for line in summary.warned():
+        warn(console, line)
+    is_usual = location == options.results_asked
+    results = "" if is_usual else f" --results {shlex.quote(location)}"
+    for line in _failure_lines(summary, results, options):
+        say(console, line)
+    say(console, "\nNext:", "bold")
+    for line in _next_lines(summary, results, options):
+        say(console, f"  {line}")
+
+
+def verdict_columns(summary: Summary, *, has_room: bool) -> Iterator[MarkedColumn]:
+    """A row a cell and contrast. Times are geometric means over blocks, wall time per iteration.
+
+    `has_room`: for the intervals.
+    """
+    verdicts, paid = summary.verdicts, summary.break_evens
+
+    def column(name: str, texts: Sequence[str]) -> MarkedColumn:
+        is_number = name.endswith("_ms")
+        return MarkedColumn(name=name, texts=texts, is_number=is_number, intervals=())
+
+    yield column(CELL, [verdict_label(each, summary.names) for each in verdicts])
+    if len({each.contrast for each in verdicts}) > 1:
+        yield column("contrast", [shortened(each.contrast) for each in verdicts])
+    for name in ("baseline_ms", "candidate_ms"):
+        yield column(name, [number(getattr(each, name)) for each in verdicts])
+    ends = [has_room * interval(each.ratio_low, each.ratio_high, to="–") for each in verdicts]
+    ratios = [ratio(each.ratio) for each in verdicts]
+    yield column("ratio", list(map(str.__add__, ratios, ends)))
+    yield column("verdict", [each.wall_in_words for each in verdicts])
+    if any(each.device_ratio is not None for each in verdicts):
+        yield column("device_time", list(map(device_text, verdicts)))
+    for cache in sorted({row.compute_cache for row in paid if row.outcome != "no_effect"}):
+        rows = {row.identity: payback(row) for row in paid if row.compute_cache == cache}
+        yield column(
+            f"break-even_{cache}_cache", [rows.get(each.identity, "") for each in verdicts]
+        )
+
+
+def device_text(verdict: Verdict) -> str:
+    """The ratio of device times and its verdict; a star where the loop waits for the CPU."""
+    if verdict.device_ratio is None or verdict.device_verdict is None:
+        return ""
+    return f"{ratio(verdict.device_ratio)} {verdict.device_verdict}{' *' * verdict.launch_bound}"
+
+
+def _failure_lines(summary: Summary, results: str, options: LaunchOptions) -> Iterator[str]:
+    """Each cause, with the command that runs one of its trials alone."""
+    progress, sweep_id = summary.progress, summary.session.sweep_id
+    if progress.lost or progress.repeated:
+        yield f"{progress.lost} tries were lost with their worker; {progress.repeated} records came twice."
+    by_cause: dict[tuple[str, str], list[Failure]] = {}
+    for failure in progress.failures:
+        by_cause.setdefault(cause(failure.status, failure.message), []).append(failure)
+    for failures in list(by_cause.values())[:CAUSES_SHOWN]:
+        yield from _cause_lines(summary, failures)
+        yield f"  {options.again(sweep_id, failures[0].trial_id)} --retry-failed"
+    if summary.not_run:
+        cells = counted(len(progress.hopeless), "cell")
+        yield (
+            f"\n{counted(summary.not_run, 'further trial')} of {cells} not run: every config raised the "
+            "same exception twice. Launch again after mending it."
+        )
+    more = len(by_cause) - CAUSES_SHOWN
+    if more > 0:
+        where = f"{results} --sweep-id {sweep_id}"
+        yield f"and {counted(more, 'cause')} more: {options.program} query failures{where}"
+    for reason in progress.reasons:
+        yield f"\na worker gave up a trial: {reason}"
+    for trial_id in progress.given_up:
+        yield f"\nlost with its worker each time; alone:\n  {options.again(sweep_id, trial_id)}"
+
+
+def _cause_lines(summary: Summary, failures: Sequence[Failure]) -> Iterator[str]:
+    cells = {trial.trial_id: trial.cell.cell_id for trial in summary.session.own.trials}
+    ids = dict.fromkeys(cells.get(each.trial_id, "") for each in failures)
+    names = [name for cell_id in ids if (name := summary.names.get(cell_id))]
+    where = f"in {counted(len(failures), 'trial')} of {counted(len(ids), 'cell')}"
+    yield f"\n{failures[0].status} {where}: {failures[0].message}"
+    if names:
+        yield f"  {', '.join(names[:CELLS_NAMED])}{', ...' * (len(names) > CELLS_NAMED)}"
+
+
+def _next_lines(summary: Summary, results: str, options: LaunchOptions) -> Iterator[str]:
+    program, one = options.program, f"{results} --sweep-id {summary.session.sweep_id}"
+    if not summary.is_complete:
+        cells = {each.cell_id for each in summary.verdicts}
+        has_begun = len(cells) == summary.session.of_cells
+        what = third_blocks(summary.verdicts) if has_begun else None
+        yield f"{options.command()}   # {what or 'runs what is missing'}"
+    if set(summary.statuses) - {"ok"}:
+        yield f"{program} query failures{one}"
+    if "ok" not in summary.statuses:
+        return
+    yield f"{program} report --format markdown{one}   # what was found, in words"
+    for query in ("helps_or_hurts", "break_even"):
+        yield f"{program} query {query}{one}"
+    sql = "select workload, benchmark, median(steady_wall_ms) from records group by all"
+    yield f'{program} query "{sql}"{results}'
+
+
+def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
+    """A line for each GPU that is off, or that differs from as many others."""
+    one = attrgetter("gpu_uuid", "host", "gpu", "peers")
+    off = [each for each in GpuSpeed.of(store, sweep_id) if each.finding not in ("alike", "alone")]
+    for (uuid, host, gpu, peers), speeds in groupby(sorted(off, key=one), one):
+        by = ", ".join(
+            f"{each.measure} {percent(abs(1 - each.ratio), 1)} {'slow' if each.ratio < 1 else 'fast'}er"
+            for each in speeds
+        )
+        yield f"{uuid} on {host}: {by} than its {counted(peers, 'peer')} ({gpu}): {GPU_ADVICE}"
+
+
+def shard_lines(session: Session, there: Collection[StoredTrial]) -> Iterator[str]:
+    """`there`: the trials of the plan that are recorded."""
+    if session.shard is None:
+        return
+    own = {trial.trial_id for trial in session.own.trials}
+    recorded = sum(trial.trial_id in own for trial in there)
+    yield (
+        f"Shard {session.shard}: {recorded} of its {len(own)} trials recorded; "
+        f"{session.plan_trials - len(own)} belong to other shards; "
+        f"{len(there) - recorded} of these are here."
+    )
+
+
+def split_lines(stored: Collection[StoredTrial]) -> Iterator[str]:
+    blocks = blocks_of(stored)
+    if not blocks.split:
+        return
+    mended = sum(block.mended for block in blocks.split)
+    yield (
+        f"Split over GPUs or launches: {len(blocks.split)} of {blocks.begun} blocks "
+        f"({percent(len(blocks.split) / blocks.begun, 1)}); {mended} of them were repeated as a whole."
+    )
+
+
+def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
+    """The cell as `cells` calls it by cell_id, and the settings that both configs share where they are
+    not PyTorch's defaults.
+    """
+    return " ".join([cells[verdict.cell_id], *unusual_in(verdict.other_settings)])

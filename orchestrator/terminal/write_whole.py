@@ -1,0 +1,55 @@
+"""Files that a user named: how they fail, and what is written whole or not at all."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.cluster.leftovers import held_folder
+from cudnn_sweep.orchestrator.errors import OutputError
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Raise OutputError if the block, which writes `file`, cannot: it is no fault of ours."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"cannot write {file}: {error.strerror}") from error
+
+
+@contextmanager
+def written_anew(file: Path) -> Iterator[Path]:
+    """Yield a path to write. What the block wrote there becomes `file`, and replaces none. Raises OutputError."""
+    with writing(file), held_folder(f".{file.name}.", file.parent) as folder:
+        made = folder / file.name
+        yield made
+        try:
+            os.link(made, file)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            made.rename(file)
+
+
+def is_stream(path: Path) -> bool:
+    """Whether it is a device or a pipe, such as /dev/stdout."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write text; a reader finds all of it or the file as it was. Raises OutputError."""
+    import pyarrow as pa
+
+    from cudnn_sweep.analysis.store.folder import LocalFolder
+
+    target = path.resolve()  # a link stays one
+    with writing(path):
+        if is_stream(path) or path.is_dir() or not target.parent.is_dir():
+            path.write_text(text, encoding="utf-8")
+            return
+        try:
+            LocalFolder(str(target.parent)).write(target.name, pa.py_buffer(text.encode()))
+        except StoreError as error:
+            raise error.__cause__ or error from None

@@ -1,0 +1,174 @@
+"""A night's reports: that programs read them, and that no name becomes markup. What they say is in the goldens."""
+
+import resource
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+import xmlschema
+
+from cudnn_sweep.analysis.errors import ReportError, StoreError
+from cudnn_sweep.analysis.nights.reports import markdown
+from cudnn_sweep.analysis.nights.reports.junit import to_junit
+from cudnn_sweep.analysis.nights.reports.openmetrics import to_openmetrics
+from cudnn_sweep.analysis.nights.reports.report import (
+    REPORT,
+    NightReport,
+    from_json,
+    night_reports,
+    to_json,
+    write_reports,
+)
+from cudnn_sweep.analysis.nights.reports.sections import one_by_one
+from cudnn_sweep.analysis.nights.reports.words import finding_texts
+from cudnn_sweep.analysis.nights.series import Change
+from tests.made_up_night import Night, nights_like_it
+
+SCHEMA = Path(__file__).parents[1] / "data" / "junit-10.xsd"
+
+
+def test_json_reads_back() -> None:
+    for outcome, _ in nights_like_it().values():
+        assert from_json(to_json(outcome)) == outcome
+
+
+def test_what_is_no_night_is_refused() -> None:
+    for text in ("", "[]", "{}", '{"schema_version": 1, "findings": [{}]}'):
+        with pytest.raises(ReportError, match="no night's JSON"):
+            from_json(text)
+    with pytest.raises(ReportError, match="of version 99: 3 is read here"):
+        from_json('{"schema_version": 99, "findings": []}')
+
+
+def test_kernels_that_changed_are_told_once_for_all_their_cells(night: Night) -> None:
+    slower, *_ = night[0].findings
+    of_cells = [
+        replace(
+            slower,
+            key=replace(slower.key, cell=cell, cell_id=cell),
+            kernels=Change(part="kernels", before=f"{cell}, engine 5", now=f"{cell}, engine 0"),
+        )
+        for cell in ("one", "two")
+    ]
+    (change,) = one_by_one(finding_texts(replace(night[0], findings=tuple(of_cells))))
+    assert "kernels changed in 2 cells: engine 5 → engine 0" in change.details
+
+
+def test_each_bundled_report_says_what_the_night_cost(night: Night) -> None:
+    outcome, series = night
+    said = dict.fromkeys(("junit.xml", "night.html", "night.md"), "GPU hours") | {
+        "night.json": '"gpu_hours": 1.25,',
+        "night.prom": 'gpu_seconds{nightly="lab"} 4500.0',
+    }
+    for report in (report for report in night_reports() if report.file in said):
+        costs, free = (
+            report.render(replace(outcome, gpu_hours=hours), series) for hours in (1.25, None)
+        )
+        words = said[report.file]
+        assert words in costs, report.file
+        assert words not in free, report.file
+
+
+def test_junit_is_as_its_schema_asks() -> None:
+    schema = xmlschema.XMLSchema(str(SCHEMA))
+    for each in nights_like_it().values():
+        schema.validate(to_junit(*each))
+
+
+@pytest.mark.parametrize(
+    "reader", ["prometheus_client.openmetrics.parser", "prometheus_client.parser"]
+)
+def test_prometheus_reads_a_night_and_its_older_text_format_does(reader: str) -> None:
+    read = pytest.importorskip(reader).text_string_to_metric_families
+    for outcome, series in nights_like_it().values():
+        families = {each.name: each.samples for each in read(to_openmetrics(outcome, series))}
+        (code,) = families["cudnn_sweep_night_exit_code"]
+        assert (code.labels, code.value) == ({"nightly": "lab"}, outcome.exit_code)
+        alerts = {each.labels["series"] for each in families["cudnn_sweep_night_alert"]}
+        assert alerts == {each.key.series_id for each in outcome.alerts}
+        walls = families["cudnn_sweep_night_steady_wall_seconds"]
+        tonight = {
+            (one.key.cell, one.key.settings): one.numbers[-1]
+            for one in series
+            if one.key.metric == "steady_wall" and one.points[-1].date == outcome.date
+        }
+        assert {
+            (each.labels["cell"], each.labels["settings"]): pytest.approx(1e3 * each.value)
+            for each in walls
+        } == {key: value for key, value in tonight.items() if value is not None}
+
+
+@pytest.fixture
+def reports(monkeypatch: pytest.MonkeyPatch) -> list[NightReport]:
+    """Those that are written."""
+    chosen = [REPORT, markdown.REPORT]
+    monkeypatch.setattr("cudnn_sweep.analysis.nights.reports.report.night_reports", lambda: chosen)
+    return chosen
+
+
+@pytest.mark.usefixtures("reports")
+def test_reports_are_written_and_the_step_is_summed_up(night: Night, tmp_path: Path) -> None:
+    summary = tmp_path / "summary"
+    summary.write_text("before\n")
+    written = write_reports(*night, tmp_path / "new" / "reports", step_summary=summary)
+    assert [file.name for file in written] == ["night.json", "night.md"]
+    assert from_json(written[0].read_text()) == night[0]
+    assert summary.read_text() == "before\n" + written[1].read_text()
+    with pytest.raises(StoreError, match="cannot write .*summary"):
+        write_reports(*night, summary)
+
+
+def test_a_report_is_written_whole_or_not_at_all_and_is_named(
+    night: Night, tmp_path: Path, reports: list[NightReport]
+) -> None:
+    reports[:] = [markdown.REPORT]
+    outcome, series = night
+    (file,) = write_reports(outcome, series, tmp_path)
+    whole = file.read_text()
+    (tmp_path / "summary").write_text("before" * 20)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # as a disk on which no more has room
+    try:
+        with pytest.raises(StoreError, match=f"cannot write {file}: "):
+            write_reports(replace(outcome, suite="another"), series, tmp_path)
+        with pytest.raises(StoreError, match="cannot write .*summary: File too large"):
+            reports[:] = [NightReport(file="night.md", render=lambda *_: "short")]
+            write_reports(outcome, series, tmp_path / "short", step_summary=tmp_path / "summary")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert file.read_text() == whole
+    assert list(file.parent.iterdir()) == [file]
+
+
+@pytest.mark.usefixtures("reports")
+def test_reports_of_each_date_stay_and_latest_leads_to_the_last_date(
+    night: Night, tmp_path: Path
+) -> None:
+    outcome, series = night
+    for day in (2, 4, 3):  # the last one compared anew
+        write_reports(replace(outcome, date=date(2026, 3, day)), series, tmp_path)
+    days = {
+        each.name: from_json((each / "night.json").read_text()).date.day
+        for each in tmp_path.iterdir()
+    }
+    assert days == {"2026-03-02": 2, "2026-03-03": 3, "2026-03-04": 4, "latest": 4}
+
+
+def test_values_that_are_no_numbers_are_reported_on(night: Night, tmp_path: Path) -> None:
+    outcome, (one, *others) = night
+    values = (float("nan"), float("inf"), *[1e-4] * (len(one.points) - 2))
+    points = tuple(
+        replace(point, value=value) for point, value in zip(one.points, values, strict=True)
+    )
+    odd = replace(one, key=replace(one.key, metric="error"), points=points)
+    written = write_reports(outcome, [odd, *others], tmp_path)
+    assert {"junit.xml", "night.html", "night.json", "night.md"} <= {file.name for file in written}
+    assert set((tmp_path / "2026-03-02").iterdir()) == set(written)
+
+
+def test_every_report_has_a_file_of_its_own_and_takes_any_night() -> None:
+    reports = night_reports()
+    assert len({report.file for report in reports}) == len(reports)
+    for report in reports:
+        assert all(report.render(*each).strip() for each in nights_like_it().values()), report.file

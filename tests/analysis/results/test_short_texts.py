@@ -1,0 +1,74 @@
+from time import process_time
+
+import pytest
+
+from cudnn_sweep.analysis.results.short_texts import short_names, short_sentence
+
+NAMES = [
+    "Darknet53 inference fixed amp_bf16 channels_last",
+    "Darknet53 inference fixed tf32",
+    "Darknet53 training fixed amp_bf16 channels_last",
+    "resnet50_conv4_3x3 forward fixed bf16 channels_last",
+    "resnet50_conv4_3x3 forward_backward fixed bf16 channels_last",
+]
+
+
+@pytest.mark.parametrize("width", [26, 34, 38, 46, 60])
+def test_names_fit_stay_apart_and_begin_as_they_did(width: int) -> None:
+    short = short_names(NAMES * 2, width)
+    assert short[:5] == short[5:] and len(set(short)) == len(NAMES)
+    assert max(map(len, short)) <= width
+    for name, text in zip(NAMES, short, strict=False):
+        assert text == name if len(name) <= width else text[:3] == name[:3]
+
+
+def test_of_its_parameters_a_word_keeps_those_that_tell_it() -> None:
+    names = [
+        f"Speech {step} lengths(buckets={most},draws=20,seed=0) tf32"
+        for step in "ab"
+        for most in (0, 4)
+    ]
+    assert short_names(names, 60) == names
+    assert short_names(names, 40)[:2] == [
+        "Speech a lengths(buckets=0) tf32",
+        "Speech a lengths(buckets=4) tf32",
+    ]
+    assert short_names(names[:1], 40) == ["Speech a lengths tf32"]
+    cut = short_names(names, 20)
+    assert len(set(cut)) == 4 and max(map(len, cut)) <= 20
+
+
+def test_a_sentence_loses_its_end() -> None:
+    assert short_sentence("no block met the warm cache", 13) == "no block met…"
+    assert short_sentence("no block", 8) == "no block"
+
+
+def test_a_module_a_folder_and_sizes_go_first_unless_they_tell_names_apart() -> None:
+    net, block = (
+        "nets.py:Net training 8x3x64x64 fixed tf32",
+        "networks/block forward 4x4 fresh tf32",
+    )
+    assert short_names([net, block], 30) == ["Net training fixed tf32", "block forward fresh tf32"]
+    larger = net.replace("8x3x64x64", "8x3x96x96")
+    assert short_names([net, larger], 33) == [
+        "Net training 8x3x64x64 fixed tf32",
+        "Net training 8x3x96x96 fixed tf32",
+    ]
+    other = net.replace("nets.py:", "more.py:")
+    assert short_names([net, other], 33) == [
+        "nets.py:Net training fixed tf32",
+        "more.py:Net training fixed tf32",
+    ]
+
+
+def test_thousands_of_names_are_shortened_in_seconds() -> None:
+    names = [
+        f"mine.layers:Block{number} training {size}x64x56x56 {regime} tf32"
+        for number in range(250)
+        for size in (8, 16, 32, 64)
+        for regime in ("fixed", "cycle(sizes=4)")
+    ]
+    began = process_time()
+    short = short_names(names, 24)
+    assert process_time() - began < 5, "0.25 s; 12 s if each name is compared with all others"
+    assert len(set(short)) == len(names)

@@ -1,0 +1,24 @@
+"""The lines of an answer of `sweep advise`."""
+
+from cudnn_sweep.orchestrator.steps.advising import as_json
+from cudnn_sweep.orchestrator.terminal.advice_text import Answered, advice_lines
+
+
+def test_an_answer_says_what_was_wrong_with_the_numbers() -> None:
+    answered = Answered(
+        sweep_id="s",
+        advice=None,
+        other=None,
+        kernels=[],
+        ranks=[],
+        times_ms=[2.0, 3.0],
+        warnings=["not_finite"],
+        workload="nets.py:Net",
+        program="sweep",
+        command="sweep advise nets.py:Net --input 1x3x8x8",
+        where=[],
+        input=None,
+    )
+    (line,) = (line for line in advice_lines(answered) if "not_finite" in line)
+    assert line.split()[0] == "Warning"
+    assert as_json(answered)["warnings"] == ["not_finite"]

@@ -1,0 +1,70 @@
+"""What a person is shown of an audit."""
+
+from dataclasses import replace
+
+from rich.console import Console
+
+from cudnn_sweep.orchestrator.terminal.audit_view import print_audit
+from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, SourceLine, Write
+from tests.orchestrator.auditing.test_input_shapes import FINDINGS
+from tests.orchestrator.blank import blank
+
+KIT = SourceLine(file="/venv/lib/python3.12/site-packages/kit/seed.py", line=7, function="seed")
+WRITE = blank(
+    Write, kind="flag", name="benchmark", before=False, after=True, at=KIT, times=2, at_call=1200
+)
+CONVOLUTION = blank(
+    Convolution,
+    operation="conv2d",
+    input=(8, 3, 64, 64),
+    weight=(4, 3, 3, 3),
+    dtype="float32",
+    device="cuda:0",
+    calls=100,
+    calls_with_benchmark=40,
+    arrived_at=1,
+)
+
+
+def shown(findings: Findings) -> str:
+    console = Console(width=200, markup=False)
+    with console.capture() as capture:
+        print_audit(console, findings)
+    return capture.get()
+
+
+def test_headline_answers_who_turned_benchmark_on() -> None:
+    text = shown(replace(FINDINGS, writes=(WRITE,)))
+    first = "benchmark was turned on by kit/seed.py:7 (seed), 2 times, after 1,200 convolutions."
+    assert text.splitlines()[0] == first
+    same = replace(WRITE, before=True)
+    assert shown(replace(FINDINGS, writes=(same,))).startswith("No line of Python changed")
+    quiet = shown(replace(FINDINGS, flags_at_end={"benchmark": False}))
+    assert quiet.startswith("No line of Python set a flag of cuDNN")
+    assert "`benchmark` is False." in quiet.splitlines()[0]
+
+
+def test_plans_that_were_made_before_benchmark_was_on_are_counted() -> None:
+    found = replace(
+        FINDINGS, calls=100, arrivals=((1, 1), (100, 1)), convolutions=(CONVOLUTION,), gpu="H200"
+    )
+    text = shown(found)
+    assert "benchmark was on in 40 of 100 calls." in text
+    assert "1 of the distinct ones were first called with benchmark off" in text
+    assert "cuDNN's flags changed nothing" not in text
+    assert "New ones were still arriving: 3 in" in shown(replace(found, new_in_last_tenth=3))
+
+
+def test_what_is_not_seen_and_what_failed_is_said() -> None:
+    text = shown(replace(FINDINGS, own_errors=("ValueError at line 1: a",)))
+    assert "Not seen, if there are any: backward passes;" in text
+    assert "the audit itself failed, so calls may be missing: ValueError at line 1" in text
+
+
+def test_without_a_convolution_benchmark_changed_nothing() -> None:
+    silent = replace(FINDINGS, calls=0, writes=(WRITE,))
+    assert "No convolution ran in this process, so `benchmark` changed nothing in it;" in shown(
+        silent
+    )
+    compiled = blank(Model, name="Net", unseen="compiled")
+    assert "No convolution ran" not in shown(replace(silent, models=(compiled,)))
