@@ -94,7 +94,7 @@ class Database:
         return self._snapshot.is_empty
 
     def query(self, sql: str, values: Mapping[str, Value | list[Any]] | None = None) -> pa.Table:
-        """The answer to one SELECT; QueryError where it is anything else, or fails."""
+        """Return the answer to one SELECT. Raises QueryError if it is anything else, or fails."""
 
         def answer() -> pa.Table:
             self._refuse_all_but_select(sql)
@@ -172,14 +172,14 @@ class Database:
             raise
 
     def _finds_damage(self, failure: Exception) -> bool:
-        """Where the rows may be at fault, and not the question."""
+        """Return whether the rows may be at fault, and not the question."""
         return not isinstance(failure, OF_THE_QUESTION) and has_damage(self._store)
 
     def _show_records(self) -> None:
-        """Make the view. Only where a trial has several rows does it look for the one that counts.
+        """Make the view. It looks for the row that counts only if a trial has several.
 
-        Where rows are not too many they are copied: a question over the view reads the files once for each
-        place where it names `records`, and is planned for longer than it is answered.
+        A moderate number of rows is copied: a question over the view reads the files once for each place where it names
+        `records`, and its planning takes longer than its answer.
         """
         if self._is_shown:
             return
@@ -245,7 +245,7 @@ class _Instance:
     """A DuckDB, locked down, and the macros that were made in it."""
 
     def __init__(self, threads: int | None = None, file: str = ":memory:") -> None:
-        """`threads`: as many as there are cores where not told."""
+        """`threads`: their number; None: the number of cores."""
         self._spill = ExitStack()
         folder = self._spill.enter_context(spill_folder())
         self.connection = duckdb.connect(file)
@@ -325,14 +325,14 @@ def _small_instance() -> _Instance:
 
 
 def _memory_limit() -> str:
-    """What lies in memory beyond it is spilled. A question that took all would take it from what measures."""
+    """Return the memory above which a question spills: with all of it, a question would disturb what is measured."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{min(MOST_BYTES, physical // 2) // 10**6}MB"
 
 
 @contextmanager
 def spill_folder() -> Iterator[str]:
-    """Empty, so that nothing spills, where no folder can be made.
+    """Yield a folder for spilled data; empty, so that nothing spills, if none can be made.
 
     DuckDB may always write there, whatever else is locked, and so may a user's SQL: nothing else lies there.
     """

@@ -78,7 +78,7 @@ ENDS = {"low": "lower", "high": "upper"}
 
 
 def meaning(question: NamedQuery, column: str) -> str | None:
-    """What a column of its answer means; none where nothing says it."""
+    """Return the meaning of a column of its answer; None if it is not explained."""
     for known in (question.columns, SHARED, _stored_meanings()):
         if column in known:
             return known[column]
@@ -93,7 +93,7 @@ def meaning(question: NamedQuery, column: str) -> str | None:
 
 
 def columns_explained(question: NamedQuery) -> dict[str, str]:
-    """The meaning of each column, empty where nothing says it; of a user's own question too."""
+    """Return the meaning of each column, empty if it is not explained; of a user's own question, too."""
     with TemporaryDirectory() as empty, open_database(open_store(empty)) as database:
         names = database.ask(question).column_names
     return {name: meaning(question, name) or "" for name in names}

@@ -67,7 +67,7 @@ def plain_column(table: pa.Table, name: str) -> list[object]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """What Python has no value for, as a date in the year 290000, as text."""
+    """Return a column's values; as text if Python has none for them, such as a date in the year 290000."""
     try:
         found: list[Any] = column.to_pylist()
     except (ValueError, OverflowError):
@@ -130,7 +130,7 @@ def escaped_line(text: str) -> str:
 
 
 def json_value(value: object) -> object:
-    """Times as ISO 8601; null for what is no finite number; text for what JSON has no form for."""
+    """Return a value for JSON: times as ISO 8601, null for an infinite number, text for other types."""
     if isinstance(value, dict):
         return {str(key): json_value(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -89,8 +89,8 @@ def _reported_cases() -> str:
 
 @lru_cache(maxsize=64)
 def macros_in(sql: str) -> Mapping[str, str]:
-    """The statements of those macros that a question names, and that these name, in their order: to
-    make all of them takes as long as the answer.
+    """Return the macros that a question names, directly or through others, in order: making all takes as long as the
+    answer.
     """
     every = {**each_macro(), **question_macros()}
     named: set[str] = set()
@@ -107,13 +107,13 @@ def macros_in(sql: str) -> Mapping[str, str]:
 
 @cache
 def each_macro() -> Mapping[str, str]:
-    """Those that no question is, by name."""
+    """Return the macros by name, without those that are questions."""
     parts = re.split(r"^(?=create or replace macro (\w+))", macros(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def _no_rows() -> str:
-    """A select of no rows: it types every column, even where no file has it yet."""
+    """Return a select of no rows: it types every column, even if no file has it yet."""
     columns = ",\n".join(
         f"    null::{sql_type(field.type)} as {field.name}" for field in arrow_schema()
     )
@@ -121,7 +121,7 @@ def _no_rows() -> str:
 
 
 def _stored_rows(store: Store) -> list[str]:
-    """A select of what the files hold: by a pattern, unless that finds what is no record of the store's."""
+    """Return selects of the files' rows: by a pattern, unless the pattern finds a file that holds no record."""
     paths, torn = store.files(), store.torn_files()
     whole = [store.folder.url(path) for path in paths if path not in torn]
     if not whole:

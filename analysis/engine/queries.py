@@ -88,7 +88,7 @@ class QueryParameter:
     meaning: str
 
     def parse(self, text: str) -> Value:
-        """The value that a user wrote; QueryError where it is not of the parameter's type."""
+        """Return the value that a user wrote. Raises QueryError if it is not of the parameter's type."""
         try:
             return READERS[self.type](text)
         except (ValueError, KeyError):
@@ -115,7 +115,7 @@ class NamedQuery:
     """Why it may answer with no rows."""
 
     def values(self, given: Mapping[str, Value]) -> dict[str, Value]:
-        """A value for every parameter, the defaults where none was given."""
+        """Return a value for every parameter, by default its own."""
         allowed = {parameter.name: parameter.default for parameter in self.parameters}
         for name in _used(self.sql):
             if name not in allowed:
@@ -128,7 +128,7 @@ class NamedQuery:
         return allowed | dict(given)
 
     def parse_values(self, given: Mapping[str, str]) -> dict[str, Value]:
-        """As `values`, from text."""
+        """Return `values` from text."""
         self.values(given)
         known = {parameter.name: parameter for parameter in self.parameters}
         return self.values({name: known[name].parse(text) for name, text in given.items()})
@@ -147,13 +147,13 @@ def query_names() -> list[str]:
 
 
 def part_names() -> list[str]:
-    """Those in a folder below sql/, as claims/01_fixed_shape: the questions of a page."""
+    """Return the names of a page's questions, in a folder below sql/, such as claims/01_fixed_shape."""
     return sorted(_part_texts())
 
 
 @cache
 def _part_texts() -> Mapping[str, str]:
-    """A file each; or one `text` for all tables of a .toml, filled in with what each says."""
+    """Return the SQL of each part: a file, or the `text` of a .toml, filled in with each of its tables."""
     folder = files("cudnn_sweep.analysis").joinpath("sql")
     found: dict[str, str] = {}
     for part in filter(lambda each: each.is_dir(), folder.iterdir()):
@@ -187,9 +187,9 @@ def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
 
 
 def own_queries(folders: Sequence[Path] = OWN_FOLDERS) -> dict[str, Path]:
-    """A user's `.sql` files by name; of two with one name that of the earlier folder counts.
+    """Return a user's `.sql` files by name; of two with one name that of the earlier folder counts.
 
-    One named like a question of ours is left out: it has to be asked by its path.
+    A file with the name of one of our questions is left out: its path names it.
     """
     found: dict[str, Path] = {}
     for folder in folders:
@@ -200,7 +200,7 @@ def own_queries(folders: Sequence[Path] = OWN_FOLDERS) -> dict[str, Path]:
 
 
 def read_query(name: str, file: Path) -> NamedQuery:
-    """The question in a user's file; QueryError where it cannot be read."""
+    """Return the question in a user's file. Raises QueryError if it cannot be read."""
     try:
         return parse_query(name, file.read_text())
     except (OSError, UnicodeDecodeError, QueryError) as error:

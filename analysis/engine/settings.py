@@ -60,7 +60,7 @@ def texts_of(values: Mapping[str, SettingValue | ArrowMap]) -> dict[str, str]:
 
 
 def texts_in(line: str) -> dict[str, str]:
-    """Each setting's text in a line as questions have it: `name=text, name=text`."""
+    """Return each setting's text in a line of the form `name=text, name=text`."""
     return {match["name"]: match["text"] for match in PAIR.finditer(line)}
 
 
@@ -70,7 +70,7 @@ def unusual_in(line: str) -> list[str]:
 
 
 def besides_usual(texts: Mapping[str, str]) -> dict[str, str]:
-    """The settings that are not as PyTorch has them, and what is no setting of the config."""
+    """Return the settings without PyTorch's own values, and all texts of no setting."""
     usual = usual_texts()
     return {name: text for name, text in texts.items() if text != usual.get(name)}
 
@@ -81,13 +81,13 @@ def usual_texts() -> dict[str, str]:
 
 
 def config_name(texts: Mapping[str, str]) -> str:
-    """What a config is called: `benchmark=true`, and whatever else is not as PyTorch has it."""
+    """Return the name of a config: `benchmark=true`, and all settings besides PyTorch's own values."""
     said = {ALWAYS_SAID: texts[ALWAYS_SAID]} | besides_usual(texts)
     return " ".join(f"{name}={text}" for name, text in said.items())
 
 
 def shortened(line: str) -> str:
-    """For the eye: of a long quoted text its beginning, and a hash that tells it from others."""
+    """Return a line for the eye: of a long quoted text its beginning and a hash."""
     return LONG.sub(lambda long: f'"{long[0][1:SHOWN]}... #{crc32(long[0].encode()):08x}"', line)
 
 
@@ -98,9 +98,10 @@ def _quoted(text: str) -> str:
 
 
 def with_config(rows: str) -> str:
-    """A select of `rows` in which axes and settings that rows from before them lack have the usual value,
-    `config` is a struct of all settings, `settings` is its `config_name`, and `config_hash` a hash of that. A
-    network of ours is called as it is shown.
+    """Return a select of `rows` in which axes and settings that old rows lack have the usual value.
+
+    `config` is a struct of all settings, `settings` its `config_name`, `config_hash` a hash of that. A bundled network
+    has its shown name.
     """
     marks: dict[str, Axis | Setting] = {**axes(), **settings()}
     filled = ",\n    ".join(
@@ -116,7 +117,7 @@ def with_config(rows: str) -> str:
 
 
 def _said() -> list[str]:
-    """What each setting adds to a config's name, as an expression: null if PyTorch's own value adds nothing."""
+    """Return the part of each setting in a config's name, as an expression; null for PyTorch's own value."""
     usual = usual_texts() | {ALWAYS_SAID: ""}
     texts = {name: f"coalesce({text_of(name, _type_of(name))}, 'null')" for name in usual}
     texts = {ALWAYS_SAID: texts[ALWAYS_SAID]} | texts
@@ -151,7 +152,9 @@ def _usual(name: str, mark: Axis | Setting) -> str:
 
 
 def _filled(name: str, mark: Axis | Setting) -> str:
-    """The stored value, the entries of a map in order; where a column that is never null is, the usual one."""
+    """Return the stored value, or the usual one for null in a column that is never null; a map has its entries in
+    order.
+    """
     is_map = pa.types.is_map(_type_of(name))
     value = f"map_from_entries(list_sort(map_entries({name})))" if is_map else name
     is_nullable = arrow_schema().field(name).nullable

@@ -253,7 +253,7 @@ def _ran_on(series: Series, place: SeriesKey) -> bool:
 
 
 def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
-    """Return the findings that are alike, of each metric most of whose series they are."""
+    """Return the alike findings of each metric with findings in most of its series."""
     members: list[Finding] = []
     for name in {finding.key.metric for finding in findings}:
         mine = [finding for finding in findings if finding.key.metric == name]

@@ -279,7 +279,7 @@ def what_to_add(inputs: Inputs) -> list[str]:
 
 
 def what_it_takes(model: Model, training: bool, space: Sequence[str] = ()) -> list[str]:
-    """Return what to do about arguments that no suite can describe; empty without any. `space`: names of sizes."""
+    """Return advice on arguments that no suite can describe; empty without any. `space`: names of sizes."""
     obstacles = ", ".join(called_with(model, training, space)[1])
     what_to_do = (
         f"{model.name} takes what a suite cannot describe, {obstacles}: if it needs that, name a "
@@ -299,7 +299,7 @@ def _is_of_torch(model: Model) -> bool:
 
 
 def _what_to_name(model: Model) -> str:
-    """Return what to do about a model that cannot be made from its class and plain values."""
+    """Return advice on a model that cannot be made from its class and plain values."""
     code, name = "what makes it", "FILE.py:NAME"
     if model.made is not None:
         code = f"what {place_text(model.made.at)} makes"
@@ -308,7 +308,7 @@ def _what_to_name(model: Model) -> str:
 
 
 def _expected(inputs: Inputs) -> dict[str, int]:
-    """Return the counts by which a launch tells the script's model from another one."""
+    """Return the counts that distinguish the script's model from another one."""
     model, training = inputs.model, inputs.direction == "training"
     in_a_call = [count for recorded, count in model.in_a_call if recorded == training]
     is_told = not model.unseen and model.wrapped_in != REPLICATING and len(in_a_call) == 1

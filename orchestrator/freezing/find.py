@@ -100,7 +100,7 @@ class _Search:
         return set().union(*(self._hits[ban] for ban in banned))
 
     def reaching(self, number: int, plan: str, banned: set[str]) -> set[str] | None:
-        """Return the bans, changed so that an operation takes this plan; None if no bans can do that."""
+        """Return the bans, changed so that an operation takes this plan; None if it cannot be reached."""
         kept = {ban for ban in banned if plan not in self._hits[ban]}
         before = set(itertools.takewhile(lambda earlier: earlier != plan, self._ms[number]))
         ahead = before - self._gone(kept)
@@ -259,7 +259,7 @@ def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: L
 
 
 def choose(operations: Sequence[Operation], version: int, first: First = ()) -> PlanChoice:
-    """Choose the plans to ban, so that without a search each operation takes the fastest one that it can have.
+    """Choose the plans to ban, so that without a search each operation takes its fastest possible plan.
 
     Without a search PyTorch takes the first plan of cuDNN's list that runs. A ban holds for the whole process, and one
     operation may need the plan that another should not take: then the time of all operations decides. A step brings one

@@ -134,7 +134,7 @@ def _nothing(options: FreezeOptions, out: Console, why: str) -> int:
 
 
 def _not_shown(kept: Kept) -> str:
-    """Return why there is no gain, with the blocks that were measured and those that would show one."""
+    """Return why there is no gain, with the number of blocks measured, and of blocks that would show one."""
     row, text = kept.advice, f"No gain shown {kept.step}."
     if row.advice != UNDECIDED or row.blocks_needed is None:
         return text

@@ -46,7 +46,7 @@ class Tree:
         return git(*options, *words, folder=self.folder, index=self.index)
 
     def notes(self) -> list[str]:
-        """Return notes on what the folder lacks: submodules, and files of Git LFS that stayed pointers."""
+        """Return notes on the folder: missing submodules, and files of Git LFS that stayed pointers."""
         staged = self.git("ls-files", "--stage", "-z").split("\0")
         modules = [line.partition("\t")[2] for line in staged if line.startswith(SUBMODULE)]
         large = self.git("ls-files", "-z", "--", ":(attr:filter=lfs)").split("\0")

@@ -8,12 +8,12 @@ BY_HAND = "edited"
 
 
 def with_checksum(text: str) -> str:
-    """Return the text of a file that says this JSON."""
+    """Return the text of a file with this JSON and its checksum."""
     return f'{{"crc32": "{crc32_of(json.loads(text))}", "content":\n{text}}}\n'
 
 
 def content_of(text: str) -> str:
-    """Return the JSON that a file's text says. Raises ValueError if its checksum does not fit."""
+    """Return the JSON in a file's text. Raises ValueError if its checksum does not fit."""
     file = json.loads(text)
     if not isinstance(file, dict) or file.keys() != {"crc32", "content"}:
         raise ValueError('it is not {"crc32": ..., "content": ...}')

@@ -33,7 +33,7 @@ def contrasts_in(plan: Plan) -> tuple[Contrast, ...]:
 
 
 def settings_of(config: Config) -> dict[str, str]:
-    """Each field as text, the way SQL writes it."""
+    """Return each field as text, the way SQL writes it."""
     return texts_of(asdict(config))
 
 
@@ -70,7 +70,7 @@ class Standing:
 
 
 def standings(store: Store, session: Session) -> dict[str, Standing]:
-    """By cell_id, as the records stand now; a cell is missing until both sides of a contrast are recorded."""
+    """Return the standings by cell_id at present; a cell is missing until both sides of a contrast are recorded."""
     sweep_id, contrasts = session.sweep_id, session.contrasts
     if session.job is not None:
         return _by_cell(_advised(store, sweep_id, contrasts, session.job))
@@ -87,7 +87,7 @@ def stopped_cells(store: Store, session: Session) -> set[str]:
 
 
 def is_over(store: Store, sweep_id: str, plan: Plan, contrasts: Iterable[Contrast]) -> bool:
-    """Whether no cell of this part of a plan gets a further block."""
+    """Return whether no cell of this part of a plan gets a further block."""
     states = _tested(store, sweep_id, contrasts, plan.configs(), len(plan.cell_ids()))
     cells = _by_cell(states)
     return all(cell_id in cells and not cells[cell_id].is_open for cell_id in plan.cell_ids())
@@ -132,7 +132,7 @@ def _advised(
 
 
 def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
-    """Of a cell's rows for a contrast (in turns, and not) the first has most blocks."""
+    """Return a standing for each cell. The first of its rows for a contrast (in turns, and not) has most blocks."""
     first: dict[tuple[str, str, str], ContrastState] = {}
     for state in states:
         first.setdefault((state.cell_id, state.contrast, state.other_settings), state)

@@ -54,7 +54,7 @@ class Trial:
         return int(content_hash((self.cell.cell_id, self.replicate)), 16) % 2**31
 
     def fields(self) -> dict[str, str]:
-        """What `--only` can choose by, as text."""
+        """Return the fields that `--only` can choose by, as text."""
         cell = {
             name: value
             for name, value in _values(self.cell)
@@ -138,7 +138,9 @@ class Plan:
         return self.looks[0] if self.looks else LOOKS[0]
 
     def cell_by_cell(self) -> "Plan":
-        """With what runs up to the first look in front, one cell after another: first those that lack least."""
+        """Return the plan with all blocks up to the first look in front, cell by cell, beginning with the least
+        missing.
+        """
         first = self.first_look().trials
         lacking = Counter(trial.cell.cell_id for trial in first)
         ahead = sorted(first, key=lambda each: (lacking[each.cell.cell_id], each.cell.cell_id))
@@ -241,7 +243,7 @@ class _BlockOrder:
         self._order = order
 
     def of(self, replicate: int, *, has_twin: bool) -> list[tuple[Config, int]]:
-        """Each config, and which of an A/A pair it is: the second comes first in every other one.
+        """Return each config, with its place in an A/A pair: the second comes first in every other one.
 
         The sides of a gate have an A/A pair in turn.
         """
@@ -300,11 +302,11 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def part(self, plan: Plan) -> Plan:
-        """Whole blocks, as many as any other shard has, or one less: the same for the same plan. Whole cells
-        where it is asked of each whether it is decided: who asks has to know all of its blocks.
+        """Return this shard's whole blocks, as many as any other shard's, or one less: the same for the same plan.
 
-        Dealt in the order of a hash: by number the A/A pairs, one block in so many, might all fall to
-        one shard. Raises SpecError where it gets none.
+        In a sweep until decided it has whole cells: a decision needs all of a cell's blocks. Dealt in the order of a
+        hash: by number the A/A pairs, one block in so many, might all fall to one shard. Raises SpecError if the shard
+        gets none.
         """
         whole = "cells" if plan.looks else "blocks"
         part_of = {t.block: t.cell.cell_id if plan.looks else t.block for t in plan.trials}

@@ -108,7 +108,7 @@ class Session:
         return self.plan_hash + (f"-{self.shard.number}-of-{self.shard.of}" if self.shard else "")
 
     def lacks(self, stored: Iterable[StoredTrial], hopeless: Collection[str] = ()) -> bool:
-        """Whether trials of the sweep, or of this launch's shard, are missing: not those of `hopeless` cells."""
+        """Return whether trials of the sweep, or of this launch's shard, are missing: not those of `hopeless` cells."""
         recorded = {trial.trial_id for trial in planned(stored)}
         left = self.own.without(recorded).trials
         given_up = sum(trial.cell.cell_id in hopeless for trial in left)
@@ -122,7 +122,7 @@ class Session:
         return {trial.cell.cell_id for trial in recorded} - measured
 
     def fallback_folders(self) -> list[Path]:
-        """Where records may go that the results location does not take: other disks, or memory."""
+        """Return folders for records that the results location does not take: other disks, or memory."""
         places = [Path("/dev/shm"), Path.home()]
         with suppress(OrchestratorError):  # then elsewhere
             places.insert(0, our_temporary_folder())
@@ -147,8 +147,10 @@ def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:
 
 
 def modules_to_preload(suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
-    """What the fork server imports once: of the suite's modules those that are installed, as its cells may have been
-    narrowed to those that do without; and the user's own. Raises SpecError where one of these is not installed.
+    """Return the modules that the fork server imports once: the user's own, and those of the suite that are installed.
+
+    A suite's cells may have been narrowed to some that need no such module. Raises SpecError if one of `own` is not
+    installed.
     """
     named = tuple(own)
     for module in named:

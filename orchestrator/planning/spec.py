@@ -159,8 +159,8 @@ class SweepSpec(BaseModel):
 def choose_suite(
     spec: SweepSpec, name: str | None, replicates: Replicates | None = None
 ) -> tuple[str, SuiteSpec]:
-    """The suite that `name` (the command line's) or else the launch file asks for, and its name. So are
-    `replicates`.
+    """Return the suite that `name` (the command line's) or else the launch file names, and its name; `replicates`
+    likewise.
 
     Raises SpecError for an unknown suite, LaunchFileError for a mistake in a suite's file.
     """
@@ -188,7 +188,7 @@ def choose_suite(
 
 @contextmanager
 def cells_named(file: Path, suite: str) -> Iterator[None]:
-    """A mistake in what cells mean is shown with the file and line where they stand."""
+    """Name the file and line of a mistake in a suite's cells."""
     try:
         yield
     except CellsError as error:
@@ -231,7 +231,7 @@ def _no_suite(name: str) -> str | None:
 
 
 def is_path(suite: str) -> bool:
-    """Whether `suite` is the path of a user's own suite, not the name of a bundled one."""
+    """Return whether `suite` is the path of a user's own suite, not the name of a bundled one."""
     return suite.endswith((".yaml", ".yml"))
 
 
@@ -273,7 +273,7 @@ def asked_file(typed: Path | None, suite: str | None, results: str | None) -> As
 
 
 def results_of_the_launch_file() -> str:
-    """The results location of the launch file that `sweep launch` takes where none is named."""
+    """Return the results location of the launch file that `sweep launch` takes by default."""
     if not LAUNCH_FILE.exists():
         return DEFAULT_RESULTS
     return check_part(read_document(LAUNCH_FILE), SweepSpec, ("metadata", "sweep")).results
@@ -309,7 +309,7 @@ def launch_name(file: LaunchFile[SweepSpec]) -> str:
 
 
 def read_date(text: str, option: str) -> date:
-    """The date that an option names a night by. Raises SpecError where it is none."""
+    """Return the date by which an option names a night. Raises SpecError if it is none."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -321,6 +321,6 @@ def is_night_of(sweep_id: str, launch: str) -> bool:
 
 
 def is_of(sweep_id: str, launch: str) -> bool:
-    """Whether a sweep is a night of this launch, or the fresh trials of one."""
+    """Return whether a sweep is a night of this launch, or the fresh trials of one."""
     pattern = rf"(night|confirm)-\d{{4}}-\d\d-\d\d-{re.escape(launch)}"
     return re.fullmatch(pattern, sweep_id) is not None

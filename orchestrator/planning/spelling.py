@@ -47,7 +47,7 @@ def _completing(option: str) -> Callable[[str], list[str]] | None:
 
 
 def words_of(options: "DataclassInstance", *, without: Collection[str] = ()) -> list[str]:
-    """What to type for it: all that is not as usual."""
+    """Return the words to type for these options: all that are not as usual."""
     hints = get_type_hints(type(options), include_extras=True)
     words: list[str] = []
     for field in fields(options):
@@ -64,7 +64,7 @@ def words_of(options: "DataclassInstance", *, without: Collection[str] = ()) -> 
 
 
 def program() -> str:
-    """What a command begins with that we print: `make` starts us from .venv, where the user's shell does not look."""
+    """Return the first words of printed commands: `make` starts us from .venv, where the user's shell does not look."""
     typed = Path(sys.argv[0])
     if typed.name != "sweep" or shutil.which("sweep"):
         return "sweep"

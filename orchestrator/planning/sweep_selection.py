@@ -80,7 +80,7 @@ def _resumed(store: Store, planned: Planned, state: SweepState) -> Session:
 def _session(
     store: Store, planned: Planned, reason: str, state: SweepState | None = None
 ) -> Session:
-    """Of the sweep that `state` is of, or of a new one."""
+    """Return the session of the sweep of `state`, or of a new one."""
     request, whole, plan = planned.request, planned.whole, planned.chosen
     options = request.options
     own, shard = options.part(plan), options.own_shard
@@ -128,7 +128,9 @@ def _session(
 
 
 def _lacks(store: Store, state: SweepState, plan: Plan) -> bool:
-    """Whether a launch of the plan would run a trial: one without a record, a repeat of a split block, a further block."""
+    """Return whether a launch of the plan would run a trial: one without a record, a repeat of a split block, a further
+    block.
+    """
     if plan.looks and not state.finished:
         return not is_over(store, state.sweep_id, plan, contrasts_in(plan))
     if plan.looks:

@@ -13,7 +13,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def adopt_orphans() -> None:
-    """Let descendants whose parent died become our children, so that none escapes."""
+    """Adopt descendants whose parent died: none escapes."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 

@@ -143,7 +143,7 @@ class Server:
 
 
 def _import_all(*, late: bool) -> None:
-    """Import what a child would import itself, in time that it would measure or lose."""
+    """Import a child's modules, in time that it would otherwise measure or lose."""
     from cudnn_sweep.workloads.find_regime import regime_types
     from cudnn_sweep.workloads.find_state import state_types
     from cudnn_sweep.workloads.find_workload import bundled_workloads

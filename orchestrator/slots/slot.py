@@ -144,7 +144,7 @@ class ForkedSlot:
         )
 
     def record(self, running: Running, **how: Any) -> RunRecord:
-        """Return the record of a trial that has ended, after running its process that logs. `how`: as in Attempt."""
+        """Return the record of an ended trial, after running its process that logs. `how`: as in Attempt."""
         trial, outcome, log = running.trial, running.outcome, None
         assert outcome is not None
         if not running.follows:

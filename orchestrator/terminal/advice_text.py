@@ -71,7 +71,7 @@ class Kept:
 
     @property
     def gains(self) -> bool:
-        """Whether the interval of a step's time lies below off's, and the job is not decided against it."""
+        """Return whether the interval of a step's time lies below off's, and the job is not decided against it."""
         decision = self.advice.advice
         is_faster = (self.measured.frozen_ratio_high or 1) < 1
         return is_faster and (
@@ -88,7 +88,7 @@ class Kept:
 
     @property
     def lines(self) -> list[str]:
-        """What to paste: into a shell, and into the program."""
+        """Return the lines to paste: into a shell, and into the program."""
         return [
             f"export CUDNN_ERRATA_JSON_FILE={shlex.quote(os.path.abspath(self.file))}",
             "torch.backends.cudnn.benchmark = False",
@@ -97,7 +97,7 @@ class Kept:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answered:
-    """What a store says of a job, and what to call it."""
+    """The answer of a store about a job, with the job's names."""
 
     sweep_id: str
     workload: str
@@ -134,7 +134,7 @@ class Answered:
 
     @property
     def keeps(self) -> bool:
-        """Whether the kept choice is best: it saves time, and at least as much as on does."""
+        """Return whether the kept choice is best: it saves time, and at least as much as on does."""
         if self.kept is None or self.advice is None:
             return False
         frozen, on = self.kept.advice, self.advice
@@ -153,7 +153,7 @@ class Answered:
 
     @property
     def again(self) -> str:
-        """What to type to ask once more without measuring."""
+        """Return the command that answers once more without measuring."""
         return f"{self.command} --from-store"
 
     @property

@@ -46,8 +46,8 @@ def draw(answer: "pa.Table", width: int | None) -> str:
 
 
 def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
-    """Where they do not fit, intervals go first, then heads get more lines, then the last columns go, and what is
-    still too long is cut.
+    """Draw a table. If it is too wide, intervals go first, then heads get more lines, then the last columns go, then
+    texts are cut.
     """
     if not columns or not columns[0].texts:
         return ""
@@ -85,7 +85,7 @@ def _room(
 
 
 def _least(column: "MarkedColumn", least: int) -> int:
-    """What a column can be cut to: only long texts can."""
+    """Return the least width of a column: only long texts can be cut."""
     needed = _narrow(column)
     if column.is_number or needed <= LEAST_TEXT:
         return needed
@@ -144,7 +144,7 @@ def _table(answer: "pa.Table", rows: list[list[str]]) -> Table:
 
 
 def _blocks(names: list[str], rows: list[list[str]]) -> str:
-    """Each row as lines of `name  value`, without what is empty."""
+    """Draw each row as lines of `name  value`, without empty values."""
     margin = max(map(len, names))
     blocks = [
         "\n".join(

@@ -17,7 +17,7 @@ from cudnn_sweep.workloads.problem import sizes_text
 
 
 def cell_labels(cells: Iterable[Cell]) -> dict[str, str]:
-    """Each cell's name by its cell_id, told apart from the others."""
+    """Return each cell's name by its cell_id; no two are equal."""
     return names_apart(as_row(cell) for cell in cells)
 
 

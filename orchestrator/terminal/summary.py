@@ -55,7 +55,7 @@ RESEMBLING = (
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What the store says of a session's sweep."""
+    """A session's sweep, as the store has it."""
 
     store: Store
     session: Session
@@ -111,7 +111,7 @@ class Summary:
         return list(slow_gpu_lines(self.store, self.session.sweep_id))
 
     def undecided(self) -> Iterator[str]:
-        """How many cells are decided, and what more blocks would tell."""
+        """Yield how many cells are decided, and what more blocks would decide."""
         for _, verdicts in groupby(self.verdicts, lambda each: each.contrast):
             yield headline(list(verdicts), MIN_EFFECT, self.session.of_cells)
         yield from more_blocks(self.verdicts)
@@ -131,7 +131,7 @@ class Summary:
         yield from blocks_left_out(self.verdicts)
 
     def warned(self) -> Iterator[str]:
-        """What makes times doubtful, and what to do about it."""
+        """Yield each cause of doubtful times, with what to do about it."""
         trials = self.store.snapshot(self.session.sweep_id).table(["trial_id"]).num_rows
         for name, count in self.warnings.most_common():
             yield f"{count} of {trials} trials: {name}: {ADVICE[name]}"
@@ -207,7 +207,7 @@ def device_text(verdict: Verdict) -> str:
 
 
 def _failure_lines(summary: Summary, results: str, options: LaunchOptions) -> Iterator[str]:
-    """Each cause, with the command that runs one of its trials alone."""
+    """Yield each cause, with the command that runs one of its trials alone."""
     progress, sweep_id = summary.progress, summary.session.sweep_id
     if progress.lost or progress.repeated:
         yield f"{progress.lost} tries were lost with their worker; {progress.repeated} records came twice."
@@ -262,7 +262,7 @@ def _next_lines(summary: Summary, results: str, options: LaunchOptions) -> Itera
 
 
 def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
-    """A line for each GPU that is off, or that differs from as many others."""
+    """Yield a line for each GPU that is slower or faster than most of its peers, or than half of them."""
     one = attrgetter("gpu_uuid", "host", "gpu", "peers")
     off = [each for each in GpuSpeed.of(store, sweep_id) if each.finding not in ("alike", "alone")]
     for (uuid, host, gpu, peers), speeds in groupby(sorted(off, key=one), one):
@@ -298,7 +298,5 @@ def split_lines(stored: Collection[StoredTrial]) -> Iterator[str]:
 
 
 def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
-    """The cell as `cells` calls it by cell_id, and the settings that both configs share where they are
-    not PyTorch's defaults.
-    """
+    """Return the cell's name in `cells`, and the settings of both configs besides PyTorch's defaults."""
     return " ".join([cells[verdict.cell_id], *unusual_in(verdict.other_settings)])

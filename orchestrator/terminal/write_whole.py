@@ -34,7 +34,7 @@ def written_anew(file: Path) -> Iterator[Path]:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether it is a device or a pipe, such as /dev/stdout."""
+    """Return whether it is a device or a pipe, such as /dev/stdout."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
