@@ -167,12 +167,23 @@ select
     verdicts.holds_in,
     verdicts.rests_on_few,
     by_condition.counted as holds_here,
-    columns([
-        'condition', 'outcome', 'measure', 'verdict_of_it', 'baseline_value', 'candidate_value',
-        'value', 'value_low', 'value_high', 'contrast', 'trials'
-    ]),
+    of_claim.condition,
+    of_claim.outcome,
+    of_claim.measure,
+    of_claim.verdict_of_it,
+    of_claim.baseline_value,
+    of_claim.candidate_value,
+    of_claim.value,
+    of_claim.value_low,
+    of_claim.value_high,
+    of_claim.contrast,
+    of_claim.trials,
     columns(axis_names()),
-    columns(['gpu', 'torch', 'cudnn', 'driver', 'cell_id']),
+    of_claim.gpu,
+    of_claim.torch,
+    of_claim.cudnn,
+    of_claim.driver,
+    of_claim.cell_id,
     command as measured_by
 from (select 1 as one) as always
 left join query_table(figures) as of_claim on true
