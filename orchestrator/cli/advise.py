@@ -114,8 +114,7 @@ def _run(
     from cudnn_sweep.orchestrator.terminal.say import console_here
 
     console, place = console_here(stderr=is_apart), ThisMachine()
-    is_asked = isinstance(options, step_options.AdviseOptions) and options.measures_nothing
-    if not is_asked:
+    if not options.measures_nothing:
         place = ThisMachine.free(console, waits=options.wait, needs_gpu=needs_gpu)
         options = replace(options, began=monotonic())
     failing.leave(measure(options, console, place, console_here()))

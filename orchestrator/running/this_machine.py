@@ -172,6 +172,8 @@ def _warning_of_a_wait(own: str) -> Iterator[None]:
 
 @dataclass
 class _Patience:
+    """A wait with an end, whose reason is printed once."""
+
     wait_s: float
     console: Console
     shown: str = ""
@@ -184,11 +186,8 @@ class _Patience:
         if time.monotonic() >= self.ends:
             return False
         if reason != self.shown:
-            limit = (
-                "Ctrl-C ends it"
-                if self.wait_s == math.inf
-                else f"{self.wait_s / 60:g} minutes at most"
-            )
+            minutes = f"{self.wait_s / 60:g} minutes at most"
+            limit = minutes if self.wait_s < math.inf else "Ctrl-C ends it"
             say(self.console, f"Waiting, {limit}: {reason}")
         self.shown = reason
         time.sleep(LOOK_S)
@@ -196,11 +195,10 @@ class _Patience:
 
 
 def _held_devices(*, needs_gpu: bool) -> str | None:
-    """Why no device here is free, of those that NVML lists and this process may see; None if one is."""
+    """Return why none of NVML's devices that this process may see is free; None if one is."""
     gpus = may_be_seen(os.environ.get("CUDA_VISIBLE_DEVICES"), listed_gpus())
-    if not gpus and (
-        needs_gpu or Path("/dev/kfd").exists()
-    ):  # GPUs of ROCm, which NVML does not list
+    has_rocm = Path("/dev/kfd").exists()  # NVML does not list its GPUs
+    if not gpus and (needs_gpu or has_rocm):
         return None
     held = [held_by(name) for name in [gpu.uuid for gpu in gpus] or ["cpu"]]
     return held[0] if all(held) else None

@@ -73,6 +73,11 @@ class StepOptions(_Model):
     """Start of the command: time limits count from there."""
 
     @property
+    def measures_nothing(self) -> bool:
+        """Return whether stored trials answer, so that no device is needed."""
+        return False
+
+    @property
     def arguments(self) -> dict[str, "JsonValue"]:
         return dict(map(_read, self.argument))
 
