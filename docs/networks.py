@@ -204,7 +204,7 @@ def kept_example() -> str:
     ]
     return (
         f"On an H100 a training step in TF32 of the {network(row)} takes {ms[0]} with off, {ms[1]} with on, and "
-        f"{ms[2]} frozen; its first step in a new container took {firsts[0]}, {firsts[1]} and {firsts[2]} "
+        f"{ms[2]} frozen. Its first step in a new container took {firsts[0]}, {firsts[1]} and {firsts[2]} "
         "([each cell](docs/results/h100-2026-11-24/freeze/README.md#what-was-measured))."
     )
 

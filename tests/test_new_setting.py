@@ -56,7 +56,7 @@ CHECKED = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_further_axis_and_settings_of_every_type_are_never_merged(
     package_copy: "PackageCopy",
 ) -> None:

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from zipfile import ZipFile
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -24,6 +25,7 @@ def test_every_folder_with_python_is_listed() -> None:
     assert on_disk == set(PYPROJECT["tool"]["setuptools"]["packages"])
 
 
+@pytest.mark.slow
 def test_wheel_carries_every_tracked_file_and_no_other(tmp_path: Path) -> None:
     # By way of the sdist, as a release is made: built in place, a wheel also ships a dirty build/.
     build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]

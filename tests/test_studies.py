@@ -33,7 +33,7 @@ def test_study_can_be_imported_and_says_what_it_is(name: str) -> None:
     assert import_module(f"tests.studies.{name}").__doc__
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)  # 135 s alone
 def test_june_2026_is_told_on_its_first_nights_and_nothing_else(capsys: Capture) -> None:
     with pytest.raises(typer.Exit) as ended:

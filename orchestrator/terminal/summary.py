@@ -48,8 +48,8 @@ GPU_ADVICE = (
     "repaired, exclude it with CUDA_VISIBLE_DEVICES, or exclude its node from the cluster"
 )
 RESEMBLING = (
-    "blocks resemble the ones before them, more than chance lets 95 of 100 sweeps do, so intervals may be too "
-    "narrow: find what drifts beside the sweep (temperature, other load), or measure again at another time"
+    "blocks resemble the ones before them more than in 95 of 100 sweeps by chance. Intervals may be too "
+    "narrow. Find what drifts beside the sweep (temperature, other load), or measure again at another time"
 )
 
 

@@ -341,6 +341,7 @@ KINDS: list[tuple[Callable[[Field, str], None], str]] = [
 ]
 
 
+@pytest.mark.long
 def test_attacked_gates_leave_the_repository_as_it_was(ground: Field, attempts: Attempts) -> None:
     wanted, faults = attempts(2, 60), []
     for number in range(wanted):

@@ -173,6 +173,7 @@ def test_bomb_is_refused_at_once(name: str, tmp_path: Path) -> None:
     assert not (tmp_path / "pwned").exists()
 
 
+@pytest.mark.slow
 def test_no_option_ends_in_a_traceback(
     tmp_path: Path,
     measured: pa.Table,

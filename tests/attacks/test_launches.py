@@ -215,6 +215,7 @@ PARTS = ("driver", *(role for role in ROLES if role != "janitor"))
 SIGNALS = (signal.SIGKILL, signal.SIGSTOP)
 
 
+@pytest.mark.long
 def test_killed_launches_lose_and_double_nothing(
     tmp_path: Path, attempts: Attempts, seed: int
 ) -> None:
@@ -279,6 +280,7 @@ def _rows_of(files: set[Path]) -> int:
 
 @pytest.mark.parametrize("number", SIGNALS, ids=["killed", "stopped"])
 @pytest.mark.parametrize("lost", PARTS)
+@pytest.mark.long
 def test_launch_that_lost_a_part_of_its_ray_ends_or_goes_on(
     lost: str, number: signal.Signals, tmp_path: Path, attempts: Attempts
 ) -> None:

@@ -171,9 +171,9 @@ class ModelSpec(BaseModel):
     arguments: dict[str, JsonValue] = {}
     """Keyword arguments of the class or function that makes it."""
     inputs: Inputs | None = None
-    """What the model is called with, if not one float tensor of the cell's `input`: tensors in
-    order, or by name as keyword arguments, each as `{shape: [batch, length], dtype: int64, below: 30522}`; or
-    a function FILE.py:NAME that gets the shape."""
+    """What the model is called with, if not one float tensor of the cell's `input`. Tensors in order, or by name
+    as keyword arguments, each as `{shape: [batch, length], dtype: int64, below: 30522}`. Or a function
+    FILE.py:NAME that gets the shape."""
     loss: str = MEAN_SQUARE
     """What training minimises: mean_square or cross_entropy of all outputs, `own` for the loss that
     the model returns, or a function FILE.py:NAME of what the model returns."""

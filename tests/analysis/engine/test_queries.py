@@ -98,6 +98,7 @@ def alike(one: pa.Table, other: pa.Table) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_samples_of_other_trials_would_be_noticed(colleague: duckdb.DuckDBPyConnection) -> None:
     with pytest.raises(duckdb.Error, match="steady_wall_samples_ms is read"):
         colleague.execute("select steady_wall_samples_ms from records").to_arrow_table()
@@ -211,6 +212,7 @@ def test_a_users_file_that_is_no_text_is_named(tmp_path: Path) -> None:
         load_query("odd", {"odd": file})
 
 
+@pytest.mark.slow
 def test_the_prelude_names_files_where_a_torn_one_is_left_out(filled_store: Store) -> None:
     torn, *whole = filled_store.files()
     filled_store.folder.write(torn, pa.py_buffer(b"PAR1"))
@@ -220,6 +222,7 @@ def test_the_prelude_names_files_where_a_torn_one_is_left_out(filled_store: Stor
     assert found == 9 + len(whole) - 1
 
 
+@pytest.mark.slow
 def test_the_prelude_takes_a_folder_whose_name_looks_like_a_pattern(
     kept_store: Store, tmp_path: Path
 ) -> None:

@@ -292,6 +292,7 @@ def test_nights_that_were_stored_while_suspicions_waited_are_read() -> None:
     assert followed.alert.since == day(15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["again", "creep", "flapping", "bad_node", "small_in_noise"])
 def test_what_studies_follow_is_what_the_judge_knows(name: str) -> None:
     """Night for night, with the fresh processes of each night that is in doubt."""

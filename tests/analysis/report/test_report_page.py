@@ -54,6 +54,7 @@ def page(browser: Browser, report: Path) -> Iterator[Browser]:
     yield from browser.reading(report)
 
 
+@pytest.mark.slow
 def test_every_chart_is_drawn_and_described(page: Browser) -> None:
     names = {chart.name for chart in figures()}
     assert len(names) == len(figures())

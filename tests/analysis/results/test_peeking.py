@@ -31,6 +31,7 @@ def after(blocks: int, logs: Array) -> pa.Table:
     return pa.table(kept | named | {"cell_id": named["sweep_id"]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_who_looks_after_each_block_and_stops_at_an_answer_errs_as_little_as_promised(
     seed: int,

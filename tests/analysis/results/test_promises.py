@@ -40,12 +40,14 @@ def test_what_is_promised_holds_without_pairs(name: str, least: float) -> None:
     assert figures.found_8.value > least
 
 
+@pytest.mark.long
 def test_payback_with_an_empty_compute_cache_is_covered_at_every_scatter() -> None:
     every = list(try_empty_caches(CELLS, seed=1))
     assert [row for row in every if row.is_missed] == []
     assert min(row.coverage.value for row in every) > 0.87, "600 cells know 90% within 1.2%"
 
 
+@pytest.mark.long
 def test_a_sweep_that_stopped_finds_no_more_than_one_test_may_alone_or_beside_a_fixed_one(
     generator: np.random.Generator,
 ) -> None:

@@ -65,6 +65,7 @@ def test_importing_it_imports_nothing_heavy() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_the_example_notebook_runs() -> None:
     code = (
         "import sys\n"

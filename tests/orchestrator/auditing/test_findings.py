@@ -11,6 +11,7 @@ from tests.orchestrator.auditing.audited import SCRIPTS, audit, findings_of
 pytestmark = pytest.mark.usefixtures("here")
 
 
+@pytest.mark.slow
 def test_each_kind_of_write_is_found_with_its_line(here: Path) -> None:
     found = findings_of(audit(SCRIPTS["writes"]))
     written = {

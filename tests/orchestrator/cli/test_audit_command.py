@@ -125,6 +125,7 @@ def test_no_launch_is_offered_that_is_known_to_fail(here: Path) -> None:
         assert f"Before a launch of shapes.yaml: {lacking}" in said
 
 
+@pytest.mark.slow
 def test_each_rank_has_files_of_its_own(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "train.py").write_text(SCRIPTS["tokens"])
     for rank in ("0", "1"):
@@ -141,6 +142,7 @@ def test_each_rank_has_files_of_its_own(here: Path, monkeypatch: pytest.MonkeyPa
     assert (here / "report-rank1.txt").read_text().startswith("Audit of rank 1: train.py ended")
 
 
+@pytest.mark.slow
 def test_tokens_are_an_input_and_a_list_of_images_is_named(here: Path) -> None:
     (here / "train.py").write_text(SCRIPTS["tokens"])
     ended = audit("train.py", "0")
@@ -168,6 +170,7 @@ def test_a_notebook_is_told_how_it_becomes_a_script(here: Path) -> None:
     assert "x.ipynb: a notebook: `jupyter nbconvert --to script x.ipynb`" in ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["spawned", "forked"])
 def test_first_line_says_which_processes_were_not_seen(here: Path, script: str) -> None:
     (here / "train.py").write_text(SCRIPTS[script])

@@ -15,6 +15,7 @@ report: Any = import_module("cudnn_sweep.orchestrator.cli.report")  # the packag
 MADE_UP = Path(__file__).parents[2] / "goldens/made-up"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_a_terminal_shows_what_a_report_does(
     monkeypatch: pytest.MonkeyPatch, is_terminal: bool

@@ -77,6 +77,7 @@ def test_each_engine_is_banned_once_and_what_fails_or_loses_most_comes_first() -
     assert "errata" not in loses["other_settings"]
 
 
+@pytest.mark.slow
 def test_the_same_command_resumes_what_was_cut() -> None:
     cut, again = _ran(trial_s=30.0, minutes=0.1), _ran()
     assert cut is not None

@@ -112,6 +112,7 @@ def test_the_file_has_the_rules_and_what_they_were_found_for(kept: str, tmp_path
     assert told["frozen_ms"] == pytest.approx(0.5 * told["off_ms"], rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("kept")
 def test_advice_compares_a_kept_choice_and_the_store_says_it_again() -> None:
     out = Console(file=io.StringIO(), width=80)
@@ -181,6 +182,7 @@ def test_where_nothing_can_be_banned_nothing_is_compared(tmp_path: Path) -> None
     assert not open_store(str(tmp_path / "results")).sweep_ids()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("kept")
 def test_a_check_says_whether_the_same_plans_are_taken() -> None:
     check = _options(check="batch_norm.json")
@@ -253,6 +255,7 @@ def _unwritten(monkeypatch: pytest.MonkeyPatch, link: Callable[[Path, Path], Non
     return out.file.getvalue()
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_no_torn_file_and_the_answer_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +268,7 @@ def test_a_full_disk_leaves_no_torn_file_and_the_answer_is_printed(
     assert not list(tmp_path.glob(".batch_norm.json.*"))
 
 
+@pytest.mark.slow
 def test_a_file_of_another_freeze_meanwhile_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -219,6 +219,7 @@ def test_every_package_that_differs_is_named_with_both_versions() -> None:
     assert "Changed there: gone: 3 → none, mine: 1.0 → 1.1, New: none → 4" in found.text()
 
 
+@pytest.mark.slow
 def test_time_that_scatters_too_much_cannot_be_told_and_the_command_goes_on() -> None:
     machine = _machine(scatter=0.05, b=1.01)
     code, answer, _ = _bisect(machine, _looking(machine), pythons="a,b")
@@ -241,7 +242,7 @@ def test_what_cannot_be_bisected_is_named(changes: dict[str, Any], message: str)
         _bisect(machine, _looking(machine), **changes)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.measuring
 @pytest.mark.usefixtures("briefly")
 def test_real_environments_end_at_the_one_with_the_slow_package(here: Path) -> None:

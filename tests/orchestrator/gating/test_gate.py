@@ -114,6 +114,7 @@ def test_code_that_does_not_run_is_an_answer() -> None:
     assert "head:b" in answer["messages"]
 
 
+@pytest.mark.slow
 def test_base_that_does_not_run_blames_no_change() -> None:
     base = FakeEffect(where={"code": "base:a"}, status="error")
     code, answer = _gate(made_up(base))
@@ -188,6 +189,7 @@ def test_file_that_cannot_be_written_is_named_before_anything_is_measured(here: 
     assert not open_store("results").sweep_ids()
 
 
+@pytest.mark.slow
 def test_answer_is_printed_before_files_are_written(here: Path) -> None:
     code, answer = _gate(made_up(_head(time=1.05)), comment="/dev/full")
     assert (code, answer["state"]) == (SLOWER, "slower")
@@ -208,6 +210,7 @@ def test_gate_that_is_killed_leaves_no_older_answer(
     assert [each.name for each in here.glob(".*")] == []
 
 
+@pytest.mark.slow
 def test_files_that_changed_while_they_were_measured_excuse_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -219,6 +222,7 @@ def test_files_that_changed_while_they_were_measured_excuse_nothing(
     )
 
 
+@pytest.mark.slow
 def test_query_that_the_answer_names_shows_the_verdict(here: Path) -> None:
     _gate(made_up(_head(time=1.05)), comment="gate.md")
     (line,) = (line for line in (here / "gate.md").read_text().splitlines() if "More" in line)

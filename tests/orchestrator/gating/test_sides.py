@@ -112,6 +112,7 @@ def test_clone_and_linked_worktree_are_read(
         assert read(taken(scratch)) == texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -221,6 +222,7 @@ VARIABLES: list[dict[str, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variables", VARIABLES, ids=lambda each: ",".join(each))
 def test_variables_that_git_exports_to_hooks_are_not_passed_on(
     variables: dict[str, str], repository: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
@@ -644,6 +646,7 @@ def test_folder_that_a_commit_lacks_is_its_root(
     assert sides.head.code.folder == sides.trees["head"].folder / "bench"
 
 
+@pytest.mark.slow
 def test_two_at_once_do_not_meet(repository: Path) -> None:
     def one(_: int) -> tuple[str, str]:
         with scratch_for_gate() as scratch:

@@ -84,6 +84,7 @@ def test_networks_without_their_package_are_left_out_and_are_no_change(
     )
 
 
+@pytest.mark.slow
 def test_a_webhook_that_is_not_found_costs_no_night(
     here: Path, play: RunNight, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +146,7 @@ def test_what_had_no_turn_when_the_time_was_up_is_not_confirmed(
     assert outcome(here, 4).alerts[0].since == date(2026, 11, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("crashed")
 def test_an_accepted_change_is_no_alert_any_more_and_every_report_says_why(
     here: Path, play: RunNight

@@ -110,7 +110,7 @@ def store(here: Path, plan: Plan, record_of: RecordOf) -> Store:
     return store
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_night_that_is_cut_goes_on_there_and_confirms_there_what_got_slower(
     here: Path, plan: Plan, store: Store
 ) -> None:

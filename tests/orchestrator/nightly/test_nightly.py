@@ -68,6 +68,7 @@ def test_results_that_cannot_be_written_cannot_tell(
     assert "could not tell: no lock can be made in results: " in said.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("first_night")
 def test_a_night_that_is_cut_goes_on_and_nothing_of_it_is_missing(
     here: Path, play: RunNight
@@ -137,6 +138,7 @@ def _raise_exit(code: int) -> None:
     raise typer.Exit(code)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("first_night")
 def test_a_pinned_night_begins_what_is_compared_with(here: Path, play: RunNight) -> None:
     options = options_of(3)

@@ -254,6 +254,7 @@ def is_whole(records: list[dict[str, Any]]) -> bool:
     return len({record["trial_id"] for record in records}) == len(records) == TRIALS
 
 
+@pytest.mark.long
 def test_trials_of_a_cut_worker_run_elsewhere_and_none_is_doubled_when_it_is_mended(
     hosts: Hosts,
 ) -> None:
@@ -281,6 +282,7 @@ def test_trials_of_a_cut_worker_run_elsewhere_and_none_is_doubled_when_it_is_men
     )
 
 
+@pytest.mark.long
 def test_a_night_goes_on_while_the_laptop_sleeps_and_its_report_is_fetched(hosts: Hosts) -> None:
     before = hosts.sweeps()
     night = "nightly --night 2026-11-21"
@@ -326,6 +328,7 @@ def test_no_port_of_the_cluster_does_anything_for_a_stranger(hosts: Hosts) -> No
     )
 
 
+@pytest.mark.long
 def test_sweep_outlives_its_head_by_launching_again_and_then_a_worker_without_power(
     hosts: Hosts,
 ) -> None:
@@ -365,6 +368,7 @@ def test_sweep_outlives_its_head_by_launching_again_and_then_a_worker_without_po
     tell("w1's power", w1_lost_at, dead=given_up_at, elsewhere=elsewhere_at, ended=ended_at)
 
 
+@pytest.mark.long
 def test_cluster_is_not_taken_down_before_its_records_are_here(hosts: Hosts) -> None:
     """The last test here: afterwards the cluster is no longer known."""
     hosts.do("start", "w1")

@@ -141,6 +141,7 @@ def test_results_that_are_lost_on_the_way_leave_an_unfinished_sweep(
         run_sweep(plan_sweep(request_for(None), machine), machine, Console(quiet=True))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("command", ["advise", "freeze", "gate", "bisect"])
 def test_command_that_was_stopped_before_it_could_decide_is_unfinished(command: str) -> None:

@@ -99,6 +99,7 @@ def test_model_that_takes_long_is_measured_untried(
     assert "no result after 0.001 s" in note
 
 
+@pytest.mark.slow
 @pytest.mark.measuring
 @pytest.mark.parametrize(
     "words", [["advise", "nets.py:Net", "--input", "2x3x8x8"], ["launch", "--suite", "suite.yaml"]]
@@ -119,6 +120,7 @@ def test_model_that_fails_ends_a_command_before_a_sweep_is_opened(
     assert not open_store("results").sweep_ids()
 
 
+@pytest.mark.slow
 @pytest.mark.measuring
 def test_server_of_a_look_ends_once_it_has_called_or_its_place_is_gone(
     plan_of: MakePlan, tmp_path: Path

@@ -99,6 +99,7 @@ def stored(decided: Decided, monkeypatch: pytest.MonkeyPatch) -> Path:
     return decided.folder
 
 
+@pytest.mark.slow
 def test_a_clear_case_is_decided_after_few_blocks_in_both_states(stored: Path) -> None:
     code, text = _said(_options(steps=10**6, from_store=True), CLEAR)
     assert code == DECIDED
@@ -222,6 +223,7 @@ def test_what_a_failed_advice_names_next_shows_the_failures(tmp_path: Path) -> N
     assert "crash" in ran.stdout
 
 
+@pytest.mark.slow
 def test_the_reference_answers_for_a_bundled_network_on_each_gpu() -> None:
     """The figures are those of `sweep query advice --reference --sweep-id 'networks-*' --steps 20000`."""
     step = {"workload": "nets.unet:UNet", "input": ("2x1x96x96x96",), "steps": 20_000}
@@ -236,6 +238,7 @@ def test_the_reference_answers_for_a_bundled_network_on_each_gpu() -> None:
     assert len(found) == len(titles) and found < wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "there"),
     [

@@ -58,6 +58,7 @@ def test_gpus_that_are_not_there_are_named(typed: Typed, tmp_path: Path) -> None
     assert "gpus.models: asked for B200, found " in told.stderr
 
 
+@pytest.mark.slow
 def test_dry_run_prints_the_plan_and_starts_nothing_and_needs_no_torch_in_its_own_process(
     tmp_path: Path,
 ) -> None:
