@@ -15,6 +15,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results,
 from cudnn_sweep.orchestrator.steps.one_step import (
     LOOKING,
     blocks_minutes,
+    left_of_minutes_s,
     plan_cells,
     suite_asked,
 )
@@ -52,7 +53,8 @@ def bans(
     cells = {trial.cell.cell_id: trial.cell for trial in looked.chosen.trials}
     suite = suite.model_copy(update={"replicates": UNTIL})
     whole = make_plan(looked.whole.suite, suite, [cells[cell_id] for cell_id in by_cell], configs)
-    request = replace(looked.request, budget_minutes=blocks_minutes(options, options.minutes))
+    minutes = blocks_minutes(left_of_minutes_s(options))
+    request = replace(looked.request, budget_minutes=minutes)
     ran = run_sweep(replace(looked, request=request, whole=whole, chosen=whole), place, console)
     if ran.exit_code == ExitCode.UNFINISHED:
         say(console, "Not every cell is decided: the same command resumes.")
