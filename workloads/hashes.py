@@ -1,12 +1,18 @@
 """Hashes of content: equal content has equal ids, on every machine and in every process."""
 
 import json
+import zlib
 from hashlib import blake2b
 
 
 def content_hash(content: object) -> str:
     """Return a short hash of content that JSON can write."""
     return text_hash(json.dumps(content, sort_keys=True))
+
+
+def checksum(content: object) -> str:
+    """Return the CRC-32 of content that JSON can write, to find damage."""
+    return f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}"
 
 
 def text_hash(text: str) -> str:

@@ -58,7 +58,7 @@ def bans(options: step_options.BansOptions) -> None:
     """
     start_watchdog()
     from cudnn_sweep.analysis.engine.queries import load_query
-    from cudnn_sweep.orchestrator.freezing.engines import engines as ban_and_measure
+    from cudnn_sweep.orchestrator.freezing.bans import bans as ban_and_measure
 
     def measure_and_tell(
         options: step_options.BansOptions, console: "Console", place: "ThisMachine", out: object

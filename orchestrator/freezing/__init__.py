@@ -1,1 +1,0 @@
-"""Keeping the choice that a search made: which plans are to be banned, found by processes that search and log."""

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from rich.console import Console
@@ -46,7 +45,6 @@ from cudnn_sweep.workloads.cells.errata import as_json, read_kept
 from cudnn_sweep.workloads.hardware.environment import Environment
 
 SLOWER = 0.01  # slowdown of a step that --check lets pass, as a gate does
-CHECK = "freeze-check"  # its suite
 HOLDS = {
     ExitCode.FINE: "The kept choice holds",
     ExitCode.WORSE: "The kept choice does not hold here",
@@ -86,17 +84,17 @@ def freeze(
         return _nothing(options, out, why)
     say(console, f"Comparing off, on and frozen, for at most {options.minutes:g} minutes.")
     suite, machine = suite_to_compare(options, frozen.text, options.float64), planned.machine
-    minutes, job = _minutes(options), options.job
-    compared = plan_step(options, suite, machine, suite_name=SUITE, minutes=minutes, job=job)
+    left_s, job = 60 * options.minutes, options.job
+    compared = plan_step(options, suite, machine, suite_name=SUITE, left_s=left_s, job=job)
     ran = run_sweep(compared, place, console)
     sweep_id, file = ran.session.sweep_id, str(options.file)
     answered = answered_of(options, ran.store, sweep_id)
     kept = kept_choice(options, ran.store, sweep_id, file, frozen.text)
     if kept is None:
-        ran.unless_stopped(code_of(answered))
+        ran.check_not_stopped(is_decided=code_of(answered) != ExitCode.CANNOT_TELL)
         return tell(options, answered, out)
     if not kept.gains:
-        ran.unless_stopped(ExitCode.CANNOT_TELL)
+        ran.check_not_stopped(is_decided=False)
         return _nothing(options, out, _not_shown(kept))
     kept = replace(kept, cannot=frozen.cannot, operations=len(frozen.plans))
     provenance = _provenance(options, environment, frozen, kept, sweep_id)
@@ -116,14 +114,9 @@ def _looked(options: FreezeOptions, errata: str | None, console: Console, place:
     machine = place.look(suite, needs_cuda=True)
     if machine.environment.device != "cuda":
         raise NeedsGpuError("sweep freeze needs a GPU: what a search chooses is seen only there")
-    planned = plan_step(options, suite, machine, suite_name=SUITE, minutes=_minutes(options))
+    planned = plan_step(options, suite, machine, suite_name=SUITE)
     place.call(first_calls(planned.chosen), machine, console)
     return planned
-
-
-def _minutes(options: FreezeOptions) -> float:
-    """Return the command's minutes up to the end of a comparison that begins now."""
-    return options.minutes + (monotonic() - options.began) / 60
 
 
 def _nothing(options: FreezeOptions, out: Console, why: str) -> int:
@@ -212,17 +205,15 @@ def _in_turns(
         options,
         suite,
         looked.machine,
-        suite_name=CHECK,
-        minutes=_minutes(options),
+        suite_name="freeze-check",
+        left_s=60 * options.minutes,
         min_effect=SLOWER,
         one_sided=True,
     )
     ran = run_sweep(planned, place, console)
     row = verdict_of(ran, "errata", "null", as_text(errata))
-    state: State = "cannot tell yet"
-    if row is not None:
-        state = state_of(row, row.baseline_failed > 0, row.candidate_failed > 0)
-    ran.unless_stopped(CODES[state])
+    state = state_of(row)
+    ran.check_not_stopped(is_decided=state != "cannot tell yet")
     return state, row
 
 

@@ -69,10 +69,13 @@ class Gate:
     """Options of a query that reads this gate's results."""
 
     @property
+    def is_excused(self) -> bool:
+        """Return whether it passes undecided. If files were changed, never: else a change could excuse itself."""
+        return self.state == "cannot tell yet" and self.passes_undecided and not self.changed
+
+    @property
     def code(self) -> ExitCode:
-        """The exit code. A gate whose files were changed never passes: else a change could excuse itself."""
-        is_excused = self.state == "cannot tell yet" and self.passes_undecided and not self.changed
-        return ExitCode.FINE if is_excused else CODES[self.state]
+        return ExitCode.FINE if self.is_excused else CODES[self.state]
 
     @property
     def headline(self) -> str:
@@ -141,9 +144,8 @@ class Gate:
         return "\n".join([f"**{escaped(self.headline)}**", "", "| | |", "|---|---|", *rows, ""])
 
     def junit(self) -> str:
-        kinds: dict[ExitCode, str] = {ExitCode.FINE: "skipped", ExitCode.WORSE: "failure"}
-        is_fine = self.state in ("not slower", "faster")
-        kind = "" if is_fine else kinds.get(self.code, "error")
+        kinds: dict[State, str] = {"not slower": "", "faster": "", "slower": "failure"}
+        kind = "skipped" if self.is_excused else kinds.get(self.state, "error")
         return junit(self.workload, kind, self.headline, self.text())
 
     def json(self) -> str:

@@ -69,19 +69,17 @@ class Bisection:
     """Number of the first slow environment; those between the two are undecided."""
 
     @property
-    def newest(self) -> Gate:
-        return self.answers[max(self.answers)]
-
-    @property
-    def code(self) -> ExitCode:
-        return (self.newest if self.first is None else self.answers[self.first]).code
+    def decisive(self) -> Gate:
+        """The answer for the first slow environment; if there is none, for the newest."""
+        return self.answers[max(self.answers) if self.first is None else self.first]
 
     @property
     def headline(self) -> str:
+        answer = self.decisive
         if self.first is None:
-            again = " The same command goes on." * (self.code == ExitCode.CANNOT_TELL)
-            return f"{self.newest.head}: {self.newest.headline}{again}"
-        first, answer = self.environments[self.first], self.answers[self.first]
+            again = " The same command goes on." * (answer.state == "cannot tell yet")
+            return f"{answer.head}: {answer.headline}{again}"
+        first = self.environments[self.first]
         which = f"{first.side.label} ({first.versions}) is the first"
         if undecided := self.environments[self.good + 1 : self.first]:
             names = ", ".join(environment.side.label for environment in undecided)
@@ -151,7 +149,7 @@ def bisect(
     measure = partial(_pair, planned, place, console, environments[0])
     answer = _bisected(options, environments, measure, console)
     say(out, answer.json() if options.json else f"\n{answer.text()}")
-    return answer.code
+    return answer.decisive.code
 
 
 def _bisected(

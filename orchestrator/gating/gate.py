@@ -31,7 +31,6 @@ from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGpu
 
-SUITE = "gate"
 UNTIL = UntilDecided(until="decided", at_most=20)
 MEASURE = MeasureSpec(
     reference_replicates=0,
@@ -41,7 +40,6 @@ MEASURE = MeasureSpec(
     device_budget_s=0.3,
 )
 SETTINGS_APART = ["torch", "cudnn", "cuda", "driver", "python", "ray", "version"]
-BEGUN = "the gate has not ended"
 
 # Pairs of base with head, and of each side with itself. They have one scatter: kinds may differ in their means alone.
 PAIRS = """
@@ -96,7 +94,6 @@ from unnest(list_append(list_filter({list(UNTIL.looks)}, lambda look: look < $mo
 with ordinality as looks (blocks, number)
 where blocks > $lacks
 """
-PACE = "select epoch(max(ended_at) - min(started_at)) / count(distinct block) as s from records"
 
 
 def gate(options: GateOptions, console: Console, place: Place, out: Console) -> ExitCode:
@@ -129,7 +126,9 @@ def _reported(options: GateOptions) -> Iterator[None]:
         failed = junit(options.workload, "error", reason, reason)
         _write(options, f"**No answer**: {escaped(reason)}\n", failed, streams=streams)
 
-    no_answer(BEGUN, streams=False)  # no older answer stays, even if the gate is killed
+    no_answer(
+        "the gate has not ended", streams=False
+    )  # no older answer stays, even if the gate is killed
     try:
         yield
     except Exception as error:
@@ -187,8 +186,7 @@ def _look(
                     options,
                     suite,
                     place.look(suite),
-                    suite_name=SUITE,
-                    minutes=options.minutes,
+                    suite_name="gate",
                     codes={base.label: base.code, head.label: head.code},
                     min_effect=options.min_effect,
                     one_sided=True,
@@ -230,7 +228,7 @@ def compared(
         gpu=planned.machine.environment.gpu,
         sweep_id=sweep_id,
         threshold=options.min_effect,
-        state=state_of(row, base.label in messages, head.label in messages),
+        state=state_of(row),
         row=row,
         alone=[pair for pair in pairs if pair.kind is not None],
         false_alarms=false_alarms,
@@ -245,7 +243,7 @@ def compared(
         messages=messages,
         results=options.where(),
     )
-    ran.unless_stopped(answer.code)
+    ran.check_not_stopped(is_decided=answer.state != "cannot tell yet")
     return answer
 
 
@@ -259,8 +257,7 @@ def _power(
     """Return `power` of the rule, with as many blocks as the minutes allow; None without pairs."""
     if row is None or not pairs or pairs[0].kind is not None:
         return None, None
-    (pace,) = database.query(PACE).to_pylist()
-    allowed = int(budget_s / pace["s"]) if pace["s"] else 0
+    allowed = int(budget_s / row.block_s) if row.block_s else 0
     most = min(max(row.blocks, allowed), UNTIL.at_most)
     prior, scatter = pairs[0].prior, pairs[0].scatter
     looks = database.query(LOOKS, {"most": most, "lacks": int(prior is None)}).to_pylist()
@@ -276,11 +273,12 @@ def verdict_of(ran: Ran, field: str, baseline: str, candidate: str) -> Verdict |
     return max(rows, key=lambda row: row.blocks, default=None)
 
 
-def state_of(row: Verdict | None, base_fails: bool, head_fails: bool) -> State:
-    if row is None or not row.blocks:
-        return "broken" if head_fails and not base_fails else "cannot tell yet"
-    if row.wall_verdict == "fails":
-        return "broken" if head_fails else "cannot tell yet"
+def state_of(row: Verdict | None) -> State:
+    if row is None:
+        return "cannot tell yet"
+    head_alone_fails = not row.blocks and row.candidate_failed and not row.baseline_failed
+    if row.wall_verdict == "fails" or head_alone_fails:
+        return "broken"
     if row.wall_verdict == "hurts":
         return "slower"
     if row.wall_verdict in ("helps", "equivalent") or row.not_slower:

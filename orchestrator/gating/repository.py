@@ -82,17 +82,6 @@ def commit_of(text: str) -> str | None:
     return None
 
 
-def remove_worktrees_of_gates() -> None:
-    """Remove the worktrees that gates of earlier versions added and did not remove, locked ones too."""
-    ours = Path(tempfile.gettempdir()).resolve()
-    for line in git("worktree", "list", "--porcelain").splitlines():
-        path = Path(line.removeprefix("worktree "))
-        if path.match("sweep-gate-*/*") and path.parents[1].resolve() == ours:
-            with suppress(SpecError, OSError):
-                git("worktree", "remove", "--force", "--force", str(path))
-                path.parent.rmdir()
-
-
 def git(*words: str, folder: Path | None = None, index: Path | None = None) -> str:
     """Run git, wait for its end in any case, and return its output. Raises SpecError with its reason.
 

@@ -4,20 +4,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import chdir, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cudnn_sweep.analysis.words import counted, one_line, printable
 from cudnn_sweep.cluster.leftovers import held_folder
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
-from cudnn_sweep.orchestrator.gating.repository import (
-    Tree,
-    check_out,
-    commit_of,
-    git,
-    remove_worktrees_of_gates,
-)
+from cudnn_sweep.orchestrator.gating.repository import Tree, check_out, commit_of, git
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder, private_folder
 from cudnn_sweep.orchestrator.planning.session import CodeLocation
 from cudnn_sweep.orchestrator.process.protocol import MODULES
@@ -30,7 +24,6 @@ NO_ANCESTOR = f"{{base}} and {{head}} have no common ancestor here: {SHALLOW}, o
 OLDER = "BASE {base} contains HEAD {head}, so there is no change to measure; --exact compares the two as typed"
 UNCOMMITTED = "Uncommitted changes are not measured: name the folder (.) as HEAD for that."
 PYTHONS = "two or more environments with cudnn-sweep, such as a/bin/python,b/bin/python"
-SOURCES = ("", "src")  # below a repository's root, where its modules may be
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,14 +35,12 @@ class Side:
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Let processes that start meanwhile find its modules, and files from its folder."""
-        folder = Path.cwd()
-        try:
-            os.chdir(self.code.folder or folder)
+        with chdir(self.code.folder or "."):
             os.environ.update(self.code.variables)
-            yield
-        finally:
-            os.chdir(folder)
-            os.environ.pop(MODULES, None)
+            try:
+                yield
+            finally:
+                os.environ.pop(MODULES, None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,8 +75,6 @@ def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
     commits = {name: _commit(name, text) for name, text in texts.items()}
     if commits["base"] and commits["head"] and not exact:
         notes += _take_merge_base(commits, texts)
-    if any(commits.values()):
-        remove_worktrees_of_gates()
     with suppress(SpecError):  # a bare repository has no files
         if commits["head"] and git("status", "--porcelain", "--untracked-files=no"):
             notes.append(UNCOMMITTED)
@@ -94,7 +83,8 @@ def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
     for name, text in texts.items():
         if commit := commits[name]:
             trees[name] = _tree(name, text, commit, scratch)
-            sides[name] = Side(label=_label(name, text, commit), code=_in_tree(trees[name].folder))
+            code = _in_folder(trees[name].folder, git("rev-parse", "--show-prefix"))
+            sides[name] = Side(label=_label(name, text, commit), code=code)
         else:
             sides[name] = _at_path(name, text, scratch / name)
     notes += [f"{note} (at {name})" for name, tree in trees.items() for note in tree.notes()]
@@ -153,19 +143,10 @@ def _in_results(text: str) -> str:
     return one_line(text).replace(", ", ",")
 
 
-def _in_tree(tree: Path) -> CodeLocation:
-    """Return the place in a commit's tree that our folder has in the repository."""
-    below = Path(git("rev-parse", "--show-prefix") or ".")
-    code = _in_folder(tree, below)
-    if not (tree / below).is_dir():  # at that commit the folder was not there
-        code = replace(code, folder=tree)
-    return code
-
-
 def _at_path(name: str, text: str, scratch: Path) -> Side:
     path, label = Path(text).expanduser(), f"{name}:{_in_results(text)}"
     if path.is_dir():
-        return Side(label=label, code=_in_folder(path.resolve(), Path(".")))
+        return Side(label=label, code=_in_folder(path.resolve()))
     if _is_wheel(path):
         _install(path, scratch)
         here = CodeLocation(folder=Path.cwd(), variables=_looked_for_in([scratch]))
@@ -213,9 +194,10 @@ def _is_wheel(path: Path) -> bool:
     return path.suffix == ".whl" and path.is_file()
 
 
-def _in_folder(root: Path, below: Path) -> CodeLocation:
-    places = [root / below, *(root / source for source in SOURCES)]
-    return CodeLocation(folder=root / below, variables=_looked_for_in(places))
+def _in_folder(root: Path, below: str = "") -> CodeLocation:
+    """Return a place in a tree, such as the one that our folder has in the repository; its root if that is missing."""
+    folder = root / below if (root / below).is_dir() else root
+    return CodeLocation(folder=folder, variables=_looked_for_in([folder, root, root / "src"]))
 
 
 def _looked_for_in(places: list[Path]) -> dict[str, str]:

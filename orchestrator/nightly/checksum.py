@@ -1,7 +1,8 @@
 """JSON beside the checksum of what it says, however it is laid out: `{"crc32": ..., "content": ...}`."""
 
 import json
-import zlib
+
+from cudnn_sweep.workloads.hashes import checksum
 
 BY_HAND = "edited"
 """The checksum to write after an edit by hand."""
@@ -9,7 +10,7 @@ BY_HAND = "edited"
 
 def with_checksum(text: str) -> str:
     """Return the text of a file with this JSON and its checksum."""
-    return f'{{"crc32": "{crc32_of(json.loads(text))}", "content":\n{text}}}\n'
+    return f'{{"crc32": "{checksum(json.loads(text))}", "content":\n{text}}}\n'
 
 
 def content_of(text: str) -> str:
@@ -17,13 +18,8 @@ def content_of(text: str) -> str:
     file = json.loads(text)
     if not isinstance(file, dict) or file.keys() != {"crc32", "content"}:
         raise ValueError('it is not {"crc32": ..., "content": ...}')
-    if file["crc32"] not in (crc32_of(file["content"]), BY_HAND):
+    if file["crc32"] not in (checksum(file["content"]), BY_HAND):
         raise ValueError(
             f'its checksum does not fit: it is damaged, or was edited without "crc32": "{BY_HAND}"'
         )
     return json.dumps(file["content"])
-
-
-def crc32_of(value: object) -> str:
-    """Return the checksum of a JSON value."""
-    return f"{zlib.crc32(json.dumps(value, sort_keys=True).encode()):08x}"

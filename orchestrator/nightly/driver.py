@@ -6,7 +6,6 @@ posts the news.
 
 from contextlib import nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from rich.console import Console
 
@@ -20,7 +19,7 @@ from cudnn_sweep.orchestrator.remote.job import Ended, JobRequest
 
 def run(request: JobRequest, console: Console) -> Ended:
     """Run a night. Its exit code is that of `sweep nightly`."""
-    job, began = request.night, datetime.now(UTC)
+    job = request.night
     assert job is not None
     night = NightRequest(
         options=job.options,
@@ -33,7 +32,7 @@ def run(request: JobRequest, console: Console) -> Ended:
     # of a driver that is no job the command itself holds it
     lock = night_lock(night.request.results, night.name.launch)
     with nullcontext() if request.inside else lock:
-        outcome, _ = measured_and_compared(night, began, console)
+        outcome, _ = measured_and_compared(night, console)
         night.diary().write(outcome)
     return Ended(exit_code=outcome.exit_code, outcome=to_json(outcome))
 

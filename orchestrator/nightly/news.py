@@ -6,7 +6,7 @@ The URL is a secret. Errors, logs and messages show only its scheme and host.
 import json
 import logging
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -22,7 +22,7 @@ from urllib3.util import parse_url
 
 from cudnn_sweep.analysis.nights.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nights.reports.report import to_json
-from cudnn_sweep.analysis.nights.reports.sections import OneChange, Section, headline, one_by_one
+from cudnn_sweep.analysis.nights.reports.sections import OneChange, headline, one_by_one, sections
 from cudnn_sweep.analysis.nights.reports.words import Group, finding_texts, notes
 from cudnn_sweep.analysis.words import one_line, printable
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
@@ -64,9 +64,6 @@ class News:
 def slack_body(news: News) -> Mapping[str, Json]:
     text = "\n\n".join([f"*{news.headline}*", *news.findings]).translate(ESCAPES)
     return {"text": text[:MOST_CHARACTERS]}
-
-
-BODIES: Mapping[str, Callable[[News], Mapping[str, Json]]] = {"json": asdict, "slack": slack_body}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,7 +156,8 @@ def _apprise(url: str) -> Any:
 
 def _post(webhook: Webhook, news: News) -> str:
     """Send in several tries; return the failure, or no text."""
-    body = json.dumps(BODIES[webhook.form](news), allow_nan=False).encode()
+    parts = slack_body(news) if webhook.form == "slack" else asdict(news)
+    body = json.dumps(parts, allow_nan=False).encode()
     logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # its messages have the URL's path
     retries = Retry(
         TRIES - 1,
@@ -225,15 +223,11 @@ class WhereToLook:
 
 
 def print_outcome(
-    outcome: NightOutcome,
-    answer: str,
-    shown: Sequence[Section],
-    reports: Sequence[Path],
-    console: Console,
+    outcome: NightOutcome, reports: Sequence[Path], console: Console, results: str | None = None
 ) -> None:
-    """Print a night; `answer` and `shown` are the outcome's headline and sections."""
-    say(console, answer, STATE_STYLES[outcome.state])
-    for section in shown:
+    """Print a night. `results` is the option of the command line."""
+    say(console, headline(outcome), STATE_STYLES[outcome.state])
+    for section in sections(outcome, results=results):
         say(console, f"\n{section.title}", STYLES.get(section.group, "bold"))
         changes = [[change.summary, *change.details] for change in section.changes]
         for lines in (*([reason] for reason in section.reasons), *changes):

@@ -33,7 +33,6 @@ from cudnn_sweep.analysis.nights.history import (
 )
 from cudnn_sweep.analysis.nights.outcome import NightOutcome
 from cudnn_sweep.analysis.nights.reports.report import to_json, write_reports
-from cudnn_sweep.analysis.nights.reports.sections import headline, sections
 from cudnn_sweep.analysis.nights.series import (
     COLD_EMPTY,
     ENGINE,
@@ -113,37 +112,36 @@ def run_night(
 
 
 def _night(night: NightRequest, environment: Mapping[str, str], console: Console) -> int:
-    began, diary = datetime.now(UTC), night.diary()
+    diary = night.diary()
     for fault in diary.unreadable(night.name):
         warn(console, f"warning: the night goes on without a file: {fault}")
-    outcome, series = _compared(night, began, console)
+    outcome, series = _compared(night, console)
     diary.write(outcome)
     summary = Path(environment[STEP_SUMMARY]) if environment.get(STEP_SUMMARY) else None
     reports = write_reports(outcome, series, night.reports, step_summary=summary)
-    answer, shown = headline(outcome), sections(outcome, results=night.options.results)
     if night.options.format == "json":
         print(to_json(outcome), end="")
     else:
-        print_outcome(outcome, answer, shown, reports, console)
+        print_outcome(outcome, reports, console, night.options.results)
     post_news(night, outcome, console)
     return outcome.exit_code
 
 
-def _compared(night: NightRequest, began: datetime, console: Console) -> Compared:
+def _compared(night: NightRequest, console: Console) -> Compared:
     diary = night.diary()
     if night.place is None and night.fault is None and night.options.measure:
         try:
             place = night.destination.night(night.request, night.job(), diary.keep, console)
         except RUN_ERRORS as error:
-            return not_measured(night, began, (str(error),), _kept_by(error)), ()
+            return not_measured(night, (str(error),), _kept_by(error)), ()
         outcome = diary.of(night.name)
         if place is None and outcome is not None:
-            return compare(night, began, console, outcome.skipped, outcome)
+            return compare(night, console, outcome.skipped, outcome)
         night = replace(night, place=place)
-    return measured_and_compared(night, began, console)
+    return measured_and_compared(night, console)
 
 
-def measured_and_compared(night: NightRequest, began: datetime, console: Console) -> Compared:
+def measured_and_compared(night: NightRequest, console: Console) -> Compared:
     """Measure in this process, at the night's place, and compare. Trials recorded before an error are kept."""
     earlier = night.diary().of(night.name)
     skipped = earlier.skipped if earlier else {}
@@ -160,8 +158,8 @@ def measured_and_compared(night: NightRequest, began: datetime, console: Console
         except RUN_ERRORS as error:
             reasons, kept_by = tuple(str(error).splitlines()), _kept_by(error)
     if reasons:
-        return not_measured(night, began, reasons, kept_by), ()
-    outcome, series = compare(night, began, console, skipped)
+        return not_measured(night, reasons, kept_by), ()
+    outcome, series = compare(night, console, skipped)
     return replace(outcome, kept_by=kept_by if outcome.reasons else None), series
 
 
@@ -196,7 +194,6 @@ def why_unfit(night: NightRequest, place: Place) -> tuple[str, ...]:
 
 def compare(
     night: NightRequest,
-    began: datetime,
     console: Console,
     skipped: dict[str, str],
     outcome: NightOutcome | None = None,
@@ -208,7 +205,7 @@ def compare(
     """
     diary, tonight = night.diary(), night.name.date
     first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
-    blank = outcome or not_measured(night, began, ("no trial was recorded tonight",))
+    blank = outcome or not_measured(night, ("no trial was recorded tonight",))
     if first is not None and tonight < first:
         reason = f"{tonight} is before {first}, the pinned night: --unpin, or --pin an earlier one"
         return outcome or replace(blank, reasons=(reason,)), ()
@@ -230,14 +227,14 @@ def _history(night: NightRequest, first: date | None, skipped: dict[str, str]) -
 
 
 def not_measured(
-    night: NightRequest, began: datetime, reasons: Sequence[str], kept_by: ExitCode | None = None
+    night: NightRequest, reasons: Sequence[str], kept_by: ExitCode | None = None
 ) -> NightOutcome:
     return NightOutcome(
         night=night.name.sweep_id,
         date=night.name.date,
         launch_file=str(night.options.file),
         suite=night.request.suite_name,
-        started_at=began,
+        started_at=night.began,
         ended_at=datetime.now(UTC),
         state="could_not_tell",
         reasons=tuple(reasons),

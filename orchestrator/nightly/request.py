@@ -15,7 +15,7 @@ import shutil
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -181,6 +181,7 @@ class NightRequest:
     name: NightName
     host: str = field(default_factory=socket.gethostname)
     """The host on which it was started."""
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
     place: Place | None = None
     """The place where this process measures; None: nowhere, or at the destination."""
     destination: Destination = field(default_factory=Here)

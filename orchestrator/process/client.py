@@ -8,6 +8,7 @@ import sys
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from io import FileIO
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -39,8 +40,6 @@ from cudnn_sweep.workloads.measuring.tracing import Trace, TraceRequest
 from cudnn_sweep.workloads.measuring.turns import Said, Turn
 from cudnn_sweep.workloads.problem import sizes_text
 from cudnn_sweep.workloads.survey import Survey
-
-SERVER = "cudnn_sweep.orchestrator.process.server"
 
 # Numerical libraries start their threads when they are imported; the server must stay at one. A child
 # sets its own number (torch.set_num_threads).
@@ -90,7 +89,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         try:
             self._process = subprocess.Popen(
                 # -P: a random.py in the user's folder must not stand in for Python's own
-                [program, "-P", "-m", SERVER, *options],
+                [program, "-P", "-m", "cudnn_sweep.orchestrator.process.server", *options],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**ours, **ONE_THREAD, **visible, **(variables or {})},
@@ -103,7 +102,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         assert self._process.stdin is not None and self._process.stdout is not None
         self._name, self._requests, self._replies = name, self._process.stdin, self._process.stdout
         self._unread = b""
-        self._pidfd = os.pidfd_open(self._process.pid)
+        self._end = FileIO(os.pidfd_open(self._process.pid))  # readable when it has ended
         self._count = 0
         self._heard: defaultdict[int, deque[Said | Outcome]] = defaultdict(deque)
         if fault := self._greeted():
@@ -192,13 +191,10 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         return message
 
     def close(self) -> None:
-        for stream in (self._requests, self._replies):
+        for stream in (self._requests, self._replies, self._end):
             with suppress(ConnectionError):
                 stream.close()
         self._process.wait()
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-            self._pidfd = -1
 
     def _read(self, within_s: float | None = None, most: int = sys.maxsize) -> bytes:
         """Return a line; less if the server has ended (a process that it forked may keep the pipe open), is silent
@@ -206,7 +202,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         """
         replies = self._replies.fileno()
         while b"\n" not in self._unread and len(self._unread) < most:
-            ready, _, _ = select.select([replies, self._pidfd], [], [], within_s)
+            ready, _, _ = select.select([replies, self._end.fileno()], [], [], within_s)
             data = os.read(replies, 2**16) if replies in ready else b""
             if not data:
                 break

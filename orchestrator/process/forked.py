@@ -7,7 +7,6 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,17 +69,14 @@ class PipeBaton:
     def pass_on(self, said: Said) -> Turn:
         began = monotonic()
         _write(self._reply_to, PASSED + WHAT_WAS_SAID.dump_json(said) + b"\n")
-        line = self._turns.readline()
-        if not line:
-            os._exit(0)  # the server has gone
+        turn = TURN.validate_json(self._turns.readline())
         self.waited_s += monotonic() - began
-        return TURN.validate_json(line)
+        return turn
 
 
 class Forked:
-    def __init__(self, request: Request, living: Iterable["Forked"], gap_s: float | None) -> None:
-        """Fork a process that has the baton. `living`: processes whose pipes it closes."""
-
+    def __init__(self, request: Request, gap_s: float | None) -> None:
+        """Fork a process that has the baton."""
         self._request = request
         self._gap_s = gap_s
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the process has ended
@@ -101,10 +97,6 @@ class Forked:
         self._foreign: bytes | None = None
         self.pid = os.fork()
         if self.pid == 0:
-            for process in living:
-                process._close()
-            os.close(self._replies)
-            os.close(self._pass_to)
             live(request, turns, reply_to, self._log.fileno(), self._born)
         os.close(reply_to)
         os.close(turns)
@@ -265,7 +257,7 @@ def _limit(request: Request, log: int) -> None:
 
 
 def _close_other_pipes(*ours: int) -> None:
-    """Close the server's, to which the code of a trial must not write."""
+    """Close the server's, to which the code of a trial must not write, and those of its other processes."""
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         with suppress(OSError):  # the listing's own is closed by now
             target = os.readlink(f"/proc/self/fd/{descriptor}")

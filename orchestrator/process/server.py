@@ -132,7 +132,7 @@ class Server:
             return
         alone = not self._live and self._last_gone is not None
         gap_s = monotonic() - self._last_gone if alone and self._last_gone else None
-        self._live[number] = Forked(request, self._live.values(), gap_s)
+        self._live[number] = Forked(request, gap_s)
 
     def _end(self, number: int) -> None:
         outcome = self._live.pop(number).bury()

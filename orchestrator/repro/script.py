@@ -19,7 +19,6 @@ from cudnn_sweep.workloads.problem import ConvProblem, sizes_text
 MOST_LINES = 40
 FLAGS = ("enabled", "benchmark", "benchmark_limit", "deterministic")
 WIDTH = 160
-OPTIONAL = ("bias", "output", "autocast", "environment", "errata", "backward_in_caller")
 GRADIENTS = {"backward_data": "[True, False, False]", "backward_filter": "[False, True, False]"}
 KNOWN = {"problem", *(field.name for field in fields(CaseSide))}  # axes of a cell
 
@@ -103,11 +102,8 @@ def script(case: Reproduced) -> str:
     flags = [flag for flag in FLAGS if any(config[flag] != usual[flag] for config in configs)]
     settings = {name: _values(side, flags or ["benchmark"]) for name, side in case.sides.items()}
     values = list(settings.values())
-    first = {
-        key: value
-        for key, value in values[0].items()
-        if key not in OPTIONAL or any(setting[key] for setting in values)
-    }
+    used = [key for key in values[0] if any(setting[key] for setting in values)]
+    first = {key: values[0][key] for key in used}
     changes = {
         name: {key: value for key, value in setting.items() if value != values[0][key]}
         for name, setting in settings.items()

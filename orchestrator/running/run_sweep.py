@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from time import monotonic
 from typing import Protocol, TypeAlias
@@ -77,13 +78,17 @@ class Place(Protocol):
 class Ran(Summary):
     """A sweep that a launch has run, and how it ended."""
 
-    exit_code: ExitCode
+    @cached_property
+    def exit_code(self) -> ExitCode:
+        if not self.is_complete:
+            return ExitCode.UNFINISHED
+        fails = self.session.cells_without_ok(self.stored)
+        return ExitCode.DOES_NOT_RUN if fails else ExitCode.FINE
 
-    def unless_stopped(self, code: ExitCode) -> ExitCode:
-        """Return an answer's code. Raises UnfinishedError if something stopped the sweep before it could decide."""
-        if self.progress.stopped and (code == ExitCode.CANNOT_TELL or not self.stored):
+    def check_not_stopped(self, *, is_decided: bool) -> None:
+        """Raise UnfinishedError if something stopped the sweep before it could decide."""
+        if self.progress.stopped and not (is_decided and self.stored):
             raise UnfinishedError(f"stopped: {self.progress.stopped}; type it again")
-        return code
 
 
 def plan_sweep(request: SweepRequest, place: Place) -> Planned:
@@ -146,14 +151,13 @@ def run_sweep(
                     progress = sweep.run_rounds(run, _seconds(request))
             except (KeyboardInterrupt, UnfinishedError) as error:
                 with suppress(AnalysisError):  # results that cannot be read now change no exit code
-                    if isinstance(error, UnfinishedError) and not sweep.repeats().trials:
-                        cut = sweep.ended(progress)
-                        if cut.exit_code != ExitCode.UNFINISHED:
-                            warn(console, "Ray ended early, but every trial was recorded.")
-                            return cut
-                    if store.stored_trials(session.sweep_id):
-                        code = ExitCode.UNFINISHED
-                        if_cut(Ran(store=store, session=session, progress=progress, exit_code=code))
+                    cut = sweep.ended(progress)
+                    is_lost = isinstance(error, UnfinishedError)
+                    if is_lost and cut.is_complete and not sweep.repeats().trials:
+                        warn(console, "Ray ended early, but every trial was recorded.")
+                        return cut
+                    if cut.stored:
+                        if_cut(cut)
                 raise
 
         # 4. Report why it stopped, and what is recorded.
@@ -221,14 +225,11 @@ class OpenSweep:
         return replace(own, trials=tuple(repeats))
 
     def ended(self, progress: Progress) -> Ran:
-        """Return what is recorded and its exit code. Remove the scratch folder of a sweep that is complete."""
-        session, store, code = self.session, self.store, ExitCode.UNFINISHED
-        stored = store.stored_trials(session.sweep_id).values()
-        if not session.lacks(stored, {*progress.hopeless, *stopped_cells(store, session)}):
-            shutil.rmtree(session.scratch, ignore_errors=True)
-            fails = session.cells_without_ok(stored)
-            code = ExitCode.DOES_NOT_RUN if fails else ExitCode.FINE
-        return Ran(store=store, session=session, progress=progress, exit_code=code)
+        """Return what is recorded. Remove the scratch folder of a sweep that is complete."""
+        ran = Ran(store=self.store, session=self.session, progress=progress)
+        if ran.is_complete:
+            shutil.rmtree(self.session.scratch, ignore_errors=True)
+        return ran
 
 
 @contextmanager

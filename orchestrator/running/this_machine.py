@@ -3,10 +3,10 @@
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
@@ -68,10 +68,9 @@ class ThisMachine:
         Raises SweepBusyError, naming the holder, unless it `waits`.
         """
         place = cls(wait_s=math.inf if waits else 0.0)
-        patience = _Patience(place._wait_s, console)
-        while busy := _held_devices(needs_gpu=needs_gpu):
-            if not patience.goes_on(busy):
-                raise SweepBusyError(busy)
+        held = partial(_held_devices, needs_gpu=needs_gpu)
+        if busy := _waited(held, time.monotonic(), place._wait_s, console):
+            raise SweepBusyError(busy)
         return place
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
@@ -131,7 +130,6 @@ class ThisMachine:
             free_devices(machine.gpu_uuids, self._wait_s, console),
             local_ray(slots=max(1, gpus), gpus=gpus, gpu_uuids=machine.gpu_uuids) as ray_folder,
         ):
-            from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
             from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots
 
             def run(session: Session, budget_s: float | None, /) -> Progress:
@@ -147,8 +145,7 @@ class ThisMachine:
                         budget_s,
                         len(before.trials),
                     ):
-                        folder = Path(mkdtemp(dir=ray_folder))
-                        host.run(folder, budget_s, ForkedSlot.open)
+                        host.run(Path(mkdtemp(dir=ray_folder)), budget_s)
                     host.recorder.launch_ended.remote()  # taken before `finish`
                 finally:
                     progress = host.finish(session.fallback_folders())
@@ -170,28 +167,18 @@ def _warning_of_a_wait(own: str) -> Iterator[None]:
         timer.cancel()
 
 
-@dataclass
-class _Patience:
-    """A wait with an end, whose reason is printed once."""
-
-    wait_s: float
-    console: Console
-    shown: str = ""
-
-    def __post_init__(self) -> None:
-        self.ends = time.monotonic() + self.wait_s
-
-    def goes_on(self, reason: str) -> bool:
-        """Print once what is waited for, wait for the next look, and return True; False if the time is up."""
-        if time.monotonic() >= self.ends:
-            return False
-        if reason != self.shown:
-            minutes = f"{self.wait_s / 60:g} minutes at most"
-            limit = minutes if self.wait_s < math.inf else "Ctrl-C ends it"
-            say(self.console, f"Waiting, {limit}: {reason}")
-        self.shown = reason
+def _waited(
+    busy: Callable[[], str | None], began: float, wait_s: float, console: Console
+) -> str | None:
+    """Wait until nothing is busy, and print each reason once. Return the last one if the time is up."""
+    shown = ""
+    while (reason := busy()) and time.monotonic() < began + wait_s:
+        if reason != shown:
+            limit = f"{wait_s / 60:g} minutes at most" if wait_s < math.inf else "Ctrl-C ends it"
+            say(console, f"Waiting, {limit}: {reason}")
+        shown = reason
         time.sleep(LOOK_S)
-        return True
+    return reason
 
 
 def _held_devices(*, needs_gpu: bool) -> str | None:
@@ -210,19 +197,22 @@ def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Itera
 
     Raises SweepBusyError if another sweep still has one after `wait_s`.
     """
-    patience = _Patience(wait_s, console)
+    began = time.monotonic()
     with ExitStack() as held:
-        while True:
+
+        def held_by_a_sweep() -> str | None:
             try:
                 held.enter_context(measuring_lock(list(uuids) or ["cpu"]))
-                break
             except SweepBusyError as error:
-                if not patience.goes_on(str(error)):
-                    raise
-        while 0 < wait_s < math.inf and (
-            busy := [(uuid, count) for uuid in uuids if (count := others_on(uuid))]
-        ):
-            uuid, count = busy[0]
-            if not patience.goes_on(f"other processes work on {uuid}: {count}"):
-                break
+                return str(error)
+            return None
+
+        def used_by_others() -> str | None:
+            busy = ((uuid, count) for uuid in uuids if (count := others_on(uuid)))
+            return next((f"other processes work on {u}: {count}" for u, count in busy), None)
+
+        if busy := _waited(held_by_a_sweep, began, wait_s, console):
+            raise SweepBusyError(busy)
+        if 0 < wait_s < math.inf:
+            _waited(used_by_others, began, wait_s, console)
         yield

@@ -47,8 +47,7 @@ ANSWER_S = 10.0  # the recorder answers at once while it lives
 # A node that Ray gave up starts again as another one, which this launch does not know. But a process behind a cut cable
 # may still bring its record when the cable is plugged in again.
 GONE_S = 300.0
-LOOKS = 60  # at the cluster, in that time
-LOOK_S = 1.0  # between two looks at an actor
+LOOK_S = 1.0  # between two looks at the recorder and the nodes
 OWN_GONE_S = 10.0  # on one machine no cable brings a node back
 AGAIN = ", and with it what was not recorded yet: launch again to resume"
 
@@ -83,7 +82,6 @@ class BlockRunner(tune.Trainable):
         self._records: Iterator[RunRecord] | None = None
         self._left = 0
         self._recorder = recorder
-        self._is_new = True
         self._slot: Slot | None = None
         """None if slots do not come up here: then no further block starts."""
         try:
@@ -91,6 +89,8 @@ class BlockRunner(tune.Trainable):
         except Exception as error:
             if not ray.get(recorder.slot_failed.remote(f"{type(error).__name__}: {error}")):
                 raise
+        else:
+            ray.get(recorder.wait_for_all_slots.remote())
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self._records = None
@@ -99,9 +99,6 @@ class BlockRunner(tune.Trainable):
     def step(self) -> dict[str, Any]:
         if self._slot is None:
             return {"done": True, "stopped": True}
-        if self._is_new:
-            ray.get(self._recorder.wait_for_all_slots.remote())
-            self._is_new = False
         if self._records is None:
             trials = self._wanted(self._blocks[self.config["block"]])
             self._began = monotonic()
@@ -138,9 +135,6 @@ class BlockRunner(tune.Trainable):
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Nothing to keep: without this method Tune ends every trial in an error."""
 
-    def load_checkpoint(self, checkpoint: object) -> None:
-        """Nothing to load."""
-
 
 class BlockSearcher(Searcher):
     """Gives Tune blocks until the plan is done, the time left is shorter than the last block, or a record was not stored."""
@@ -167,10 +161,6 @@ class BlockSearcher(Searcher):
         self._running[trial_id] = block
         return {"block": block}
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        if result["stopped"]:
-            self._blocks.stop()
-
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
@@ -183,9 +173,6 @@ class BlockSearcher(Searcher):
 
     def save(self, checkpoint_path: str) -> None:
         """Nothing to keep: a sweep is resumed from its results."""
-
-    def restore(self, checkpoint_path: str) -> None:
-        raise AssertionError("a sweep is resumed from its results, not from Tune's state")
 
 
 class ActorsKept(FIFOScheduler):
@@ -212,8 +199,8 @@ class UntilLost(tune.Stopper):
         self._nodes = nodes
         self._patience_s = patience_s
         self._recorder = recorder
-        self._seen = self._next_look = self._next_question = monotonic()
-        self._answer: Any | None = None
+        self._answer = recorder.wanted.remote({})
+        self._seen = self._next_look = monotonic()
         self.reason: str | None = None
         """Why it ends."""
 
@@ -222,29 +209,24 @@ class UntilLost(tune.Stopper):
 
     def stop_all(self) -> bool:
         """Return whether to end, without waiting: Tune calls this many times a second."""
-        self.reason = self.reason or self._recorder_gone() or self.nodes_gone()
+        if self.reason is None and monotonic() >= self._next_look:
+            self._next_look = monotonic() + LOOK_S
+            self.reason = self._recorder_gone() or self._nodes_gone()
         return self.reason is not None
 
     def _recorder_gone(self) -> str | None:
-        if self._answer is None and monotonic() >= self._next_question:
-            self._answer = self._recorder.wanted.remote({})
-        if self._answer is not None and ray.wait([self._answer], timeout=0)[0]:
-            self._next_question = monotonic() + LOOK_S
-            answer, self._answer = self._answer, None
+        if ray.wait([self._answer], timeout=0)[0]:
             try:
-                ray.get(answer)
+                ray.get(self._answer)
             except ray.exceptions.RayError:
                 return "the recorder is gone"
+            self._answer = self._recorder.wanted.remote({})
         return None
 
-    def nodes_gone(self) -> str | None:
-        now = monotonic()
-        if now < self._next_look:
-            return None
-        self._next_look = now + self._patience_s / LOOKS
+    def _nodes_gone(self) -> str | None:
         if not alive_nodes().isdisjoint(self._nodes):
-            self._seen = now
-        if now - self._seen < self._patience_s:
+            self._seen = monotonic()
+        if monotonic() - self._seen < self._patience_s:
             return None
         return (
             f"for {self._patience_s / 60:g} minutes Ray has had none of the sweep's nodes: "

@@ -19,7 +19,6 @@ from cudnn_sweep.analysis.results.advice import (
     kernel_changes,
     stored_cells,
 )
-from cudnn_sweep.analysis.results.answers import AnswerRow
 from cudnn_sweep.analysis.store.location import REFERENCE
 from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
@@ -41,7 +40,6 @@ NETWORKS = "networks-*"  # the installed sweeps of whole networks
 AT_MOST = 20  # blocks
 DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
 TIMED = ["steady_wall_ms", "status", "message", "warnings"]
-STORED = "No GPU here, so nothing is measured: this is a stored measurement in {results}."
 TIMED_ON_CPU = (
     "No GPU here: cuDNN's flags have no effect on a CPU, so only the time of the step is measured."
 )
@@ -59,22 +57,21 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     suite = suite_to_compare(options, kept_rules(options.freeze))
     say(console, LOOKING.format(workload=options.workload))
     machine = place.look(suite)
-    planned = plan_step(
-        options, suite, machine, suite_name=SUITE, minutes=options.minutes, job=options.job
-    )
+    planned = plan_step(options, suite, machine, suite_name=SUITE, job=options.job)
     compares = machine.environment.device == "cuda" or options.on_any_device
     if compares:
         gpu, minutes = machine.environment.gpu, f"{options.minutes:g} minutes"
         say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
     elif _newest(open_store(options.location), options, on_gpu=True) is not None:
-        say(console, STORED.format(results=options.location))
+        where = f"this is a stored measurement in {options.location}"
+        say(console, f"No GPU here, so nothing is measured: {where}.")
         return _from_store(options, out)
     else:
         say(console, TIMED_ON_CPU)
     ran = run_sweep(planned, place, console)
     answered = answered_of(options, ran.store, ran.session.sweep_id)
-    code = ran.unless_stopped(code_of(answered))
-    tell(options, answered, out)
+    ran.check_not_stopped(is_decided=code_of(answered) != ExitCode.CANNOT_TELL)
+    code = tell(options, answered, out)
     return code if compares or code != ExitCode.CANNOT_TELL else ExitCode.NEEDS_GPU
 
 
@@ -135,7 +132,7 @@ def _from_reference(options: AdviseOptions, out: Console) -> ExitCode:
         )
     asked = [row for row in found if row.asked]
     if options.json:
-        say(out, json.dumps(_rounded(asked), indent=2))
+        say(out, _rounded_json(asked))
     for row in [] if options.json else asked:
         same = (other for other in found if other.cell_id == row.cell_id and not other.asked)
         answered = Answered(
@@ -161,14 +158,14 @@ def _newest(store: Store, options: AdviseOptions, *, on_gpu: bool = False) -> st
     A sweep on a GPU is preferred; `on_gpu`: no other is returned.
     """
     cells = stored_cells(store, SUITE, options.workload)
-    on_gpus = [cell for cell in cells if cell.device != "cpu"]
-    on_cpus = [] if on_gpu else [cell for cell in cells if cell.device == "cpu"]
-    return next((c.sweep_id for c in (*on_gpus, *on_cpus) if is_step(options, c)), None)
+    gpus_first = sorted(cells, key=lambda cell: cell.device == "cpu")
+    wanted = [cell for cell in gpus_first if cell.device != "cpu" or not on_gpu]
+    return next((cell.sweep_id for cell in wanted if is_step(options, cell)), None)
 
 
 def tell(options: AdviseOptions, answered: Answered, out: Console) -> ExitCode:
     if options.json:
-        say(out, json.dumps(_rounded(as_json(answered)), indent=2))
+        say(out, _rounded_json(as_json(answered)))
     else:
         say(out, "\n" + "\n".join(advice_lines(answered)).rstrip())
     return code_of(answered)
@@ -240,14 +237,12 @@ def as_json(answered: Answered) -> dict[str, object]:
     }
 
 
-def _rounded(value: object) -> object:
-    if isinstance(value, AnswerRow):
-        value = vars(value)
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    if isinstance(value, dict):
-        return {name: _rounded(part) for name, part in value.items()}
-    return [_rounded(part) for part in value] if isinstance(value, list | tuple) else value
+def _rounded_json(parts: object) -> str:
+    def rounded(text: str) -> float:
+        return float(f"{float(text):.{DIGITS}g}")
+
+    exact = json.dumps(parts, default=vars)
+    return json.dumps(json.loads(exact, parse_float=rounded), indent=2)
 
 
 def code_of(answered: Answered) -> ExitCode:

@@ -147,18 +147,18 @@ def plan_step(
     machine: Survey,
     *,
     suite_name: str,
-    minutes: float,
+    left_s: float | None = None,
     job: Job | None = None,
     codes: Mapping[str, CodeLocation] | None = None,
     min_effect: float = MIN_EFFECT,
     one_sided: bool = False,
 ) -> Planned:
-    """Plan a new sweep of the step. `minutes`: of the whole command; no process outlasts half of what is left of them.
+    """Plan a new sweep of the step. No process outlasts half of `left_s`, by default what is left of the minutes.
 
     Raises SpecError, with the reason, for a workload that cannot be used.
     """
     check_step(options, machine)
-    left_s = _left_s(options, minutes)
+    left_s = left_s or left_of_minutes_s(options)
     suite = suite.on(machine.environment.device)
     timeout_s = float(round(max(left_s / 2, LEAST_TIMEOUT_S)))
     measure = suite.measure.model_copy(update={"timeout_s": timeout_s})
@@ -168,7 +168,7 @@ def plan_step(
         suite_name=suite_name,
         suite=suite,
         results=options.location,
-        budget_minutes=blocks_minutes(options, minutes),
+        budget_minutes=blocks_minutes(left_s),
         job=job,
         codes=codes or {},
         min_effect=min_effect,
@@ -186,13 +186,13 @@ def check_step(options: AdviseOptions | TurnOptions, machine: Survey) -> None:
         raise SpecError(f"{options.workload} is a model: it needs --input, such as 32x3x224x224")
 
 
-def blocks_minutes(options: AdviseOptions | TurnOptions, minutes: float) -> float:
-    """Return the part of the command's minutes that is left for blocks."""
-    return max(_left_s(options, minutes) - START_AND_END_S, LEAST_S) / 60
+def blocks_minutes(left_s: float) -> float:
+    """Return the part of the time left that is for blocks."""
+    return max(left_s - START_AND_END_S, LEAST_S) / 60
 
 
-def _left_s(options: AdviseOptions | TurnOptions, minutes: float) -> float:
-    return minutes * 60 - (monotonic() - options.began)
+def left_of_minutes_s(options: AdviseOptions | TurnOptions) -> float:
+    return options.minutes * 60 - (monotonic() - options.began)
 
 
 def read_inputs(text: str | None) -> Inputs | None:

@@ -75,7 +75,7 @@ class Summary:
         """How the trials ended, of the last record of each."""
         return Counter(trial.status for trial in self.there)
 
-    @property
+    @cached_property
     def is_complete(self) -> bool:
         closed = {*self.progress.hopeless, *stopped_cells(self.store, self.session)}
         return not self.session.lacks(self.stored, closed)

@@ -124,14 +124,9 @@ class Field:
 
 
 def scratches(launch: Launch) -> list[str]:
-    """Folders of gates, and worktrees of earlier versions."""
-    temporary = launch.folder / "tmp"
-    return [
-        str(each)
-        for pattern in ("cudnn-sweep-*/gates/*/", "sweep-gate-*")
-        for each in temporary.glob(pattern)
-        if each.is_dir()
-    ]
+    """Folders of gates."""
+    found = launch.folder.glob("tmp/cudnn-sweep-*/gates/*/")
+    return [str(each) for each in found if each.is_dir()]
 
 
 @pytest.fixture

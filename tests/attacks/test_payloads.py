@@ -21,7 +21,6 @@ from rich.console import Console
 from ruamel.yaml import YAML
 
 from cudnn_sweep.analysis.nights.reports.report import write_reports
-from cudnn_sweep.analysis.nights.reports.sections import headline, sections
 from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.gating.answer import Gate
 from cudnn_sweep.orchestrator.gating.bisect import Bisection, Installation
@@ -161,9 +160,7 @@ def test_names_in_a_night_stay_text(
     words = re.sub("<code>.*?</code>", "", MARKDOWN.render(texts[".md"]))
     assert not re.search(r"(?<!-->)@|:(?=//)|www(?=\.)", words), words
     said = io.StringIO()
-    print_outcome(
-        outcome, headline(outcome), sections(outcome), reports, Console(file=said, width=120)
-    )
+    print_outcome(outcome, reports, Console(file=said, width=120))
     assert "\x1b]" not in said.getvalue() and "\x07" not in said.getvalue()
     posted = json.loads(json.dumps(slack_body(news_of(outcome, list(outcome.alerts), WHERE))))
     assert not re.search("<[!h]", json.dumps(posted)), posted

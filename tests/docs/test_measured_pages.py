@@ -18,7 +18,7 @@ def _words(page: str) -> str:
 
 def test_a_ban_that_looks_like_a_gain_has_its_word() -> None:
     rows = open_results(DOCS / "results/h100-2026-11-25/engines").query("bans").to_pylist()
-    page = _words("engines.md")
+    page = _words("bans.md")
     open_ones = [row for row in rows if row["wall_verdict"].startswith("so_far")]
     assert open_ones
     for row in open_ones:

@@ -33,7 +33,6 @@ from cudnn_sweep.analysis.engine.queries import load_query, part_names, query_na
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nights.outcome import NightOutcome
 from cudnn_sweep.analysis.nights.reports.report import night_reports
-from cudnn_sweep.analysis.nights.reports.sections import headline, sections
 from cudnn_sweep.analysis.store.location import REFERENCE
 from cudnn_sweep.analysis.store.stored import open_stored
 from cudnn_sweep.cluster.errors import ClusterError
@@ -315,13 +314,7 @@ def reports_of_nights() -> dict[str, dict[str, Any]]:
 
 def told_of(night: NightOutcome) -> dict[str, Any]:
     shown = StringIO()
-    print_outcome(
-        night,
-        headline(night),
-        sections(night),
-        [],
-        Console(file=shown, width=WIDTH, color_system=None),
-    )
+    print_outcome(night, [], Console(file=shown, width=WIDTH, color_system=None))
     slack = slack_body(news_of(night, night.alerts, LOOK_THERE))
     return {"terminal": shown.getvalue(), "slack": slack}
 

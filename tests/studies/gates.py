@@ -107,7 +107,7 @@ def play(
             is_open = np.array([row["state"] == "open" for row in states])
             if look == blocks:
                 verdicts = _answers(database, "helps_or_hurts")
-    found = [state_of(Verdict(**row), False, False) for row in verdicts]
+    found = [state_of(Verdict(**row)) for row in verdicts]
     words = {"faster": "passes", "not slower": "passes", "slower": "slower"}
     return Counter(words.get(each, "undecided") for each in found), float(asked.mean())
 

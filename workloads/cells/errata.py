@@ -14,13 +14,14 @@ import json
 import mmap
 import os
 import re
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
+
+from cudnn_sweep.workloads.hashes import checksum
 
 ERRATA_FILE = "CUDNN_ERRATA_JSON_FILE"
 OPERATIONS = ("ConvFwd", "ConvBwdData", "ConvBwdFilter")
@@ -151,7 +152,7 @@ def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
         with file.open("rb") as opened:
             whole = json.loads(opened.read(MOST_BYTES + 1).decode("utf-8-sig"))
         rules = _of_json(whole["rules"])
-        checksum = whole.pop(CHECKSUM, None)
+        crc32 = whole.pop(CHECKSUM, None)
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror}") from None
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
@@ -159,7 +160,7 @@ def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
         raise ValueError(
             f"{file}: is no errata file of cuDNN's frontend (below 1 MiB, with a list `rules`): {fault[:300]}"
         ) from None
-    if checksum not in (None, _crc32(whole)):
+    if crc32 not in (None, checksum(whole)):
         raise ValueError(f"{file}: its checksum does not fit, it is damaged or was edited: {ANEW}")
     return rules, whole
 
@@ -187,16 +188,12 @@ def _of_entry(entry: dict[str, Any]) -> Rule:
     return Rule.of(plans + f"@{start}-" + (str(end) if end >= 0 else ""))
 
 
-def _crc32(whole: dict[str, Any]) -> str:
-    return f"{zlib.crc32(json.dumps(whole, sort_keys=True).encode()):08x}"
-
-
 def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) -> str:
     """Return the frontend's JSON with PyTorch's own rules. `beside`: further keys, kept with a checksum."""
     entries = [entry for rule in rules for entry in rule.entries()]
     whole = {"version": 1, **beside, "rules": [*pytorchs_own(), *entries]}
     if beside:
-        whole = {CHECKSUM: _crc32(whole), **whole}
+        whole = {CHECKSUM: checksum(whole), **whole}
     return json.dumps(whole, indent=indent)
 
 

@@ -190,7 +190,7 @@ def test_search_passes_over_what_it_cannot_tell(
     options = BisectOptions(workload="x", pythons="x")
     found = _bisected(options, environments, measure, Console(file=io.StringIO()))
     assert "".join(label for label, _ in seen) == measured
-    assert (found.first, found.good, found.code) == (first, good, code)
+    assert (found.first, found.good, found.decisive.code) == (first, good, code)
     if states[-1] == "s":
         assert [least for _, least in seen[1:]] == pytest.approx([0.2] * len(seen[1:]))
     if states == "?ss":

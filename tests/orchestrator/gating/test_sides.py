@@ -442,28 +442,6 @@ def test_second_signal_leaves_no_folder(monkeypatch: pytest.MonkeyPatch) -> None
     assert not scratch.exists()
 
 
-def test_worktrees_of_earlier_gates_are_removed(
-    repository: Path, tmp_path: Path, scratch: Path
-) -> None:
-    temporary = Path(tempfile.gettempdir())
-    mine = tmp_path / "sweep-gate-mine" / "base"
-    for number, folder in enumerate((temporary / "sweep-gate-x/base", mine)):
-        folder.parent.mkdir()
-        git(repository, "worktree", "add", "--quiet", "--detach", str(folder), f"HEAD~{number}")
-        git(repository, "worktree", "lock", "--reason", "initializing", str(folder))
-    gone = temporary / "sweep-gate-y/head"
-    git(repository, "worktree", "add", "--quiet", "--detach", str(gone), "HEAD")
-    git(repository, "worktree", "lock", str(gone))
-    shutil.rmtree(gone.parent)
-    (temporary / "sweep-gate-x/base/text").write_text("changed")
-    sides_of("HEAD~1", "HEAD", scratch, exact=False)
-    listed = git(repository, "worktree", "list", "--porcelain")
-    assert "sweep-gate-x" not in listed
-    assert "sweep-gate-y" not in listed
-    assert not (temporary / "sweep-gate-x").exists()
-    assert str(mine) in listed, "a folder elsewhere is the user's"
-
-
 # --- BASE and HEAD mean what was typed ----------------------------------------------------------------------------
 
 

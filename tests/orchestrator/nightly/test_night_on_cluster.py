@@ -11,7 +11,7 @@ import sys
 import time
 from contextlib import nullcontext
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -177,7 +177,7 @@ def test_what_became_of_nights_that_nobody_followed_is_fetched(
     sent: list[SentJob] = []
     for night in (NIGHTS[-1], TONIGHT):
         unfit = replace(read_night(options, {}), name=night_of(night), host="laptop")
-        outcome = not_measured(unfit, datetime(2026, 11, 8, tzinfo=UTC), [f"why {night}"])
+        outcome = not_measured(unfit, [f"why {night}"])
         told[f"job-{night}"] = to_line(Ended(exit_code=3, outcome=to_json(outcome)))
         name = night_of(night).sweep_id
         sent.append(SentJob(job_id=f"job-{night}", results="results", sweep="", night=name))

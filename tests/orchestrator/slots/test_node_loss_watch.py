@@ -1,16 +1,17 @@
 """When a sweep whose nodes are gone ends, on a list of nodes and a clock made up."""
 
+from unittest.mock import Mock
+
 import pytest
 
 from cudnn_sweep.orchestrator.remote.driver import left_of
 from cudnn_sweep.orchestrator.remote.nodes import Node
 from cudnn_sweep.orchestrator.slots import tune_host
-from cudnn_sweep.orchestrator.slots.tune_host import GONE_S, LOOKS, UntilLost
+from cudnn_sweep.orchestrator.slots.tune_host import GONE_S, LOOK_S, UntilLost
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
 NODES = {"a1": "w1 (10.0.0.1)", "a2": "w2 (10.0.0.2)"}
-LOOK_S = GONE_S / LOOKS
 
 
 class Cluster:
@@ -19,13 +20,14 @@ class Cluster:
         self.alive = set(NODES)
         monkeypatch.setattr(tune_host, "monotonic", lambda: self.now_s)
         monkeypatch.setattr(tune_host, "alive_nodes", lambda: self.alive)
-        self.until = UntilLost(NODES, GONE_S, recorder=None)
+        monkeypatch.setattr(UntilLost, "_recorder_gone", lambda _: None)
+        self.until = UntilLost(NODES, GONE_S, recorder=Mock())
 
     def ends_within(self, seconds: float, alive: set[str]) -> str | None:
         self.alive, ends_s = alive, self.now_s + seconds
-        while not (reason := self.until.nodes_gone()) and self.now_s < ends_s:
+        while not self.until.stop_all() and self.now_s < ends_s:
             self.now_s += LOOK_S / 10
-        return reason
+        return self.until.reason
 
 
 def test_sweep_ends_once_all_of_its_nodes_are_gone_and_names_them(

@@ -204,10 +204,10 @@ def test_a_step_on_a_cpu_is_undecided_with_its_time(tmp_path: Path) -> None:
 def test_limits_count_from_the_commands_start(
     tmp_path: Path, gone_s: float, timeout_s: float, budget_s: float
 ) -> None:
-    step = replace(_options(), began=monotonic() - gone_s)
+    step = replace(_options(), minutes=3, began=monotonic() - gone_s)
     for machine in (_machine(), NoGpu(script=FakeScript(), night=TODAY)):
         suite = suite_of(step, 3)
-        planned = plan_step(step, suite, machine.look(suite), suite_name="try", minutes=3)
+        planned = plan_step(step, suite, machine.look(suite), suite_name="try")
         assert planned.chosen.measure.timeout_s == timeout_s
         assert planned.request.budget_minutes == pytest.approx(budget_s / 60, abs=0.2)
 

@@ -15,6 +15,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results,
 from cudnn_sweep.orchestrator.steps.one_step import (
     LOOKING,
     blocks_minutes,
+    left_of_minutes_s,
     plan_cells,
     suite_asked,
 )
@@ -28,7 +29,7 @@ MEASURE = MeasureSpec(calibrate=False, steady_budget_s=0.5, device_budget_s=0.3)
 UNTIL = UntilDecided(until="decided", at_most=20)
 
 
-def engines(
+def bans(
     options: BansOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Ran | None:
     """Measure; None if no cell takes an engine. Raises NeedsGpuError if there is no GPU."""
@@ -40,26 +41,27 @@ def engines(
         raise NeedsGpuError("sweep bans needs a GPU: on a CPU cuDNN chooses no engine")
     looked = plan_cells(options, name, suite, machine)
     place.call(first_calls(looked.chosen), machine, console)
-    bans = _bans(looked, console, opened)
-    if not bans:
+    by_cell = _bans_by_cell(looked, console, opened)
+    if not by_cell:
         say(console, f"Nothing to ban: no cell of {name} runs a convolution in cuDNN.")
         return None
     (usual,) = suite.configs
     configs = {
         cell_id: (usual, *(replace(usual, errata=ban) for ban in of_cell))
-        for cell_id, of_cell in bans.items()
+        for cell_id, of_cell in by_cell.items()
     }
     cells = {trial.cell.cell_id: trial.cell for trial in looked.chosen.trials}
     suite = suite.model_copy(update={"replicates": UNTIL})
-    whole = make_plan(looked.whole.suite, suite, [cells[cell_id] for cell_id in bans], configs)
-    request = replace(looked.request, budget_minutes=blocks_minutes(options, options.minutes))
+    whole = make_plan(looked.whole.suite, suite, [cells[cell_id] for cell_id in by_cell], configs)
+    minutes = blocks_minutes(left_of_minutes_s(options))
+    request = replace(looked.request, budget_minutes=minutes)
     ran = run_sweep(replace(looked, request=request, whole=whole, chosen=whole), place, console)
     if ran.exit_code == ExitCode.UNFINISHED:
         say(console, "Not every cell is decided: the same command resumes.")
     return ran
 
 
-def _bans(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, list[str]]:
+def _bans_by_cell(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, list[str]]:
     """Return the bans of the engines that a process takes, by cell_id; cells without an engine are left out."""
     by_cell: dict[str, list[str]] = {}
     failed = ""
@@ -73,8 +75,8 @@ def _bans(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, lis
                 failed = f"left out: {error}"
                 warn(console, failed)
                 continue
-            if bans := bans_of(choice.engine for choice in log.logged_choices or []):
-                by_cell[trial.cell.cell_id] = bans
+            if of_cell := bans_of(choice.engine for choice in log.logged_choices or []):
+                by_cell[trial.cell.cell_id] = of_cell
     if failed and not by_cell:
         raise ModelError(f"no cell that could be looked at takes an engine; {failed}")
     every = sorted(set().union(*by_cell.values()))

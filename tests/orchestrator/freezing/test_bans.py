@@ -12,7 +12,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.engine.database import open_database
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.freezing.engines import bans_of, engines
+from cudnn_sweep.orchestrator.freezing.bans import bans, bans_of
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Ran
 from cudnn_sweep.orchestrator.steps.step_options import BansOptions
@@ -49,7 +49,7 @@ def _ran(
     script = FakeScript(noise=noise, effects=EFFECTS, trial_s=trial_s)
     usual: dict[str, Any] = {"workload": "batch_norm", "minutes": 5.0}
     quiet = Console(file=io.StringIO(), width=80)
-    return engines(
+    return bans(
         BansOptions(**usual | changes),
         quiet,
         FakeMachine(script=script, night=date(2026, 1, 1)),
