@@ -264,9 +264,7 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     """Return a question in brackets if a word is near to one that is allowed, and no text if not."""
-    words = sorted(allowed)
-    ends = [end for end in words if word.endswith(f"_{end}")]  # budget_minutes: minutes
-    near = ends or get_close_matches(word, words, n=1)
+    near = get_close_matches(word, sorted(allowed), n=1)
     return f" (did you mean `{near[0]}`?)" if near else ""
 
 

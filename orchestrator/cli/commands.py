@@ -14,12 +14,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cudnn_sweep.analysis.words import printable
-from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.spelling import typer_info
 
 EPILOG = "docs/exit-codes.md has the exit codes of every command."
-RENAMED = {"--threshold": "--min-effect", "--budget-minutes": "--minutes", "--format": "--json"}
-RENAMED |= {old: f"list {old}" for old in ("suites", "workloads", "schema")} | {"engines": "bans"}
 # Options that few need: they come last in a help.
 MORE = ("hours", "state", "memory_limit", "runs", "ranks", "loss", "expect", "float64")
 SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
@@ -100,16 +97,6 @@ def _write(formatter: Any, panels: Mapping[str, Sequence[tuple[str, str]]]) -> N
 
 
 class Command(Presented, TyperCommand):
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except Exception as error:  # the class of it has no public name
-            old = getattr(error, "option_name", "")
-            new = RENAMED.get(old)
-            if new is None or all(new not in each.opts for each in self.params):
-                raise
-            raise SpecError(f"{old} is now {new}") from None
-
     def format_options(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "More": []}
         for each in self.get_params(ctx):
