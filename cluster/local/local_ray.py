@@ -26,7 +26,7 @@ from cudnn_sweep.cluster.local import janitor
 
 # The longest socket that Ray makes in its folder, with a process number of 7 digits.
 SOCKET = "/r/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store"
-MAX_SOCKET_BYTES = 103 if sys.platform == "darwin" else 107  # the kernel's limit
+MAX_SOCKET_BYTES = 107  # Linux's limit
 PREFIX = "sweep-"
 MAX_PARENT_BYTES = MAX_SOCKET_BYTES - len(f"/{PREFIX}12345678{SUFFIX}{SOCKET}")
 
@@ -85,7 +85,12 @@ def local_ray(
         raise LocalRayError("this process is connected to a Ray already: call ray.shutdown() first")
     with ExitStack() as stack:
         folder = stack.enter_context(_folder())
-        settings = {**SETTINGS, "RAY_AUTH_TOKEN_PATH": str(_write_token(folder))}
+        token = (
+            folder / "token"
+        )  # for this Ray alone; other users cannot replace it in a folder of ours
+        token.touch(mode=0o600)
+        token.write_text(secrets.token_hex(32))
+        settings = {**SETTINGS, "RAY_AUTH_TOKEN_PATH": str(token)}
         if gpu_uuids:
             settings["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_uuids)
         stack.enter_context(_ray_reads(settings))
@@ -127,14 +132,6 @@ def _parent() -> Path:
     """The system's folder of temporary files, where sockets fit in its name."""
     usual = Path(tempfile.gettempdir())
     return usual if len(os.fsencode(usual)) <= MAX_PARENT_BYTES else Path("/tmp")
-
-
-def _write_token(folder: Path) -> Path:
-    """Make a token for this Ray alone. mkdtemp's folder keeps other users from replacing it."""
-    path = folder / "token"
-    path.touch(mode=0o600, exist_ok=False)
-    path.write_text(secrets.token_hex(32))
-    return path
 
 
 @contextmanager
