@@ -11,6 +11,7 @@ import typer
 
 from cudnn_sweep.orchestrator.cli.commands import echo
 from cudnn_sweep.orchestrator.errors import OutputError, SpecError
+from cudnn_sweep.orchestrator.planning.options import AuditRequest
 from cudnn_sweep.orchestrator.planning.spelling import program
 from cudnn_sweep.orchestrator.terminal.write_whole import write_whole
 
@@ -23,24 +24,7 @@ PLAIN_WIDTH = 120  # columns of a file
 
 
 def audit(
-    script: Annotated[
-        str,
-        typer.Argument(metavar="SCRIPT", help="A script of Python; with -m the name of a module."),
-    ],
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="ARGUMENTS", help="Its arguments, options included."),
-    ] = None,
-    module: Annotated[
-        bool, typer.Option("--module", "-m", help="SCRIPT names a module, as in python -m.")
-    ] = False,
-    seconds: Annotated[
-        float | None, typer.Option(min=0.1, help="End the script after this time.")
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(min=1, help="End the script after this many calls of one of its models."),
-    ] = None,
+    request: AuditRequest,
     shapes: Annotated[Path, "FILE.csv", "Where the shapes of the model's inputs go."] = SHAPES,
     model: Annotated[
         str | None,
@@ -60,7 +44,6 @@ def audit(
     script's own; 0 if --seconds or --steps ended it.
     """
     from cudnn_sweep.orchestrator.auditing.audit import (
-        AuditRequest,
         audit_script,
         check_may_write,
         model_inputs,
@@ -74,13 +57,6 @@ def audit(
         check_may_write(file)
     if output is not None:
         write_whole(output, "")  # before the script runs, which may take long
-    request = AuditRequest(
-        script=script,
-        is_module=module,
-        arguments=tuple(arguments or ()),
-        seconds=seconds,
-        steps=steps,
-    )
     audited = audit_script(request)
     inputs = None if audited.findings is None else model_inputs(audited.findings, model)
     written, mistake = [], None

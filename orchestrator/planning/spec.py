@@ -308,14 +308,6 @@ def launch_name(file: LaunchFile[SweepSpec]) -> str:
     return UNSAFE.sub("-", str(name))
 
 
-def read_date(text: str, option: str) -> date:
-    """Return the date by which an option names a night. Raises SpecError if it is none."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise SpecError(f"{option} {text}: found no date, allowed: as 2026-11-21") from None
-
-
 def is_night_of(sweep_id: str, launch: str) -> bool:
     return is_of(sweep_id, launch) and sweep_id.startswith("night-")
 
