@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cudnn_sweep.orchestrator.cli.commands import echo
-from cudnn_sweep.orchestrator.planning.spelling import program
+from cudnn_sweep.orchestrator.planning.spelling import program, words_of
 from cudnn_sweep.orchestrator.steps.step_options import StepOptions
 from cudnn_sweep.orchestrator.terminal.write_whole import write_whole
 
@@ -56,7 +56,8 @@ def trace(options: TraceOptions) -> None:
     request = _request(options)
     file = None if options.list_only else _suite_file(options)
     found = _run(request)
-    text = suite_text(found) if file else ""
+    words = words_of(options, without=("output", "force", "list_only", "json"))
+    text = suite_text(found, shlex.join(["sweep", "trace", *words])) if file else ""
     _show(found, options.json)
     if file:
         write_whole(file, text)
