@@ -116,9 +116,7 @@ class Document:
             f"{self.file}:{self.line(key)}: {dotted(key) or 'the file'}: {text}"
             for key, text in mistakes
         )
-        text = PASSWORD.sub("...", lines)
-        shown = (char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
-        return LaunchFileError("".join(shown))
+        return LaunchFileError(PASSWORD.sub("...", lines))
 
 
 def dotted(key: KeyPath) -> str:

@@ -95,7 +95,7 @@ def local_ray(
             settings["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_uuids)
         stack.enter_context(_ray_reads(settings))
         stack.callback(ray.shutdown)
-        with _sigterm_kept(), _with_less_beside(dashboard=dashboard):
+        with _with_less_beside(dashboard=dashboard):
             _init(slots, gpus, folder, dashboard)
         yield folder
 
@@ -171,17 +171,6 @@ def _read_environment_again() -> None:
 
 
 @contextmanager
-def _sigterm_kept() -> Iterator[None]:
-    """Ray sets a handler of its own, and one below Python that prints a trace of the stack and dies."""
-    handler = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)
-
-
-@contextmanager
 def _with_less_beside(*, dashboard: bool) -> Iterator[None]:
     """Ray starts no autoscaler, no log monitor, and no dashboard that nobody reads: what runs beside our
     measurements costs them, and each takes a second to start. All Rays' agents listen on port 52365 unasked;
@@ -235,6 +224,8 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
         "_node_ip_address": "127.0.0.1",
         "_temp_dir": str(folder / "r"),  # Ray opens it to everybody; the one above stays private
     }
+    # Ray sets a handler of its own, and one below Python that prints a trace of the stack and dies.
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     limit = threading.Timer(START_S, _give_up)
     limit.start()
     os.environ[janitor.MARKER] = str(folder)  # for what Ray starts now, not for children of ours
@@ -249,6 +240,8 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
         raise LocalRayError(f"Ray does not start on this machine: {error}") from error
     finally:
         limit.cancel()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, on_sigterm)
         del os.environ[janitor.MARKER]
     # Where several Rays are on a machine, a job's driver joins the one that this names.
     write_ray_address(ray.get_runtime_context().gcs_address, str(folder / "r"))

@@ -52,8 +52,7 @@ Ended = Literal["itself", "limit", "interrupt", "signal"]
 
 WRITTEN_BY_US = "# Written by sweep audit"
 MAIN = "__main__"
-AMP = {"bfloat16": "amp_bf16", "float16": "amp_fp16"}
-PLAIN = {"bfloat16": "bf16", "float16": "fp16"}
+HALF = {"bfloat16": "bf16", "float16": "fp16"}
 REPLICATING = "DataParallel"  # calls a copy of the model on each GPU
 BELOW = 2  # a placeholder: an audit reads no tensor
 
@@ -319,7 +318,8 @@ def _workload(model: Model, folder: Path) -> str | None:
 def _precision(usual: Convolution) -> str | None:
     if usual.dtype == "float32":
         return "tf32" if usual.allow_tf32 else "fp32"
-    return (AMP if usual.autocast_at_first else PLAIN).get(usual.dtype)
+    name = HALF.get(usual.dtype)
+    return f"amp_{name}" if name and usual.autocast_at_first else name
 
 
 def check_may_write(file: Path) -> None:
