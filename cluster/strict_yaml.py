@@ -116,9 +116,7 @@ class Document:
             f"{self.file}:{self.line(key)}: {dotted(key) or 'the file'}: {text}"
             for key, text in mistakes
         )
-        text = PASSWORD.sub("...", lines)
-        shown = (char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
-        return LaunchFileError("".join(shown))
+        return LaunchFileError(PASSWORD.sub("...", lines))
 
 
 def dotted(key: KeyPath) -> str:
@@ -264,9 +262,7 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     """Return a question in brackets if a word is near to one that is allowed, and no text if not."""
-    words = sorted(allowed)
-    ends = [end for end in words if word.endswith(f"_{end}")]  # budget_minutes: minutes
-    near = ends or get_close_matches(word, words, n=1)
+    near = get_close_matches(word, sorted(allowed), n=1)
     return f" (did you mean `{near[0]}`?)" if near else ""
 
 

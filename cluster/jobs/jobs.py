@@ -254,6 +254,16 @@ def _url(address: str) -> str:
     return address if is_url else f"http://{address}"
 
 
+def make_token(path: Path) -> str:
+    """Return the random text of a file that only its owner can read; it is made once."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with FileLock(path.with_suffix(".lock")):
+        if not path.exists():
+            path.touch(mode=0o600)
+            path.write_text(secrets.token_hex(32))
+    return path.read_text()
+
+
 class KnownCluster:
     """What is kept of a cluster, in a folder that only this user can read."""
 
@@ -266,13 +276,8 @@ class KnownCluster:
         """The copy that `ray up` was given."""
 
     def sender(self) -> str:
-        """Return a random name, made once: the jobs that are sent from here bear it."""
-        file = self._folder / "sender"
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with FileLock(file.with_suffix(".lock")):
-            if not file.exists():
-                file.write_text(secrets.token_hex(8))
-        return file.read_text()
+        """Return a random name: the jobs that are sent from here bear it."""
+        return make_token(self._folder / "sender")
 
     def fetched(self, night: SentJob) -> Path:
         """Return the file that exists once the night's outcome was fetched."""

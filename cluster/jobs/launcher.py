@@ -242,14 +242,6 @@ def _changed_part(ray_part: Mapping[str, Any]) -> dict[str, Any]:
     return {key: filled.get(key) or ([] if key in START_COMMANDS else {}) for key in CHANGED}
 
 
-def make_token(path: Path) -> None:
-    """Write a random token that only its owner can read; an existing one stays."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with suppress(FileExistsError):
-        path.touch(mode=0o600, exist_ok=False)
-        path.write_text(secrets.token_hex(32))
-
-
 def mark_anew(token: Path) -> None:
     """Change a file before `ray up`, which else copies no files to a node again, even if the node has lost its disk."""
     token.with_name(MARK).write_text(secrets.token_hex(8))

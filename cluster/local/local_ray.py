@@ -26,7 +26,7 @@ from cudnn_sweep.cluster.local import janitor
 
 # The longest socket that Ray makes in its folder, with a process number of 7 digits.
 SOCKET = "/r/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store"
-MAX_SOCKET_BYTES = 103 if sys.platform == "darwin" else 107  # the kernel's limit
+MAX_SOCKET_BYTES = 107  # Linux's limit
 PREFIX = "sweep-"
 MAX_PARENT_BYTES = MAX_SOCKET_BYTES - len(f"/{PREFIX}12345678{SUFFIX}{SOCKET}")
 
@@ -85,12 +85,17 @@ def local_ray(
         raise LocalRayError("this process is connected to a Ray already: call ray.shutdown() first")
     with ExitStack() as stack:
         folder = stack.enter_context(_folder())
-        settings = {**SETTINGS, "RAY_AUTH_TOKEN_PATH": str(_write_token(folder))}
+        token = (
+            folder / "token"
+        )  # for this Ray alone; other users cannot replace it in a folder of ours
+        token.touch(mode=0o600)
+        token.write_text(secrets.token_hex(32))
+        settings = {**SETTINGS, "RAY_AUTH_TOKEN_PATH": str(token)}
         if gpu_uuids:
             settings["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_uuids)
         stack.enter_context(_ray_reads(settings))
         stack.callback(ray.shutdown)
-        with _sigterm_kept(), _with_less_beside(dashboard=dashboard):
+        with _with_less_beside(dashboard=dashboard):
             _init(slots, gpus, folder, dashboard)
         yield folder
 
@@ -129,14 +134,6 @@ def _parent() -> Path:
     return usual if len(os.fsencode(usual)) <= MAX_PARENT_BYTES else Path("/tmp")
 
 
-def _write_token(folder: Path) -> Path:
-    """Make a token for this Ray alone. mkdtemp's folder keeps other users from replacing it."""
-    path = folder / "token"
-    path.touch(mode=0o600, exist_ok=False)
-    path.write_text(secrets.token_hex(32))
-    return path
-
-
 @contextmanager
 def _ray_reads(settings: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables and have Ray, imported or not, go by them; restore all of it."""
@@ -171,17 +168,6 @@ def _read_environment_again() -> None:
 
     Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()
-
-
-@contextmanager
-def _sigterm_kept() -> Iterator[None]:
-    """Ray sets a handler of its own, and one below Python that prints a trace of the stack and dies."""
-    handler = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)
 
 
 @contextmanager
@@ -238,6 +224,8 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
         "_node_ip_address": "127.0.0.1",
         "_temp_dir": str(folder / "r"),  # Ray opens it to everybody; the one above stays private
     }
+    # Ray sets a handler of its own, and one below Python that prints a trace of the stack and dies.
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     limit = threading.Timer(START_S, _give_up)
     limit.start()
     os.environ[janitor.MARKER] = str(folder)  # for what Ray starts now, not for children of ours
@@ -252,6 +240,8 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
         raise LocalRayError(f"Ray does not start on this machine: {error}") from error
     finally:
         limit.cancel()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, on_sigterm)
         del os.environ[janitor.MARKER]
     # Where several Rays are on a machine, a job's driver joins the one that this names.
     write_ray_address(ray.get_runtime_context().gcs_address, str(folder / "r"))

@@ -23,6 +23,7 @@ from ruamel.yaml.comments import CommentedMap
 from cudnn_sweep.orchestrator.auditing.others import Others
 from cudnn_sweep.orchestrator.auditing.traced_suite import WITHOUT_GPU, yaml_text
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.planning.options import AuditRequest
 from cudnn_sweep.orchestrator.planning.spelling import program
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
 from cudnn_sweep.orchestrator.terminal.audit_view import made_at, place_text
@@ -51,26 +52,11 @@ Ended = Literal["itself", "limit", "interrupt", "signal"]
 
 WRITTEN_BY_US = "# Written by sweep audit"
 MAIN = "__main__"
-AMP = {"bfloat16": "amp_bf16", "float16": "amp_fp16"}
-PLAIN = {"bfloat16": "bf16", "float16": "fp16"}
+HALF = {"bfloat16": "bf16", "float16": "fp16"}
 REPLICATING = "DataParallel"  # calls a copy of the model on each GPU
 BELOW = 2  # a placeholder: an audit reads no tensor
 
 Direction = Literal["training", "inference"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AuditRequest:
-    script: str
-    """A file, or a module's name."""
-    is_module: bool
-    arguments: tuple[str, ...]
-    seconds: float | None
-    steps: int | None
-
-    @property
-    def words(self) -> list[str]:
-        return [*(["-m"] if self.is_module else []), self.script, *self.arguments]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,7 +95,9 @@ def audit_script(request: AuditRequest) -> Audited:
         raise SpecError(f"{script}: no such file; allowed: a script of Python, or -m MODULE")
     with tempfile.TemporaryDirectory(prefix="sweep-audit-") as folder:
         Path(folder, START).write_text(START_TEXT, encoding="utf-8")
-        command, environment = [sys.executable, *request.words], _environment(request, Path(folder))
+        by_name = ["-m"] if request.is_module else []
+        command = [sys.executable, *by_name, script, *request.arguments]
+        environment = _environment(request, Path(folder))
         with_torch = Others()
         # Hold signals back, to wait for them: the script decides what Ctrl-C does to it.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
@@ -330,7 +318,8 @@ def _workload(model: Model, folder: Path) -> str | None:
 def _precision(usual: Convolution) -> str | None:
     if usual.dtype == "float32":
         return "tf32" if usual.allow_tf32 else "fp32"
-    return (AMP if usual.autocast_at_first else PLAIN).get(usual.dtype)
+    name = HALF.get(usual.dtype)
+    return f"amp_{name}" if name and usual.autocast_at_first else name
 
 
 def check_may_write(file: Path) -> None:

@@ -1,7 +1,5 @@
 """A trace as a suite's file, with its convolutions as problems and cells that time each alone; and as a table."""
 
-import json
-import shlex
 import textwrap
 from collections import defaultdict
 from collections.abc import Mapping
@@ -16,7 +14,7 @@ from cudnn_sweep.analysis.words import given, percent
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.terminal.say import plain_table
 from cudnn_sweep.workloads.cells.suite import ProblemSpec
-from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
+from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution
 from cudnn_sweep.workloads.problem import Shape, sizes_text
 
 WIDTH = 100  # columns
@@ -38,8 +36,8 @@ ALWAYS_SHOWN = ("name", "input → channels", "kernel", "times", "FLOPs")
 WIDE = 120
 
 
-def suite_text(trace: Trace) -> str:
-    """Return strict YAML for `load_suite`. Raises SpecError if no convolution has a precision that a suite has."""
+def suite_text(trace: Trace, command: str) -> str:
+    """Return strict YAML for `load_suite`, which says that `command` wrote it. Raises SpecError if no convolution has a precision that a suite has."""
     kept = {name: conv for name, conv in trace.named().items() if conv.precision is not None}
     if not kept:
         dtypes = ", ".join(sorted({conv.dtype for conv in trace.convolutions}))
@@ -49,7 +47,7 @@ def suite_text(trace: Trace) -> str:
         )
     problems = {name: _problem(conv) for name, conv in kept.items()}
     return (
-        "\n".join(_head(trace))
+        "\n".join(_head(trace, command))
         + f"\n{yaml_text({'problems': problems}, UNBROKEN)}{yaml_text({'cells': _cells(trace, kept)})}"
         + yaml_text({"without_gpu": WITHOUT_GPU})
     )
@@ -83,26 +81,16 @@ def _flops_text(flops: int) -> str:
     return f"{flops} FLOP"
 
 
-def _head(trace: Trace) -> list[str]:
+def _head(trace: Trace, command: str) -> list[str]:
     summary = (
         f"The convolutions of {trace.request.model} at input {sizes_text(trace.request.input)}, each timed alone: "
         f"{_counts_text(trace)}. Seen by torch {trace.torch} on {trace.device}, and written by"
     )
     return [
         *(f"# {line}" for line in textwrap.wrap(summary, WIDTH - 2, break_on_hyphens=False)),
-        *(f"#     {line}" for line in _command(trace.request).splitlines()),
+        *(f"#     {line}" for line in command.splitlines()),
         *(f"# {line}" for line in left_out(trace)),
     ]
-
-
-def _command(request: TraceRequest) -> str:
-    words = ["sweep", "trace", request.model, "--input", sizes_text(request.input)]
-    if request.inputs is not None:
-        words += ["--inputs", json.dumps(request.inputs)]
-    for name, value in request.arguments.items():
-        words += ["--argument", f"{name}={json.dumps(value)}"]
-    words += ["--precision", request.precision, "--layout", request.layout]
-    return shlex.join([*words, "--direction", request.direction])
 
 
 def _problem(convolution: TracedConvolution) -> CommentedMap:

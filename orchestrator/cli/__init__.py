@@ -11,7 +11,7 @@ import typer
 from cudnn_sweep.orchestrator.cli.advise import advise, bans, bisect, freeze, gate
 from cudnn_sweep.orchestrator.cli.audit import SCRIPT_SETTINGS, audit
 from cudnn_sweep.orchestrator.cli.catalog import schema, suites, workloads
-from cudnn_sweep.orchestrator.cli.commands import SETTINGS, Command, Group, spelled
+from cudnn_sweep.orchestrator.cli.commands import EPILOG, SETTINGS, Command, Group, spelled
 from cudnn_sweep.orchestrator.cli.compare import compare, repro
 from cudnn_sweep.orchestrator.cli.doctor import doctor
 from cudnn_sweep.orchestrator.cli.failing import Commands
@@ -22,7 +22,12 @@ from cudnn_sweep.orchestrator.cli.report import report
 from cudnn_sweep.orchestrator.cli.trace import trace
 
 app = typer.Typer(
-    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=SETTINGS
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings=SETTINGS,
+    epilog=EPILOG,
+    rich_markup_mode=None,  # plain text comes at once
 )
 PANELS: dict[str, list[Callable[..., None]]] = {
     "Measure": [advise, freeze, bans, gate, bisect, launch, status, trace, audit],
@@ -43,16 +48,16 @@ FURTHER: dict[Any, dict[str, Any]] = {audit: SCRIPT_SETTINGS, query: QUESTION_SE
 
 def _add(group: typer.Typer, panel: str | None, commands: list[Callable[..., None]]) -> None:
     for each in commands:
-        further = FURTHER.get(each)
-        add = group.command(cls=Command, rich_help_panel=panel, context_settings=further)
-        add(spelled(each))
+        settings: Any = {"rich_help_panel": panel, "context_settings": FURTHER.get(each)}
+        group.command(cls=Command, epilog=EPILOG, **settings)(spelled(each))
 
 
 for panel, commands in PANELS.items():
     _add(app, panel, commands)
 for name, (panel, what, commands) in GROUPS.items():
     names = ", ".join(each.__name__ for each in commands)
-    group = typer.Typer(name=name, cls=Group, no_args_is_help=True, help=f"{what}: {names}.")
+    about = f"{what}: {names}."
+    group = typer.Typer(name=name, cls=Group, no_args_is_help=True, help=about, epilog=EPILOG)
     _add(group, None, commands)
     app.add_typer(group, rich_help_panel=panel)
 

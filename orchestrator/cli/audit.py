@@ -4,17 +4,20 @@ import json as json_format
 import os
 import shlex
 from dataclasses import asdict
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cudnn_sweep.orchestrator.cli.commands import echo
 from cudnn_sweep.orchestrator.errors import OutputError, SpecError
+from cudnn_sweep.orchestrator.planning.options import AuditRequest
 from cudnn_sweep.orchestrator.planning.spelling import program
 from cudnn_sweep.orchestrator.terminal.write_whole import write_whole
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from cudnn_sweep.orchestrator.auditing.audit import Audited, Inputs
 
 SCRIPT_SETTINGS = {"allow_interspersed_args": False}  # options after the script are its own
@@ -23,24 +26,7 @@ PLAIN_WIDTH = 120  # columns of a file
 
 
 def audit(
-    script: Annotated[
-        str,
-        typer.Argument(metavar="SCRIPT", help="A script of Python; with -m the name of a module."),
-    ],
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="ARGUMENTS", help="Its arguments, options included."),
-    ] = None,
-    module: Annotated[
-        bool, typer.Option("--module", "-m", help="SCRIPT names a module, as in python -m.")
-    ] = False,
-    seconds: Annotated[
-        float | None, typer.Option(min=0.1, help="End the script after this time.")
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(min=1, help="End the script after this many calls of one of its models."),
-    ] = None,
+    request: AuditRequest,
     shapes: Annotated[Path, "FILE.csv", "Where the shapes of the model's inputs go."] = SHAPES,
     model: Annotated[
         str | None,
@@ -59,12 +45,10 @@ def audit(
     The script runs as python SCRIPT ARGUMENTS would, and its results stay the same. The exit code is the
     script's own; 0 if --seconds or --steps ended it.
     """
-    from cudnn_sweep.orchestrator.auditing.audit import (
-        AuditRequest,
-        audit_script,
-        check_may_write,
-        model_inputs,
-    )
+    from rich.console import Console
+
+    from cudnn_sweep.orchestrator.auditing.audit import audit_script, check_may_write, model_inputs
+    from cudnn_sweep.orchestrator.terminal.say import console_here
 
     if shapes.suffix != ".csv":
         raise SpecError(f"--shapes {shapes}: the name of a file of shapes ends in .csv")
@@ -74,13 +58,6 @@ def audit(
         check_may_write(file)
     if output is not None:
         write_whole(output, "")  # before the script runs, which may take long
-    request = AuditRequest(
-        script=script,
-        is_module=module,
-        arguments=tuple(arguments or ()),
-        seconds=seconds,
-        steps=steps,
-    )
     audited = audit_script(request)
     inputs = None if audited.findings is None else model_inputs(audited.findings, model)
     written, mistake = [], None
@@ -88,15 +65,17 @@ def audit(
         written = _write_shapes(audited, inputs, shapes)
     except OutputError as error:  # the report comes first
         mistake = error
+    text = StringIO()
+    console = console_here(stderr=True, plain_width=PLAIN_WIDTH)
+    if output is not None:
+        console = Console(file=text, width=PLAIN_WIDTH, markup=False)
     if json or format == "json":
         report = {**asdict(audited), "written": [str(file) for file in written]}
-        text = json_format.dumps(report, indent=2)
+        console.out(json_format.dumps(report, indent=2), highlight=False)
     else:
-        text = _text(audited, _next_lines(audited, inputs, written), is_seen=output is None)
-    if output is None:
-        echo(text, err=True)
-    else:
-        write_whole(output, f"{text.lstrip()}\n")
+        _print(console, audited, _next_lines(audited, inputs, written))
+    if output is not None:
+        write_whole(output, text.getvalue().lstrip())
     if mistake is not None:
         raise mistake
     raise typer.Exit(audited.exit_code)
@@ -127,26 +106,16 @@ def _write_shapes(audited: "Audited", inputs: "Inputs | None", shapes: Path) -> 
     return list(written)
 
 
-def _text(audited: "Audited", next_lines: list[str], *, is_seen: bool) -> str:
-    """`is_seen`: a terminal may show it."""
-    from io import StringIO
-
-    from rich.console import Console
-
+def _print(console: "Console", audited: "Audited", next_lines: list[str]) -> None:
     from cudnn_sweep.orchestrator.terminal.audit_view import print_audit
-    from cudnn_sweep.orchestrator.terminal.say import console_here, say
+    from cudnn_sweep.orchestrator.terminal.say import say
 
-    here = console_here(stderr=True, plain_width=PLAIN_WIDTH)
-    width, is_terminal = (here.width, here.is_terminal) if is_seen else (PLAIN_WIDTH, False)
-    console = Console(file=StringIO(), width=width, force_terminal=is_terminal, markup=False)
-    with console.capture() as shown:
-        rank = f" of rank {os.environ['RANK']}" if "RANK" in os.environ else ""
-        say(console, f"\nAudit{rank}: {_ending(audited)}", "bold")
-        if audited.findings is not None:
-            print_audit(console, audited.findings, audited.unseen)
-        for line in next_lines:
-            say(console, line)
-    return shown.get().rstrip("\n")
+    rank = f" of rank {os.environ['RANK']}" if "RANK" in os.environ else ""
+    say(console, f"\nAudit{rank}: {_ending(audited)}", "bold")
+    if audited.findings is not None:
+        print_audit(console, audited.findings, audited.unseen)
+    for line in next_lines:
+        say(console, line)
 
 
 def _ending(audited: "Audited") -> str:

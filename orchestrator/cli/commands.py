@@ -1,12 +1,9 @@
-"""How commands present themselves: options as they are spelled, flags without a type, paragraphs that fill
-their lines.
-"""
+"""How commands present themselves: options as they are spelled, flags without a type, panels of plain text."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
-from inspect import Parameter, Signature, cleandoc, signature
+from inspect import Parameter, Signature, signature
 from types import GenericAlias
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -14,12 +11,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cudnn_sweep.analysis.words import printable
-from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.spelling import typer_info
 
 EPILOG = "docs/exit-codes.md has the exit codes of every command."
-RENAMED = {"--threshold": "--min-effect", "--budget-minutes": "--minutes", "--format": "--json"}
-RENAMED |= {old: f"list {old}" for old in ("suites", "workloads", "schema")} | {"engines": "bans"}
 # Options that few need: they come last in a help.
 MORE = ("hours", "state", "memory_limit", "runs", "ranks", "loss", "expect", "float64")
 SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
@@ -76,22 +70,6 @@ def _option(one: Parameter) -> Parameter:
     return one.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind)
 
 
-def _filled(text: str | None) -> str | None:
-    if text is None:
-        return None
-    return "\n\n".join(" ".join(each.split()) for each in re.split(r"\n\s*\n", cleandoc(text)))
-
-
-class Presented:
-    """How the help of a command, or of a group of commands, is shown: as plain text, which comes at once."""
-
-    help: str | None
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings | {"rich_markup_mode": None, "epilog": EPILOG})
-        self.help = _filled(self.help)
-
-
 def _write(formatter: Any, panels: Mapping[str, Sequence[tuple[str, str]]]) -> None:
     for panel, rows in panels.items():
         if rows:
@@ -99,17 +77,7 @@ def _write(formatter: Any, panels: Mapping[str, Sequence[tuple[str, str]]]) -> N
                 formatter.write_dl(rows)
 
 
-class Command(Presented, TyperCommand):
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except Exception as error:  # the class of it has no public name
-            old = getattr(error, "option_name", "")
-            new = RENAMED.get(old)
-            if new is None or all(new not in each.opts for each in self.params):
-                raise
-            raise SpecError(f"{old} is now {new}") from None
-
+class Command(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "More": []}
         for each in self.get_params(ctx):
@@ -119,7 +87,7 @@ class Command(Presented, TyperCommand):
         _write(formatter, panels)
 
 
-class Group(Presented, TyperGroup):
+class Group(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from cudnn_sweep.orchestrator.cli import early_signals
-from cudnn_sweep.orchestrator.cli.commands import RENAMED, Group, echo
+from cudnn_sweep.orchestrator.cli.commands import Group, echo
 from cudnn_sweep.orchestrator.cli.watchdog import KEPT, is_watched, say_code
-from cudnn_sweep.orchestrator.errors import MISTAKES, SpecError, exit_code_of
+from cudnn_sweep.orchestrator.errors import MISTAKES, exit_code_of
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -37,11 +37,6 @@ class Commands(Group):
         with mistakes_exit():
             return super().invoke(ctx)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if not ctx.resilient_parsing and (new := RENAMED.get(args[0])):
-            raise SpecError(f"`sweep {args[0]}` is now `sweep {new}`")
-        return super().resolve_command(ctx, args)
-
 
 @contextmanager
 def mistakes_exit() -> Iterator[None]:
@@ -61,8 +56,11 @@ def mistakes_exit() -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) is early_signals.end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with _no_interrupt_dropped(), _output_flushed():
-            yield
+        with _no_interrupt_dropped():
+            try:
+                yield
+            finally:  # bytes that standard output refuses are an error here, not when Python ends
+                print(end="", flush=True)
     except SHOWN_BY_TYPER:
         raise
     except (KeyboardInterrupt, typer.Abort):
@@ -76,15 +74,6 @@ def mistakes_exit() -> Iterator[None]:
         if is_watched():  # Ray Tune may have run here
             leave(ends_with)
         raise typer.Exit(ends_with) from None
-
-
-@contextmanager
-def _output_flushed() -> Iterator[None]:
-    """Flush standard output at the end: bytes that it refuses are an error here, not when Python ends."""
-    try:
-        yield
-    finally:
-        print(end="", flush=True)
 
 
 def _ending(error: BaseException) -> tuple[str, int]:

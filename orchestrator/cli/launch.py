@@ -32,12 +32,12 @@ def launch(options: LaunchOptions) -> None:
     from cudnn_sweep.orchestrator.terminal.say import console_here, say
 
     options.check()
-    asked = asked_file(options.file, options.suite, options.results)
+    file, suite, note = asked_file(options.file, options.suite, options.results)
     typed_in = results_of_the_launch_file()
-    options = replace(options, file=asked.file, suite=asked.suite, results_asked=typed_in)
+    options = replace(options, file=file, suite=suite, results_asked=typed_in)
     console = console_here(stderr=options.json)
-    if asked.note:
-        say(console, asked.note)
+    if note:
+        say(console, note)
     failing.leave(run_launch(options, console))
 
 
@@ -63,7 +63,7 @@ def status(
     from cudnn_sweep.orchestrator.remote.destinations import Here, destination_of, launch_file
     from cudnn_sweep.orchestrator.remote.follow import status_here, status_of
 
-    launched = launch_file(asked_file(file, None, results).file)
+    launched = launch_file(asked_file(file, None, results)[0])
     if isinstance(destination_of(launched), Here):
         found = status_here(results or launched.sweep.results)
     else:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import typer
 
-from cudnn_sweep.orchestrator.planning.options import NightOptions
+from cudnn_sweep.orchestrator.planning.options import NightOptions, read_date
 
 
 def nightly(options: NightOptions) -> None:
@@ -18,7 +18,6 @@ def nightly(options: NightOptions) -> None:
         start_watchdog()
     from cudnn_sweep.orchestrator.nightly.night import run_night
     from cudnn_sweep.orchestrator.nightly.request import accept_change, pin_baseline
-    from cudnn_sweep.orchestrator.planning.spec import read_date
     from cudnn_sweep.orchestrator.terminal.say import console_here
 
     if options.pin is not None or options.unpin:

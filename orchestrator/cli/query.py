@@ -25,7 +25,6 @@ from cudnn_sweep.orchestrator.terminal.write_whole import writing, written_anew
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cudnn_sweep.analysis.engine.database import Database
     from cudnn_sweep.analysis.engine.queries import NamedQuery
     from cudnn_sweep.analysis.results.marked import MarkedColumn
     from cudnn_sweep.analysis.store.stored import Stored
@@ -207,6 +206,7 @@ def answer(
 ) -> None:
     """`options`: the question's own, as they are typed."""
     from cudnn_sweep.analysis.results.marked import marked_columns
+    from cudnn_sweep.analysis.store.stored import shown
 
     values = asked.parse_values(_given(options))
     sweep_id = values.get("sweep_id")
@@ -214,7 +214,10 @@ def answer(
     with asking(store) as database:
         found = database.query(asked.sql, values)
         if not found.num_rows:
-            echo(f"note: no rows: {_why_none(store, database, asked)}", err=True)
+            why = asked.none or "nothing that is stored answers this"
+            if database.is_empty:
+                why = f"no results are stored in {shown(store)}"
+            echo(f"note: no rows: {why}", err=True)
             if format == "table" and output is None:
                 return
         is_short = format == "table" and asked.terminal and not all_columns
@@ -223,14 +226,6 @@ def answer(
     if is_short:
         more = f"--all-columns shows all {found.num_columns} columns; --help explains them"
         typer.echo(f"note: {more}", err=True)
-
-
-def _why_none(store: "Stored", database: "Database", asked: "NamedQuery") -> str:
-    from cudnn_sweep.analysis.store.stored import shown
-
-    if database.is_empty:
-        return f"no results are stored in {shown(store)}"
-    return asked.none or "nothing that is stored answers this"
 
 
 def deliver(

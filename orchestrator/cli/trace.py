@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cudnn_sweep.orchestrator.cli.commands import echo
-from cudnn_sweep.orchestrator.planning.spelling import program
+from cudnn_sweep.orchestrator.planning.spelling import program, words_of
 from cudnn_sweep.orchestrator.steps.step_options import StepOptions
 from cudnn_sweep.orchestrator.terminal.write_whole import write_whole
 
@@ -52,11 +52,16 @@ def trace(options: TraceOptions) -> None:
     Its inputs are random numbers. The routes are those that torch selects on that device.
     """
     from cudnn_sweep.orchestrator.auditing.traced_suite import suite_text
+    from cudnn_sweep.orchestrator.process.client import ForkServer
+    from cudnn_sweep.orchestrator.process.client import trace as trace_with
 
     request = _request(options)
     file = None if options.list_only else _suite_file(options)
-    found = _run(request)
-    text = suite_text(found) if file else ""
+    # a process that is thrown away imports the user's code, and may touch the GPU
+    with ForkServer(survey_only=True) as server:
+        found = trace_with(server, request)
+    words = words_of(options, without=("output", "force", "list_only", "json"))
+    text = suite_text(found, shlex.join(["sweep", "trace", *words])) if file else ""
     _show(found, options.json)
     if file:
         write_whole(file, text)
@@ -100,15 +105,6 @@ def _suite_file(options: TraceOptions) -> Path:
             f"{file} exists; choose another with --output, or overwrite it with --force"
         )
     return file
-
-
-def _run(request: "TraceRequest") -> "Trace":
-    """In a process that is thrown away: it imports the user's code and may touch the GPU."""
-    from cudnn_sweep.orchestrator.process.client import ForkServer
-    from cudnn_sweep.orchestrator.process.client import trace as trace_with
-
-    with ForkServer(survey_only=True) as server:
-        return trace_with(server, request)
 
 
 def _show(found: "Trace", json: bool) -> None:

@@ -5,12 +5,12 @@ while it starts. Neither may be what a shell, a timer or Slurm is told. A proces
 ended, and is then a lost one to the launch: stopped by a signal, or stuck in the kernel (proc(5)).
 """
 
+import math
 import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
@@ -59,7 +59,7 @@ def start_watchdog() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
         return
     os.close(say)
-    os._exit(_Watch(worker=worker, said=said, below=StuckBelow(worker)).code())
+    os._exit(_Watch(worker).code(said))
 
 
 def is_watched() -> bool:
@@ -127,65 +127,64 @@ def _read(file: str) -> str:
         return ""
 
 
-@dataclass(kw_only=True)
 class _Watch:
-    worker: int
-    said: int
-    below: StuckBelow
-    told: set[int] = field(default_factory=set)
-    """Processes that were killed because they did not run."""
-    signal: int | None = None
-    """The last one that came from outside."""
-    ends: float | None = None
-    """When a worker that got a signal is ended."""
+    """Waits for the worker's end, passes signals on, and ends processes that do not run any more."""
 
-    def code(self) -> int:
-        while not (ended := os.waitpid(self.worker, os.WNOHANG))[0]:
+    def __init__(self, worker: int) -> None:
+        self._worker = worker
+        self._below = StuckBelow(worker)
+        self._killed: set[int] = set()
+        """Processes that did not run."""
+        self._signal: int | None = None
+        """The last one that came from outside."""
+        self._ends = math.inf
+        """When a worker that got a signal is killed."""
+
+    def code(self, said: int) -> int:
+        """Return the exit code when the worker has ended. `said`: where the worker writes its own."""
+        while not (ended := os.waitpid(self._worker, os.WNOHANG))[0]:
             self._wait()
-        if said := os.read(self.said, 1):
-            return said[0]
-        if self.signal is not None:
-            return self._tell(f"interrupted; {KEPT}", CODES[signal.Signals(self.signal)])
+        if own := os.read(said, 1):
+            return own[0]
+        if self._signal is not None:
+            _tell(f"interrupted; {KEPT}")
+            return CODES[signal.Signals(self._signal)]
         code = os.waitstatus_to_exitcode(ended[1])
         if code >= 0 and code != FROM_RAY:
             return code
-        how = (
-            "Ray on this machine ended, and so did this launch"
-            if code == FROM_RAY
-            else f"ended, {code}"
-        )
-        return self._tell(f"{how}; {KEPT}", ExitCode.UNFINISHED)
+        by_ray = "Ray on this machine ended, and so did this launch"
+        _tell(f"{by_ray if code == FROM_RAY else f'ended, {code}'}; {KEPT}")
+        return ExitCode.UNFINISHED
 
     def _wait(self) -> None:
-        """For its end, or a signal that it is to hear of too."""
-        left_s = LOOK_S if self.ends is None else max(0.0, self.ends - monotonic())
-        came = signal.sigtimedwait(WATCHED, left_s)
+        """Wait for the worker's end, for a signal, or until the next look."""
+        came = signal.sigtimedwait(WATCHED, max(0.0, min(LOOK_S, self._ends - monotonic())))
         if came is None:
-            if self.ends is not None:
-                os.kill(self.worker, signal.SIGKILL)  # what it started ends by itself
-                self.ends = None
+            if monotonic() >= self._ends:
+                os.kill(self._worker, signal.SIGKILL)  # what it started ends by itself
+                self._ends = math.inf
             self._look()
         elif came.si_signo != signal.SIGCHLD:
-            self.signal = came.si_signo
-            self.ends = self.ends or monotonic() + END_S
+            self._signal = came.si_signo
+            self._ends = min(self._ends, monotonic() + END_S)
             if came.si_code <= 0:  # from a process, and not to all from the terminal
-                os.kill(self.worker, came.si_signo)
+                os.kill(self._worker, came.si_signo)
 
     def _look(self) -> None:
-        """End what does not run any more, or the worker if that cannot be, or this process if nor can that."""
-        for pid, way in self.below.look().items():
+        """Kill what does not run any more; the worker, if that survived; exit, if the worker survived."""
+        for pid, way in self._below.look().items():
             name = name_of(pid)
-            if pid not in self.told:
-                self._tell(f"no answer of {name} for {NO_ANSWER_S:g} s, {way}: ended it")
+            if pid not in self._killed:
+                _tell(f"no answer of {name} for {NO_ANSWER_S:g} s, {way}: ended it")
             else:
-                self._tell(f"{name} cannot be ended, {way}: the launch ends; {KEPT}")
-                if pid == self.worker:
+                _tell(f"{name} cannot be ended, {way}: the launch ends; {KEPT}")
+                if pid == self._worker:
                     os._exit(ExitCode.UNFINISHED)
-                pid = self.worker
-            self.told.add(pid)
+                pid = self._worker
+            self._killed.add(pid)
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def _tell(self, text: str, code: int = ExitCode.FINE) -> int:
-        os.write(2, f"sweep: {text}\n".encode())
-        return code
+
+def _tell(text: str) -> None:
+    os.write(2, f"sweep: {text}\n".encode())

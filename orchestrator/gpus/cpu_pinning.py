@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cudnn_sweep.workloads.hardware.cpus import text_of
 from cudnn_sweep.workloads.hardware.listed_gpus import listed_gpus
 
 FEW = 2  # cores; a slot with more gives one to Ray and the driver if none would be left
@@ -90,14 +91,14 @@ def read_cores(allowed: Collection[int], system: Path = SYSTEM) -> tuple[Core, .
 
 def isolated_cpus(system: Path = SYSTEM) -> list[int]:
     """Return the CPUs that the kernel gives only on request (isolcpus)."""
-    return parse_cpus(_read(system / "devices/system/cpu/isolated"))
+    return parse_cpus(text_of(system / "devices/system/cpu/isolated"))
 
 
 def node_of_gpu(pci_address: str, system: Path = SYSTEM) -> int | None:
     """Return a GPU's NUMA node. `pci_address`: as NVML writes it, with eight digits of domain to Linux's four."""
     domain, _, rest = pci_address.lower().partition(":")
     address = f"{int(domain, 16):04x}:{rest}"
-    node = _read(system / "bus/pci/devices" / address / "numa_node")
+    node = text_of(system / "bus/pci/devices" / address / "numa_node")
     return int(node) if node and int(node) >= 0 else None
 
 
@@ -124,19 +125,12 @@ def _nodes(system: Path) -> dict[int, int]:
     return {
         cpu: int(folder.name.removeprefix("node"))
         for folder in (system / "devices/system/node").glob("node[0-9]*")
-        for cpu in parse_cpus(_read(folder / "cpulist"))
+        for cpu in parse_cpus(text_of(folder / "cpulist"))
     }
 
 
 def _siblings(cpu: int, allowed: Collection[int], system: Path) -> tuple[int, ...]:
     """Return the hardware threads of a CPU's core that we may use, including the CPU itself."""
     topology = system / f"devices/system/cpu/cpu{cpu}/topology"
-    siblings = parse_cpus(_read(topology / "thread_siblings_list"))
+    siblings = parse_cpus(text_of(topology / "thread_siblings_list"))
     return tuple(sorted(set(siblings) & set(allowed) | {cpu}))
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text()
-    except OSError:
-        return ""

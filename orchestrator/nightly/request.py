@@ -36,7 +36,7 @@ from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
 from cudnn_sweep.orchestrator.nightly.checksum import content_of, with_checksum
 from cudnn_sweep.orchestrator.nightly.news import Webhook, find_webhook
 from cudnn_sweep.orchestrator.planning.decided import contrasts_of
-from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions, read_date
 from cudnn_sweep.orchestrator.planning.request import SweepRequest, request_of
 from cudnn_sweep.orchestrator.planning.spec import (
     NightlyKeys,
@@ -44,7 +44,6 @@ from cudnn_sweep.orchestrator.planning.spec import (
     SweepSpec,
     is_night_of,
     launch_name,
-    read_date,
 )
 from cudnn_sweep.orchestrator.remote.destinations import Destination, Here, destination_of
 from cudnn_sweep.orchestrator.remote.job import NightJob

@@ -1,4 +1,4 @@
-"""Options of `sweep launch` and `sweep nightly`."""
+"""Options of `sweep launch` and `sweep nightly`, and the script that `sweep audit` runs."""
 
 import shlex
 from collections.abc import Sequence
@@ -111,10 +111,12 @@ class LaunchOptions:
         return f"{one.command()} --only trial_id={trial_id}"
 
 
-def _night(text: str) -> date:
-    from cudnn_sweep.orchestrator.planning.spec import read_date
-
-    return read_date(text, "--night")
+def read_date(text: str, option: str) -> date:
+    """Return the date by which an option names a night. Raises SpecError if it is none."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise SpecError(f"{option} {text}: found no date, allowed: as 2026-11-21") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +133,9 @@ class NightOptions:
     night: Annotated[
         date | None,
         typer.Option(
-            parser=_night, metavar="DATE", help="The night to run or compare. Default: today."
+            parser=lambda text: read_date(text, "--night"),
+            metavar="DATE",
+            help="The night to run or compare. Default: today.",
         ),
     ] = None
     pin: Annotated[
@@ -162,6 +166,28 @@ class NightOptions:
     ] = True
     dry_run: Annotated[bool, "Print the plan and run nothing."] = False
     program: str = field(default_factory=program)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRequest:
+    script: Annotated[
+        str,
+        typer.Argument(metavar="SCRIPT", help="A script of Python; with -m the name of a module."),
+    ]
+    arguments: Annotated[
+        Sequence[str],
+        typer.Argument(metavar="ARGUMENTS", help="Its arguments, options included."),
+    ] = ()
+    is_module: Annotated[
+        bool, typer.Option("--module", "-m", help="SCRIPT names a module, as in python -m.")
+    ] = False
+    seconds: Annotated[
+        float | None, typer.Option(min=0.1, help="End the script after this time.")
+    ] = None
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="End the script after this many calls of one of its models."),
+    ] = None
 
 
 def _parted(text: str) -> tuple[str, str, str]:

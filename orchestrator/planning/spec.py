@@ -243,33 +243,29 @@ def suite_names() -> list[str]:
     return sorted(file.name.removesuffix(".yaml") for file in SUITES.iterdir())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AskedFile:
-    file: Path | None
-    """None: there is no launch file."""
-    suite: str | None
-    note: str | None
-    """What was taken without being named, in words for the user."""
+def asked_file(
+    typed: Path | None, suite: str | None, results: str | None
+) -> tuple[Path | None, str | None, str]:
+    """Return the launch file, if there is one, the suite, and what was taken without being named, for the user.
 
-
-def asked_file(typed: Path | None, suite: str | None, results: str | None) -> AskedFile:
-    """Raises SpecError for two suites or a Python file, LaunchFileError for a file that is no YAML."""
+    Raises SpecError for two suites or a Python file, LaunchFileError for a file that is no YAML.
+    """
     if typed is not None and typed.suffix == ".py":
         raise SpecError(
             f"{typed} is Python; allowed: a launch file or a suite, both YAML. For a network in it: "
             f"sweep advise {typed}:NAME --input SIZES"
         )
     if typed is not None and not _is_suite(typed):
-        return AskedFile(file=typed, suite=suite, note=None)
+        return typed, suite, ""
     if typed is not None and suite is not None:
         raise SpecError(f"{typed} is a suite, and so is --suite {suite}: name one of them")
     chosen = suite if typed is None else str(typed)
     if LAUNCH_FILE.exists():
-        note = f"{typed} is a suite; {LAUNCH_FILE} says where it runs." if typed else None
-        return AskedFile(file=LAUNCH_FILE, suite=chosen, note=note)
+        note = f"{typed} is a suite; {LAUNCH_FILE} says where it runs." if typed else ""
+        return LAUNCH_FILE, chosen, note
     place = f"./{DEFAULT_RESULTS}" if results is None else results
     note = f"No {LAUNCH_FILE} here: the sweep runs on this machine, and its results go to {place}."
-    return AskedFile(file=None, suite=chosen, note=note)
+    return None, chosen, note
 
 
 def results_of_the_launch_file() -> str:
@@ -306,14 +302,6 @@ def launch_name(file: LaunchFile[SweepSpec]) -> str:
     """`metadata.sweep.nightly.name`, else the cluster's name, else the file's."""
     name = file.sweep.nightly.name or file.ray_part.get("cluster_name") or file.path.stem
     return UNSAFE.sub("-", str(name))
-
-
-def read_date(text: str, option: str) -> date:
-    """Return the date by which an option names a night. Raises SpecError if it is none."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise SpecError(f"{option} {text}: found no date, allowed: as 2026-11-21") from None
 
 
 def is_night_of(sweep_id: str, launch: str) -> bool:

@@ -26,6 +26,7 @@ from cudnn_sweep.cluster.jobs.jobs import (
     KnownCluster,
     SentJob,
     answers_anybody,
+    make_token,
     refuse_open_cluster,
 )
 from cudnn_sweep.cluster.launch_file import LaunchFile
@@ -279,7 +280,7 @@ class BroughtUpCluster(RunningCluster):
         for one that needs no token, whatever its start commands hold: it is taken down.
         """
         launcher.wait_for_head(self.file.ray_part, partial(say, console))
-        launcher.make_token(self.known.token)
+        make_token(self.known.token)
         config, path = launcher.secure(self.file.ray_part, self.known.token), self.known.launch_file
         text = yaml.safe_dump(config, sort_keys=False)
         if path.exists() and path.read_text() == text:

@@ -29,9 +29,8 @@ from cudnn_sweep.workloads.cells.suite import most_replicates
 
 
 class Destination(Protocol):
-    @property
-    def where(self) -> str:
-        """The destination, in words."""
+    where: str
+    """The destination, in words."""
 
     def launch(self, request: SweepRequest, console: Console) -> int:
         """Run the sweep, or send it. Returns the exit code."""

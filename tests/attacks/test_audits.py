@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from cudnn_sweep.orchestrator.auditing.audit import AuditRequest, audit_script
+from cudnn_sweep.orchestrator.auditing.audit import audit_script
+from cudnn_sweep.orchestrator.planning.options import AuditRequest
 
 Attempts = Callable[[int, int], int]
 SIGNALLED = 128  # an exit code, and the signal's number

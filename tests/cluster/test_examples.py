@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from cudnn_sweep.cluster.jobs.jobs import make_token
 from cudnn_sweep.cluster.jobs.launcher import (
     MARK,
     REMOTE_TOKEN,
     START_COMMANDS,
     hosts_at_first,
-    make_token,
     secure,
 )
 from cudnn_sweep.cluster.launch_file import check_ray_part, read_launch_file

@@ -18,7 +18,7 @@ def usable_cpus(system: Path = SYSTEM, ours: Path = OURS) -> int:
 
 def _limits(system: Path, ours: Path) -> Iterator[float]:
     """Yield the limit, in CPUs, of each control group around this process, of version 2 and version 1."""
-    for line in _read(ours).splitlines():
+    for line in text_of(ours).splitlines():
         number, names, path = line.split(":", 2)
         files: tuple[str, ...]
         if number == "0":
@@ -29,12 +29,13 @@ def _limits(system: Path, ours: Path) -> Iterator[float]:
             continue
         own = Path(path.lstrip("/"))
         for group in (own, *own.parents):
-            words = [word for name in files for word in _read(top / group / name).split()]
+            words = [word for name in files for word in text_of(top / group / name).split()]
             if len(words) == 2 and words[0] not in (NO_LIMIT, "-1"):
                 yield int(words[0]) / int(words[1])
 
 
-def _read(file: Path) -> str:
+def text_of(file: Path) -> str:
+    """Return the text of a file of the kernel; no text if it is not there."""
     try:
         return file.read_text()
     except OSError:

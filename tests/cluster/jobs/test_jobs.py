@@ -32,7 +32,7 @@ def test_launches_at_once_send_under_one_name(
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     names = {launch.communicate(timeout=60)[0].strip() for launch in both}
     assert names == {KnownCluster("c").sender()}
-    assert len(names.pop()) == 16
+    assert len(names.pop()) == 64
 
 
 def test_nights_are_marked_as_fetched_one_by_one(

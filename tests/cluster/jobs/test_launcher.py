@@ -13,8 +13,8 @@ from time import monotonic
 import pytest
 
 from cudnn_sweep.cluster.errors import ClusterError
-from cudnn_sweep.cluster.jobs.jobs import refuse_open_ray
-from cudnn_sweep.cluster.jobs.launcher import RAY, make_token, wait_for_head
+from cudnn_sweep.cluster.jobs.jobs import make_token, refuse_open_ray
+from cudnn_sweep.cluster.jobs.launcher import RAY, wait_for_head
 
 FILE = {"provider": {"type": "local", "head_ip": "lab"}, "auth": {"ssh_user": "me"}}
 CLOUD = FILE | {"provider": {"type": "aws"}}

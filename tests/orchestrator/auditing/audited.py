@@ -4,7 +4,8 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from cudnn_sweep.orchestrator.auditing.audit import Audited, AuditRequest, audit_script
+from cudnn_sweep.orchestrator.auditing.audit import Audited, audit_script
+from cudnn_sweep.orchestrator.planning.options import AuditRequest
 from cudnn_sweep.workloads.auditing.findings import Findings
 
 SCRIPTS: dict[str, str] = YAML(typ="safe", pure=True).load(

@@ -49,9 +49,10 @@ def test_script_runs_as_python_runs_it(
     (here / "package").mkdir()
     (here / "package" / "script.py").write_text(SCRIPTS["surroundings"])
     script = "package.script" if is_module else "package/script.py"
-    audited = audit(None, "a b", "--epochs", "3", script=script, is_module=is_module)
+    arguments = ("a b", "--epochs", "3")
+    audited = audit(None, *arguments, script=script, is_module=is_module)
     with_audit = json.loads(capfd.readouterr().out)
-    without = json.loads(python(*audited.request.words).stdout)
+    without = json.loads(python(*["-m"] * is_module, script, *arguments).stdout)
     added = set(with_audit.pop("modules")) - set(without.pop("modules"))
     assert dict(with_audit.pop("environment")) == dict(without.pop("environment"))
     assert with_audit == without

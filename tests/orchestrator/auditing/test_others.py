@@ -2,7 +2,8 @@
 
 import pytest
 
-from cudnn_sweep.orchestrator.auditing.audit import Audited, AuditRequest
+from cudnn_sweep.orchestrator.auditing.audit import Audited
+from cudnn_sweep.orchestrator.planning.options import AuditRequest
 from tests.orchestrator.auditing.audited import SCRIPTS, audit, findings_of
 
 

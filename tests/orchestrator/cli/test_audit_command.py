@@ -31,6 +31,13 @@ def line_of(file: str, words: str) -> int:
     return number
 
 
+def test_report_at_a_terminal_has_its_styles(here: Path) -> None:
+    (here / "empty.py").write_text("")
+    ended = sweep("audit", "empty.py", FORCE_COLOR="1", TERM="xterm")
+    assert "\x1b[1mAudit: empty.py ended" in ended.stderr
+    assert "\ufffd" not in ended.stderr
+
+
 @pytest.mark.slow
 def test_example_says_who_turns_benchmark_on_and_its_files_are_taken(here: Path) -> None:
     for name in ("train.py", "training_kit.py"):

@@ -1,4 +1,4 @@
-"""An option and a key have one name in every command, and the old name leads to it."""
+"""A misspelled option, key or name is guessed."""
 
 import re
 from collections.abc import Callable
@@ -8,60 +8,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cudnn_sweep.cluster.errors import LaunchFileError
-from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.cli import app
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.spec import SweepSpec, load_suite
+from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_regime import make_regime
 from cudnn_sweep.workloads.layout import check_layout
 from cudnn_sweep.workloads.precision import find_precision
-
-
-@pytest.mark.parametrize(
-    ("typed", "told"),
-    [
-        ("gate a b MODEL --threshold 0.1", "--threshold is now --min-effect"),
-        ("bisect MODEL --pythons a,b --threshold 0.1", "--threshold is now --min-effect"),
-        ("bans quick --threshold=0.1", "--threshold is now --min-effect"),
-        ("nightly --budget-minutes 5", "--budget-minutes is now --minutes"),
-        ("advise MODEL --format json", "--format is now --json"),
-        ("freeze MODEL --format json", "--format is now --json"),
-    ],
-)
-def test_old_name_of_an_option_leads_to_the_new_one(typed: str, told: str) -> None:
-    ended = CliRunner().invoke(app, typed.split())
-    assert ended.exit_code == 2
-    assert told in " ".join(ended.output.split())
-
-
-@pytest.mark.parametrize(
-    ("typed", "told"),
-    [
-        ("suites", "`sweep suites` is now `sweep list suites`"),
-        ("workloads", "`sweep workloads` is now `sweep list workloads`"),
-        ("schema suite --path", "`sweep schema` is now `sweep list schema`"),
-        ("engines quick", "`sweep engines` is now `sweep bans`"),
-    ],
-)
-def test_old_name_of_a_command_leads_to_the_new_one(typed: str, told: str) -> None:
-    ended = CliRunner().invoke(app, typed.split())
-    assert (ended.exit_code, ended.stderr) == (2, f"sweep: {told}\n")
-
-
-def test_option_that_was_never_there_is_only_unknown() -> None:
-    ended = CliRunner().invoke(app, ["launch", "--threshold", "0.1"])
-    assert ended.exit_code == 2
-    assert "min-effect" not in ended.output
-
-
-@pytest.mark.parametrize("keys", ["budget_minutes: 5", "nightly: {budget_minutes: 5}"])
-def test_old_name_of_a_key_leads_to_the_new_one(tmp_path: Path, keys: str) -> None:
-    file = tmp_path / "cluster.yaml"
-    file.write_text(f"metadata: {{sweep: {{{keys}}}}}\n")
-    with pytest.raises(LaunchFileError, match="unknown key .did you mean `minutes`"):
-        read_launch_file(file, SweepSpec)
 
 
 def test_misspelled_suite_is_guessed() -> None:

@@ -88,7 +88,7 @@ def test_what_cannot_be_ended_ends_the_launch(
     ended: list[int] = []
     monkeypatch.setattr(os, "kill", lambda pid, number: ended.append(pid))
     monkeypatch.setattr(os, "_exit", lambda code: ended.append(-code))
-    watch = stuck._Watch(worker=ROOT, said=-1, below=StuckBelow(ROOT))
+    watch = stuck._Watch(ROOT)
     proc.is_in(RECORDER, IN_KERNEL)
     watch._look()
     assert ended == []

@@ -106,7 +106,7 @@ def here(tmp_path: Path) -> Path:
 def test_suite_file_holds_what_was_traced(tmp_path: Path) -> None:
     file = tmp_path / "traced.yaml"
     traced = [CONVOLUTION, POINT, DEPTHWISE, UP]
-    file.write_text(suite_text(trace_of(*traced)))
+    file.write_text(suite_text(trace_of(*traced), "sweep trace net"))
     suite = load_suite(str(file))
     cells = expand_cells(suite, FACTS, device="cpu", gpu="CPU")
     assert {cell.direction for cell in cells} == {"forward"}
@@ -124,11 +124,11 @@ def test_suite_file_holds_what_was_traced(tmp_path: Path) -> None:
 
 
 def test_what_no_suite_can_hold_is_left_out_and_named() -> None:
-    text = suite_text(trace_of(EXACT, CONVOLUTION))
+    text = suite_text(trace_of(EXACT, CONVOLUTION), "sweep trace net")
     assert "# left out: conv1_3x3_32, as a suite has no precision for float64" in text
     assert "problem: [conv2_3x3_32]" in text
     with pytest.raises(SpecError, match="all convolutions are in float64; allowed in a suite"):
-        suite_text(trace_of(EXACT))
+        suite_text(trace_of(EXACT), "sweep trace net")
 
 
 @pytest.mark.parametrize("width", [100, 160])
