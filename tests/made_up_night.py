@@ -28,10 +28,8 @@ def points_of(
     days = [first + timedelta(days=place) for place in range(len(values))]
     return tuple(
         NightPoint(
-            night=f"night-{day}-lab",
             date=day,
             value=value,
-            processes=3,
             software_hash=software(place),
         )
         for place, (day, value) in enumerate(zip(days, values, strict=True))
@@ -69,7 +67,7 @@ def history_of(
     same = dict.fromkeys((*HARDWARE, *SOFTWARE_AND_COMMIT, *MACHINE), "same")
     nights = tuple(
         NightInHistory(
-            sweep_id=point.night,
+            sweep_id=f"night-{point.date}-lab",
             date=point.date,
             planned=10,
             reached=10,
@@ -128,7 +126,7 @@ def made_up_night() -> Night:
     never = replace(series("cold_warm", "vgg16", lambda _: None), is_judged=False)
     ratio = {"ratio": 1.1, "ratio_low": 1.08, "ratio_high": 1.12}
     outcome = NightOutcome(
-        night=slower.points[-1].night,
+        night=f"night-{days[-1]}-lab",
         date=days[-1],
         launch_file="cluster.yaml",
         suite="nightly",

@@ -22,15 +22,14 @@ def axes_macros() -> str:
     order = ", ".join(("gpu", *axes()))
     others = ",\n        ".join(map(_unless_compared, columns_of("cell")))
     values = "\n        ".join(f"when '{name}' then {_shown(name)}" for name in axes())
+    usuals = [
+        (name, literal(axis.usual)) for name, axis in axes().items() if axis.usual is not None
+    ]
     is_usual = "\n        ".join(
-        f"when '{name}' then {_shown(name)} = {literal(axis.usual)}"
-        for name, axis in axes().items()
-        if axis.usual is not None
+        f"when '{name}' then {_shown(name)} = {value}" for name, value in usuals
     )
     usual = "\n    ".join(
-        f"and ({name} = {literal(axis.usual)} or list_contains(named, '{name}'))"
-        for name, axis in axes().items()
-        if axis.usual is not None
+        f"and ({name} = {value} or list_contains(named, '{name}'))" for name, value in usuals
     )
     names = ", ".join(map(literal, axes()))
     return f"""\

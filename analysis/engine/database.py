@@ -32,7 +32,7 @@ from cudnn_sweep.analysis.engine.settings import with_config
 from cudnn_sweep.analysis.errors import QueryError, did_you_mean
 from cudnn_sweep.analysis.store.snapshot import Snapshot
 from cudnn_sweep.analysis.store.store import LISTINGS
-from cudnn_sweep.analysis.store.stored import Stored, has_damage, has_lost
+from cudnn_sweep.analysis.store.stored import Stored, has_lost
 from cudnn_sweep.cluster.leftovers import held_folder
 
 Answer = TypeVar("Answer")
@@ -173,7 +173,8 @@ class Database:
 
     def _finds_damage(self, failure: Exception) -> bool:
         """Return whether the rows may be at fault, and not the question."""
-        return not isinstance(failure, OF_THE_QUESTION) and has_damage(self._store)
+        is_of_question = isinstance(failure, OF_THE_QUESTION)
+        return not is_of_question and any(store.has_damage() for store in self._store.stores)
 
     def _show_records(self) -> None:
         """Make the view. It looks for the row that counts only if a trial has several.
@@ -201,14 +202,12 @@ class Database:
         self._connection.execute("create or replace view records as from copied_records")
 
     def _rows(self) -> str:
-        """A select of what is stored. A kind of file that is not there stays out of it: to plan a
-        question over one scan takes two thirds of the time.
+        """Return a select of what is stored, without a kind of file that is not there: to plan a question over one scan
+        takes two thirds of the time.
         """
-        if not self._snapshot.parts.files:
-            return "select * from loose_rows"
-        if not self._snapshot.loose.num_rows:
-            return "select * from part_rows"
-        return "select * from part_rows union all select * from loose_rows"
+        kinds = {"part_rows": self._snapshot.parts.files, "loose_rows": self._snapshot.loose}
+        stored = [name for name, rows in kinds.items() if len(rows)] or kinds
+        return " union all ".join(f"select * from {name}" for name in stored)
 
     def _refuse_all_but_select(self, sql: str) -> None:
         try:
@@ -247,7 +246,11 @@ class _Instance:
     def __init__(self, threads: int | None = None, file: str = ":memory:") -> None:
         """`threads`: their number; None: the number of cores."""
         self._spill = ExitStack()
-        folder = self._spill.enter_context(spill_folder())
+        folder = ""  # so that nothing spills, if none can be made
+        with suppress(OSError):
+            # DuckDB may always write there, and so may a user's SQL: nothing else lies there
+            parent = Path(tempfile.gettempdir())
+            folder = str(self._spill.enter_context(held_folder(SPILLS, parent)))
         self.connection = duckdb.connect(file)
         self._macros: dict[str, str] = {}
         own: dict[str, str | bool] = {"temp_directory": folder, "memory_limit": _memory_limit()}
@@ -328,17 +331,3 @@ def _memory_limit() -> str:
     """Return the memory above which a question spills: with all of it, a question would disturb what is measured."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{min(MOST_BYTES, physical // 2) // 10**6}MB"
-
-
-@contextmanager
-def spill_folder() -> Iterator[str]:
-    """Yield a folder for spilled data; empty, so that nothing spills, if none can be made.
-
-    DuckDB may always write there, whatever else is locked, and so may a user's SQL: nothing else lies there.
-    """
-    with ExitStack() as stack:
-        folder = ""
-        with suppress(OSError):
-            parent = Path(tempfile.gettempdir())
-            folder = str(stack.enter_context(held_folder(SPILLS, parent)))
-        yield folder

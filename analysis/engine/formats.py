@@ -44,21 +44,12 @@ def to_markdown(table: pa.Table) -> str:
 def to_parquet(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    return bytes(sink.getvalue())
 
 
 def plain_rows(table: pa.Table) -> Iterator[list[object]]:
     """Rows of what JSON knows: maps as objects, times as ISO 8601, infinities as null."""
-    names = table.column_names
-    maps = {field.name for field in table.schema if pa.types.is_map(field.type)}
-    columns = [
-        [
-            json_value(dict(value) if name in maps and value is not None else value)
-            for value in _values(column)
-        ]
-        for name, column in zip(names, table.columns, strict=True)
-    ]
+    columns = [[json_value(value) for value in _values(column)] for column in table.columns]
     return (list(row) for row in zip(*columns, strict=True))
 
 
@@ -69,13 +60,12 @@ def plain_column(table: pa.Table, name: str) -> list[object]:
 def _values(column: pa.ChunkedArray) -> list[Any]:
     """Return a column's values; as text if Python has none for them, such as a date in the year 290000."""
     try:
-        found: list[Any] = column.to_pylist()
+        return list(column.to_pylist(maps_as_pydicts="strict"))
     except (ValueError, OverflowError):
         try:
-            found = column.cast(pa.string()).to_pylist()
+            return list(column.cast(pa.string()).to_pylist())
         except pa.ArrowException as error:
             raise QueryError(f"a column of type {column.type} cannot be shown: {error}") from None
-    return found
 
 
 def _distinct(names: list[str]) -> list[str]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 from itertools import accumulate, pairwise
-from statistics import median
 from typing import Any, TypeAlias
 
 from cudnn_sweep.analysis.engine.database import Database, open_database
@@ -37,7 +36,33 @@ from (
     group by sweep_id, launch_id, slot
 )
 """
-NOT_MEASURED: Row = {"word": "missing", "value": None, "processes": 0}
+MACHINES = """
+with usual as (
+    select
+        env_hash,
+        precision,
+        median(calibration_matmul_tflops) as usual_tflops,
+        median(calibration_copy_gbps) as usual_gbps
+    from night_machines($launch, $until)
+    where night < $night
+    group by env_hash, precision  -- each precision has its own calibration
+)
+
+select
+    gpu,
+    gpu_uuid,
+    host,
+    cpu_model,
+    sum(trials)::bigint as trials,
+    median(calibration_matmul_tflops / usual_tflops) as matmul,
+    median(calibration_copy_gbps / usual_gbps) as copy
+from night_machines($launch, $until)
+left join usual using (env_hash, precision)
+where night = $night
+group by gpu, gpu_uuid, host, cpu_model
+order by min(env_hash), gpu_uuid, host, cpu_model
+"""
+NOT_MEASURED: Row = {"word": "missing"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,6 +241,7 @@ def read_history(
         rows = database.ask("night_series", **nights_until).to_pylist()
         signs = sign_rows(database, contrasts, **nights_until)
         failed = database.ask("failures", sweep_id=tonight).to_pylist()
+        used = database.query(MACHINES, {**nights_until, "night": tonight}).to_pylist()
         gpu_hours = database.query(GPU_HOURS, {"night": tonight}).to_pylist()[0]["gpu_hours"]
     measured = [row for row in rows + signs if row["night"] in ids]
     names = whole_names(stored)
@@ -234,7 +260,7 @@ def read_history(
             for row in rows
             if row["workload_hash"] is not None
         },
-        machines=_machines(machines, tonight),
+        machines=tuple(Machine(**row) for row in used),
         failures={
             row["cell_id"]: row["message"].splitlines()[0] for row in failed if row["message"]
         },
@@ -282,42 +308,6 @@ def _night(sweep_id: str, every_row: list[Row], machines: list[Row]) -> Night:
         parts={name: ", ".join(sorted(texts)) for name, texts in (installed | machine).items()},
         in_turns=any(row["in_turns"] for row in rows),
     )
-
-
-def _machines(rows: Sequence[Row], tonight: str) -> tuple[Machine, ...]:
-    """Return the machines of `tonight`, each beside the usual speeds of the same kind of hardware."""
-    by_machine: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        if row["night"] == tonight:
-            by_machine.setdefault(tuple(row[name] for name in ("gpu", *MACHINE)), []).append(row)
-    earlier = [row for row in rows if row["night"] < tonight]
-    return tuple(
-        Machine(
-            gpu=gpu,
-            gpu_uuid=gpu_uuid,
-            host=host,
-            cpu_model=cpu_model,
-            trials=sum(row["trials"] for row in mine),
-            matmul=_share(mine, earlier, "calibration_matmul_tflops"),
-            copy=_share(mine, earlier, "calibration_copy_gbps"),
-        )
-        for (gpu, gpu_uuid, host, cpu_model), mine in by_machine.items()
-    )
-
-
-def _share(mine: Sequence[Row], earlier: Sequence[Row], column: str) -> float | None:
-    """Return tonight's share of the usual speed, the median over precisions: each has its own calibration."""
-    shares = []
-    for row in mine:
-        usual = [
-            past[column]
-            for past in earlier
-            if past[column] is not None
-            and (past["env_hash"], past["precision"]) == (row["env_hash"], row["precision"])
-        ]
-        if usual and row[column] is not None:
-            shares.append(row[column] / median(usual))
-    return median(shares) if shares else None
 
 
 def _series(
@@ -395,10 +385,8 @@ def _point(night: Night, env_hash: str, row: Row) -> NightPoint:
     """Return a series' point of a night; `row` is empty if it was not measured."""
     value = row.get("value")
     return NightPoint(
-        night=night.sweep_id,
         date=night.date,
         value=row.get("word") if value is None else value,
-        processes=row.get("processes", 0),
         software_hash=night.softwares[env_hash],
         **{name: row.get(name) for name in MACHINE},
     )

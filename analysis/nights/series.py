@@ -156,12 +156,9 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightPoint:
-    night: str
-    """Its sweep_id."""
     date: date
     value: float | str | None
     """A number in the metric's unit, or the word of a Category; None if the cell is missing."""
-    processes: int
     software_hash: str
     gpu_uuid: str | None = None
     """UUID of the GPU on which most of its processes ran."""

@@ -18,7 +18,6 @@ HARMLESS = {
     "hdfs": "user replication",
 }  # Arrow's options of a URL that hold no key; any other may
 PLAIN = re.compile(r"[\w.:/-]*")  # no user and password before a host
-LOCAL_SCHEME = "file"
 HOW_ELSE = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, ~/.aws/credentials, or a role",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS in the environment, or the machine's service account",
@@ -77,7 +76,7 @@ class Location:
     @property
     def is_local(self) -> bool:
         """Return whether it is a folder of this machine."""
-        return not self.is_url or urlsplit(self.text).scheme == LOCAL_SCHEME
+        return not self.is_url or urlsplit(self.text).scheme == "file"
 
     @property
     def folder(self) -> Path:

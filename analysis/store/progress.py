@@ -14,7 +14,6 @@ class StoredTrial:
     sweep_id: str
     trial_id: str
     attempt_id: str
-    attempt: int
     retry: int
     launch_id: str
     ends_launch: bool | None

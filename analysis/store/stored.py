@@ -52,11 +52,6 @@ def has_lost(stored: Stored, snapshot: Snapshot) -> bool:
     return not present.issuperset(snapshot.parts.files)
 
 
-def has_damage(stored: Stored) -> bool:
-    """Read every scanned part whole; return whether one is damaged. The next snapshot lacks it."""
-    return any(store.has_damage() for store in stored.stores)
-
-
 def _open(location: str) -> Store:
     store = open_store(location)
     where = Location(location)

@@ -25,9 +25,6 @@ COLOURS = {
     "c2": ("#c2410c", "#ff9a62"),
     "c3": ("#1f7a4d", "#6fcf97"),
     "c4": ("#7a3fb0", "#c39bf0"),
-    "c5": ("#a3730a", "#e3bd57"),
-    "c6": ("#b8286b", "#f28ab8"),
-    "c7": ("#117a8b", "#5fd0e0"),
     "c8": ("#5b6470", "#a2abb6"),
 }
 """Light and dark. Colour-blind people can tell the hues of verdicts apart; `less_3` to `more_3` go from fast to slow."""
@@ -42,7 +39,7 @@ def colour(name: str) -> str:
 
 
 STEPS = [colour(name) for name in COLOURS if name.startswith(("less", "same", "more"))]
-CATEGORIES = [colour(f"c{n}") for n in range(1, 9)]
+CATEGORIES = [colour(f"c{n}") for n in range(1, 5)]
 
 
 def css() -> str:
