@@ -114,7 +114,7 @@ def _looked(options: FreezeOptions, errata: str | None, console: Console, place:
     machine = place.look(suite, needs_cuda=True)
     if machine.environment.device != "cuda":
         raise NeedsGpuError("sweep freeze needs a GPU: what a search chooses is seen only there")
-    planned = plan_step(options, suite, machine, suite_name=SUITE)
+    planned = plan_step(options, suite, machine, suite_name=SUITE, left_s=60 * options.minutes)
     place.call(first_calls(planned.chosen), machine, console)
     return planned
 

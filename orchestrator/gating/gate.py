@@ -102,8 +102,7 @@ def gate(options: GateOptions, console: Console, place: Place, out: Console) -> 
     with _reported(options), scratch_for_gate() as scratch:
         sides = sides_of(options.base, options.head, scratch, exact=options.exact)
         answer = _measured(options, sides, console, place)
-        passes = options.cannot_tell == "ok"
-        answer = replace(answer, notes=sides.notes, passes_undecided=passes)
+        answer = replace(answer, notes=sides.notes, passes_undecided=options.cannot_tell == "ok")
         if changed := sides.changed():
             answer = replace(answer, changed=changed, state="cannot tell yet")
     code = answer.code
@@ -126,9 +125,8 @@ def _reported(options: GateOptions) -> Iterator[None]:
         failed = junit(options.workload, "error", reason, reason)
         _write(options, f"**No answer**: {escaped(reason)}\n", failed, streams=streams)
 
-    no_answer(
-        "the gate has not ended", streams=False
-    )  # no older answer stays, even if the gate is killed
+    # No older answer stays, even if the gate is killed.
+    no_answer("the gate has not ended", streams=False)
     try:
         yield
     except Exception as error:

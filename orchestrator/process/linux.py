@@ -24,7 +24,8 @@ def die_with_parent() -> None:
 
 def end_children(but: Collection[int] = ()) -> None:
     """Kill and reap our children, and those that killing makes ours."""
-    while children := set(_children()).difference(but):
+    listed = Path(f"/proc/self/task/{os.getpid()}/children")
+    while children := set(map(int, listed.read_text().split())).difference(but):
         for pid in children:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
@@ -35,15 +36,6 @@ def give_back_memory() -> None:
     trim = getattr(_libc, "malloc_trim", None)  # glibc's alone
     if trim is not None:
         trim(0)
-
-
-def threads() -> int:
-    return len(os.listdir("/proc/self/task"))
-
-
-def _children() -> list[int]:
-    listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-    return [int(pid) for pid in listed.split()]
 
 
 def _prctl(option: int, value: int) -> None:

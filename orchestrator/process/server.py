@@ -19,7 +19,7 @@ from time import monotonic
 from pydantic import ValidationError
 
 from cudnn_sweep.orchestrator.process.forked import Forked
-from cudnn_sweep.orchestrator.process.linux import adopt_orphans, end_children, threads
+from cudnn_sweep.orchestrator.process.linux import adopt_orphans, end_children
 from cudnn_sweep.orchestrator.process.protocol import (
     BEGIN,
     END,
@@ -174,7 +174,7 @@ def _check_fork(imported: str) -> None:
     """A fork has the one thread that forked, and cannot use CUDA if its parent did."""
     import torch
 
-    if (count := threads()) != 1:
+    if (count := len(os.listdir("/proc/self/task"))) != 1:
         sys.exit(f"sweep: {imported}: has {count} threads after importing; a fork copies only one")
     if torch.cuda.is_initialized():
         sys.exit(f"sweep: {imported}: has touched CUDA while importing")

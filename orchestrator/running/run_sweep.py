@@ -151,11 +151,11 @@ def run_sweep(
                     progress = sweep.run_rounds(run, _seconds(request))
             except (KeyboardInterrupt, UnfinishedError) as error:
                 with suppress(AnalysisError):  # results that cannot be read now change no exit code
-                    cut = sweep.ended(progress)
+                    cut = Ran(store=store, session=session, progress=progress)
                     is_lost = isinstance(error, UnfinishedError)
-                    if is_lost and cut.is_complete and not sweep.repeats().trials:
+                    if is_lost and not sweep.repeats().trials and cut.is_complete:
                         warn(console, "Ray ended early, but every trial was recorded.")
-                        return cut
+                        return sweep.ended(progress)
                     if cut.stored:
                         if_cut(cut)
                 raise

@@ -31,7 +31,7 @@ from cudnn_sweep.orchestrator.terminal.say import say
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGpu
+from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided
 from cudnn_sweep.workloads.records.row import BUNDLED
 from cudnn_sweep.workloads.warnings import OF_THE_CODE
 
@@ -58,7 +58,7 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     say(console, LOOKING.format(workload=options.workload))
     machine = place.look(suite)
     planned = plan_step(options, suite, machine, suite_name=SUITE, job=options.job)
-    compares = machine.environment.device == "cuda" or options.on_any_device
+    compares = machine.environment.device == "cuda"
     if compares:
         gpu, minutes = machine.environment.gpu, f"{options.minutes:g} minutes"
         say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
@@ -86,8 +86,6 @@ def suite_to_compare(
     if errata is not None:
         configs = [*suite.configs, Config(errata=errata)]
         suite = suite.model_copy(update={"configs": configs})
-    if options.on_any_device:
-        suite = suite.model_copy(update={"without_gpu": WithoutGpu()})
     return suite
 
 

@@ -142,8 +142,6 @@ class AdviseOptions(StepOptions, _Job):
         bool, "Answer for a bundled network, from the installed results; measure nothing."
     ] = False
     json: Annotated[bool, "Print the answer as JSON."] = False
-    on_any_device: bool = False
-    """Compare on a CPU too, although the flags do nothing there: to try out what follows an answer."""
 
     @property
     def measures_nothing(self) -> bool:

@@ -37,9 +37,17 @@ from rich.console import Console
 
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
 from cudnn_sweep.orchestrator.process.server import IMPORTED_BY_TORCH_LATE
+from cudnn_sweep.orchestrator.running.run_sweep import run_sweep
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
-from cudnn_sweep.orchestrator.steps.advising import advise
-from cudnn_sweep.orchestrator.steps.one_step import suite_of
+from cudnn_sweep.orchestrator.steps.advising import (
+    SUITE,
+    advise,
+    answered_of,
+    suite_to_compare,
+    tell,
+)
+from cudnn_sweep.orchestrator.steps.one_step import plan_step, suite_of
+from cudnn_sweep.workloads.cells.suite import WithoutGpu
 from tests.studies.parts.advice_cases import (
     ANSWER,
     OFF,
@@ -222,11 +230,17 @@ def predict(asked: argparse.Namespace) -> int:
         minutes=TINY_ADVICE_S / 60 if asked.tiny else ADVICE_S / 60,
         json=True,
         from_store=asked.from_store,
-        on_any_device=asked.tiny,
     )
     place = ThisMachine(wait_s=TINY_ADVICE_AT_MOST_S if asked.tiny else 0)  # lanes share a CPU
     out = Console(file=io.StringIO(), markup=False)
-    code = advise(options, Console(stderr=True, markup=False), place, out)
+    console = Console(stderr=True, markup=False)
+    if asked.tiny and not asked.from_store:  # a CPU's flags do nothing: what follows is tried out
+        suite = suite_to_compare(options, None).model_copy(update={"without_gpu": WithoutGpu()})
+        planned = plan_step(options, suite, place.look(suite), suite_name=SUITE, job=options.job)
+        ran = run_sweep(planned, place, console)
+        code: int = tell(options, answered_of(options, ran.store, ran.session.sweep_id), out)
+    else:
+        code = advise(options, console, place, out)
     assert isinstance(out.file, io.StringIO)
     _answer({**json.loads(out.file.getvalue()), "code": code})
     os._exit(0)  # as the command line does after Ray Tune
