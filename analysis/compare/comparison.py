@@ -122,12 +122,9 @@ def compare(
     first, second = find_side(a, names), find_side(b, names)
     if first == second:
         raise QueryError(f"{a} and {b} both mean {first}: nothing to compare")
-    values = {
-        f"{at}_{key}": value
-        for at, side in (("a", first), ("b", second))
-        for key, value in asdict(side).items()
-    }
-    ((in_both,),) = (row.values() for row in ask(IN_BOTH, values).to_pylist())
+    values = {"a_kind": first.kind, "a_name": first.name}
+    values |= {"b_kind": second.kind, "b_name": second.name}
+    (in_both,) = ask(IN_BOTH, values)["trials"].to_pylist()
     if in_both:
         raise QueryError(
             f"{in_both} trials belong both to {first} and to {second}: name two sides that share none"
@@ -137,10 +134,9 @@ def compare(
         {**values, "min_effect": min_effect},
     )
     slowest = None
-    for row in rows.to_pylist():
-        if slowest is None and row["verdict"] == "hurts":
-            (suite,) = ask(SUITE_OF, {"cell_id": row["cell_id"]})["suite"].to_pylist()
-            slowest = suite, row["cell_id"], "benchmark=true" in row["settings"]
+    if hurt := next((row for row in rows.to_pylist() if row["verdict"] == "hurts"), None):
+        (suite,) = ask(SUITE_OF, {"cell_id": hurt["cell_id"]})["suite"].to_pylist()
+        slowest = suite, hurt["cell_id"], "benchmark=true" in hurt["settings"]
     return Comparison(
         a=first,
         b=second,

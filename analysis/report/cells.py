@@ -8,7 +8,13 @@ import pyarrow as pa
 
 from cudnn_sweep.analysis.engine.axes import NAMED
 from cudnn_sweep.analysis.engine.settings import texts_in
-from cudnn_sweep.analysis.results.cell_names import ID_CHARACTERS, CellRow, Words, words_apart
+from cudnn_sweep.analysis.results.cell_names import (
+    ID_CHARACTERS,
+    CellRow,
+    Words,
+    added,
+    words_apart,
+)
 from cudnn_sweep.analysis.results.short_texts import short_names
 from cudnn_sweep.analysis.results.verdicts import CellKey, OfCell, Verdict
 from cudnn_sweep.analysis.store.schema import axes
@@ -39,16 +45,11 @@ def named(table: pa.Table) -> list[ReportCell]:
     shown = {"what", *_telling_apart(words)}
     environment = _telling_environments(rows)
     places = [" ".join(value for name in environment if (value := row[name])) for row in rows]
-    labels = _joined(words, shown, places)
-    common = Counter(labels)
+    labels = added(_joined(words, shown, places), [row["cell_id"][:ID_CHARACTERS] for row in rows])
     families = _joined(words, shown - {"input_shape"}, places)
     shapes = {(family, row["input_shape"]) for family, row in zip(families, rows, strict=True)}
     members = Counter(family for family, _ in shapes)
     row_labels = _joined(words, shown - {"regime"}, places)
-    labels = [
-        label if common[label] == 1 else f"{label} {row['cell_id'][:ID_CHARACTERS]}"
-        for row, label in zip(rows, labels, strict=True)
-    ]
     short_labels = short_names(labels, CHART_NAME)
     cells = []
     for row, parts, label, short_label, row_label, family in zip(
@@ -56,18 +57,19 @@ def named(table: pa.Table) -> list[ReportCell]:
     ):
         batch, _, size = row["input_shape"].partition("x")
         has_sizes = members[family] > 1
-        names = {
-            "label": label,
-            "short_label": short_label,
-            "row_label": row_label,
-            "regime_label": parts["regime"],
-            "size_label": f"{family} {size}".rstrip() if has_sizes else None,
-            "batch": int(batch),
-            "size": size,
-            "size_elements": math.prod(map(int, filter(None, size.split("x")))),
-            "family": family if has_sizes else None,
-        }
-        cells.append(ReportCell(**row, **names))
+        cell = ReportCell(
+            **row,
+            label=label,
+            short_label=short_label,
+            row_label=row_label,
+            regime_label=parts["regime"],
+            size_label=f"{family} {size}".rstrip() if has_sizes else None,
+            batch=int(batch),
+            size=size,
+            size_elements=math.prod(map(int, filter(None, size.split("x")))),
+            family=family if has_sizes else None,
+        )
+        cells.append(cell)
     return cells
 
 
@@ -89,11 +91,7 @@ def verdict_labels(verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCe
         own = ["=".join(pair) for pair in sorted(pairs - common)]
         method = [METHODS[verdict.in_turns]] if len(ways) > 1 else []
         labels.append(" ".join([cells[verdict.key].label, *own, *method]))
-    count = Counter(labels)
-    return [
-        label if count[label] == 1 else f"{label} ({verdict.loop_kind} loop)"
-        for label, verdict in zip(labels, verdicts, strict=True)
-    ]
+    return added(labels, [f"({verdict.loop_kind} loop)" for verdict in verdicts])
 
 
 def _telling_apart(words: list[Words]) -> list[str]:

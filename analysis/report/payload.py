@@ -187,16 +187,13 @@ def cost(content: Content) -> str:
 def _largest(noun: str, cells: Sequence[JudgedCell]) -> str:
     judged = max(cells, key=lambda cell: effect(cell.verdict.ratio))
     verdict: Verdict = judged.verdict
-    times = ""
-    if verdict.baseline_ms is not None and verdict.candidate_ms is not None:
-        times = f", {number(verdict.baseline_ms)} → {number(verdict.candidate_ms)} ms an iteration"
+    times = f"{number(verdict.baseline_ms)} → {number(verdict.candidate_ms)} ms an iteration"
     paid = _paid(judged.paybacks) if noun == "gain" else ""
     searches_on = verdict.loop_kind == "open" and verdict.wall_verdict == "hurts"
     open_loop = "; new shapes never end there, nor do searches" if searches_on else ""
     so_far = " so far" if verdict.wall_verdict in SO_FAR else ""
-    assert verdict.ratio is not None, "a gain and a loss have one"
     size = change(verdict.ratio, verdict.ratio_low, verdict.ratio_high, of=" time")
-    return f"Largest {noun}{so_far}: {judged.cell.label}: {size}{times}{paid}{open_loop}."
+    return f"Largest {noun}{so_far}: {judged.cell.label}: {size}, {times}{paid}{open_loop}."
 
 
 def _failing(judged: JudgedCell) -> str:

@@ -153,11 +153,7 @@ def _results(advice: Advice) -> Iterator[tuple[str, str]]:
 
 def _why(kernels: Sequence[KernelChange]) -> Iterator[tuple[str, str]]:
     for place, kernel in enumerate(kernels[:KERNELS_SHOWN]):
-        name = (
-            kernel.kernel
-            if len(kernel.kernel) <= NAME_SHOWN
-            else f"{kernel.kernel[:NAME_SHOWN]}..."
-        )
+        name = kernel.kernel[:NAME_SHOWN] + "..." * (len(kernel.kernel) > NAME_SHOWN)
         times = f"{kernel.baseline} times a step off, {kernel.candidate} times on"
         yield "Kernels" if place == 0 else "", f"{kernel.operation}: {name} {times}"
     if len(kernels) > KERNELS_SHOWN:

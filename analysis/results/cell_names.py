@@ -81,8 +81,8 @@ def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
     """Return each cell's name by its cell_id; the GPU, or the cell_id, is added if two would be alike."""
     cells = list({row["cell_id"]: row for row in rows}.values())
     names = [" ".join(words.values()) for words in words_apart(cells)]
-    names = _added(names, _gpus_apart(cells))
-    names = _added(names, [row["cell_id"][:ID_CHARACTERS] for row in cells])
+    names = added(names, _gpus_apart(cells))
+    names = added(names, [row["cell_id"][:ID_CHARACTERS] for row in cells])
     return {row["cell_id"]: name for row, name in zip(cells, names, strict=True)}
 
 
@@ -98,7 +98,7 @@ def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
     return [apart[row["gpu"]] if len(words) > 1 else "" for row in cells]
 
 
-def _added(names: Sequence[str], words: Sequence[str]) -> list[str]:
+def added(names: Sequence[str], words: Sequence[str]) -> list[str]:
     """Add a further word to each name that several cells have."""
     count = Counter(names)
     pairs = zip(names, words, strict=True)
