@@ -108,12 +108,12 @@ class Database:
         return self.query(asked.sql, asked.values(values))
 
     def hold_rows(self) -> None:
-        """Copy the rows for many questions, unless there are too many."""
+        """Copy the rows for many questions that read no kernels, unless there are too many."""
 
         def copy() -> None:
             self._show_records()
             if FEW_ROWS < self._snapshot.rows <= HELD_ROWS:
-                self._copy_records()
+                self._copy_records("* exclude (kernels)")  # ten times as large as all else
 
         self._retried(copy)
 
@@ -197,8 +197,9 @@ class Database:
             self._copy_records()
         self._is_shown = True
 
-    def _copy_records(self) -> None:
-        self._connection.execute("create or replace table copied_records as from records")
+    def _copy_records(self, columns: str = "*") -> None:
+        copied = f"create or replace table copied_records as select {columns} from records"
+        self._connection.execute(copied)
         self._connection.execute("create or replace view records as from copied_records")
 
     def _rows(self) -> str:

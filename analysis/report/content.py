@@ -9,11 +9,14 @@ import pyarrow as pa
 
 from cudnn_sweep.analysis.engine.database import Database
 from cudnn_sweep.analysis.engine.queries import Value, parse_query
-from cudnn_sweep.analysis.report.cells import ReportCell, named, verdict_labels
+from cudnn_sweep.analysis.report.cells import VERSIONS, ReportCell, named, verdict_labels
 from cudnn_sweep.analysis.report.pages.formats import text_of
 from cudnn_sweep.analysis.results.contrast import Contrast
 from cudnn_sweep.analysis.results.verdicts import BreakEven, TimeShare, Verdict
+from cudnn_sweep.analysis.store.schema import settings
 
+CHOICE = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
+CHOICES = f"select {', '.join([*VERSIONS, *settings(), *CHOICE])} from choice_stability()"
 MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the query
 
 
@@ -65,6 +68,7 @@ def gather(
     contrasts: Iterable[Contrast],
     min_effect: float,
 ) -> Content:
+    choices = database.query(CHOICES)
     database.hold_rows()
     cells = named(_own(database, "cells"))
     answers = [_compared(database, contrast, min_effect, cells) for contrast in contrasts]
@@ -77,7 +81,7 @@ def gather(
         time_shares=TimeShare.among(database),
         sweeps=database.ask("sweeps"),
         failures=database.ask("failures").drop_columns(["last_output"]),
-        choices=database.ask("choice_stability"),
+        choices=choices,
         environments=database.ask("environment"),
         trials=_own(database, "trials", cell_ids=",".join(_shown(cells, compared))),
         torn_files=database.torn_files,  # those found by these questions too

@@ -8,9 +8,11 @@ writes it as text, and a content security policy lets only two scripts run, by t
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
+from itertools import compress
 from string import Template
 from typing import Any
 
@@ -30,6 +32,7 @@ MISSING_EXTRA = (
     "vl_convert is missing: charts need packages that are not installed; install them by "
     "pip install 'cudnn-sweep[report]', or ask for --format markdown or json"
 )
+DRAWN = ("verdicts", "paybacks", "choices")  # tables of charts: at 100,000 trials most of a page
 FIRST_SENTENCES = 3  # above the table
 EMBED = "window.vegaEmbed = vegaEmbed;"  # the part of the bundle for pieces.js
 # Characters of JSON that may end a block of HTML or a line of a script.
@@ -40,14 +43,32 @@ def as_html(payload: Payload) -> str:
     """Return the page. Raise ReportError if the extra `report` is not installed."""
     libraries, script = _libraries(), "\n".join(map(text_of, ("pieces.js", "report.js")))
     shown = [{"field": field, "title": title} for field, title in SHOWN.items()]
-    more = {"shown": shown, "figures": figures(), "verdicts": VERDICT_TEXTS}
+    drawn = figures()
+    more = {"shown": shown, "figures": drawn, "verdicts": VERDICT_TEXTS}
+    named = set(re.findall(r"\w+", script + json.dumps(more, default=_fields)))
+    used = {name: _used(name, payload.tables[name], drawn, named) for name in DRAWN}
     return Template(text_of("template.html")).substitute(
         policy=_policy(libraries, script),
         style=css() + text_of("report.css"),
-        data=escaped_json(_fields(payload) | more | _texts_once(payload.tables)),
+        data=escaped_json(_fields(payload) | more | _texts_once({**payload.tables, **used})),
         libraries=libraries,
         script=script,
     )
+
+
+def _used(name: str, sheet: Sheet, drawn: Sequence[Figure], named: Collection[str]) -> Sheet:
+    """Return the columns of a table that script or charts name, and the rows that a chart can draw; the page lists
+    every verdict.
+    """
+    needs = [{*figure.needs} & {*sheet.columns} for figure in drawn if figure.table == name]
+    places = [[*map(sheet.columns.index, names)] for names in needs]
+    kept = [column in named for column in sheet.columns]
+    rows = [
+        [*compress(row, kept)]
+        for row in sheet.rows
+        if name == "verdicts" or any(all(row[at] is not None for at in each) for each in places)
+    ]
+    return Sheet(columns=[*compress(sheet.columns, kept)], rows=rows)
 
 
 def _texts_once(tables: Mapping[str, Sheet]) -> dict[str, object]:

@@ -11,10 +11,9 @@ from typing import Any, TypeAlias
 
 from cudnn_sweep.analysis.engine.settings import config_name, texts_of
 from cudnn_sweep.analysis.report.cells import CHART_NAME, OF_CELL, VERSIONS
-from cudnn_sweep.analysis.report.content import Content, JudgedCell
+from cudnn_sweep.analysis.report.content import CHOICE, Content, JudgedCell
 from cudnn_sweep.analysis.results.short_texts import short_names
-from cudnn_sweep.analysis.results.verdicts import CACHES, BreakEven, CellKey, Verdict, payback
-from cudnn_sweep.analysis.store.schema import settings
+from cudnn_sweep.analysis.results.verdicts import CACHES, CellKey, payback
 from cudnn_sweep.analysis.words import cudnn_version
 
 Scalar: TypeAlias = str | float | int | bool | None
@@ -39,7 +38,6 @@ SHOWN = {
     "blocks_needed": "more blocks to decide",
 }
 """Titles of the verdicts' columns that a page and Markdown show."""
-CHOICE = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,10 +57,12 @@ def sheets(content: Content) -> dict[str, Sheet]:
         "cells": _sheet(_cells(content)),
         "verdicts": _sheet(_verdict(about, judged) for about, judged in answers),
         "paybacks": _sheet(
-            _about(row) | about for about, judged in answers for row in judged.paybacks.values()
+            _besides_cell(vars(row)) | about
+            for about, judged in answers
+            for row in judged.paybacks.values()
         ),
         "choices": _sheet(map(_choice, of_cells(content.choices.to_pylist()))),
-        "trials": _sheet(map(_trial, of_cells(content.trials.to_pylist()))),
+        "trials": _sheet(map(_besides_cell, of_cells(content.trials.to_pylist()))),
         "environments": _sheet(map(_environment, content.environments.to_pylist())),
         "sweeps": _sheet(content.sweeps.to_pylist()),
         "failures": _sheet(content.failures.slice(0, MOST_FAILURES).to_pylist()),
@@ -71,13 +71,15 @@ def sheets(content: Content) -> dict[str, Sheet]:
 
 def plain(value: object) -> Scalar:
     """Return a JSON value: null if not finite, text if no scalar."""
+    if value is None or isinstance(value, (str, int)):  # the most: a report has millions of values
+        return value
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, datetime):
         return value.isoformat(sep=" ", timespec="seconds")
     if isinstance(value, list):
         return ", ".join(str(item) for item in value)
-    return value if value is None or isinstance(value, str | int) else str(value)
+    return str(value)
 
 
 def _sheet(rows: Iterable[Row]) -> Sheet:
@@ -106,7 +108,7 @@ def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple
 
 
 def _verdict(about: Row, judged: JudgedCell) -> Row:
-    row = _about(judged.verdict) | about | {"verdict": judged.verdict.wall_verdict}
+    row = _besides_cell(vars(judged.verdict)) | about | {"verdict": judged.verdict.wall_verdict}
     for cache in CACHES:
         paid = judged.paybacks.get(cache)
         row[f"{cache}_payback"] = payback(paid) if paid else None
@@ -114,20 +116,11 @@ def _verdict(about: Row, judged: JudgedCell) -> Row:
     return row
 
 
-def _about(row: Verdict | BreakEven) -> Row:
-    return {name: value for name, value in vars(row).items() if name not in OF_CELL}
-
-
 def _choice(row: Row) -> Row:
     two = {"choice_share": None} if row["processes"] in (1, 2) else {}  # too few for a share
-    return _config(row) | {name: row[name] for name in CHOICE} | two
+    config = config_name(texts_of(row))
+    return {"cell": row["cell"], "config": config} | {name: row[name] for name in CHOICE} | two
 
 
-def _trial(row: Row) -> Row:
-    """Return a row of questions/trials.sql, its settings as the name of a config."""
-    kept = {name: row[name] for name in row if name not in OF_CELL and name not in settings()}
-    return _config(row) | kept
-
-
-def _config(row: Row) -> Row:
-    return {"cell": row["cell"], "config": config_name(texts_of(row))}
+def _besides_cell(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name not in OF_CELL}

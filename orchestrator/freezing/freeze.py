@@ -13,8 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from cudnn_sweep.analysis.engine.settings import as_text
-from cudnn_sweep.analysis.results.advice import UNDECIDED
-from cudnn_sweep.analysis.results.advice_words import minutes_needed
+from cudnn_sweep.analysis.results.advice import UNDECIDED, minutes_needed
 from cudnn_sweep.analysis.results.verdicts import Verdict
 from cudnn_sweep.analysis.words import counted, interval, milliseconds, ratio
 from cudnn_sweep.orchestrator.errors import NeedsGpuError, SpecError

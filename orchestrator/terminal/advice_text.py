@@ -19,8 +19,6 @@ from cudnn_sweep.analysis.results.advice import (
     Freeze,
     KernelChange,
     RankPrediction,
-)
-from cudnn_sweep.analysis.results.advice_words import (
     advice_facts,
     advice_headline,
     minutes_needed,

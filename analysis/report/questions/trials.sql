@@ -6,12 +6,12 @@ select -- noqa: ST06
     env_hash,
     software_hash,
     workload_hash,
+    settings as config,
     trial_id,
     sweep_id,
     block,
     position, -- noqa: RF04
     twin,
-    unnest(config), -- noqa: AL03
     status,
     compute_cache,
     steady_wall_ms,

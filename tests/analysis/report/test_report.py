@@ -19,7 +19,7 @@ from cudnn_sweep.analysis.report.delivery import (
     figures,
 )
 from cudnn_sweep.analysis.report.payload import Payload, payload
-from cudnn_sweep.analysis.report.sheets import Sheet, plain
+from cudnn_sweep.analysis.report.sheets import SHOWN, Sheet, plain
 from cudnn_sweep.analysis.results.contrast import Contrast
 from cudnn_sweep.analysis.store.store import Store, open_store
 from tests.analysis.conftest import in_cell, make_pair, make_record
@@ -151,6 +151,27 @@ def test_trials_beyond_the_cap_are_left_to_a_query(
         "sweep query \"select * from records where cell_id = 'CELL'\" --results "
     )
     assert len(as_html(found).encode()) < 1_200_000
+
+
+def test_a_page_leaves_out_what_no_chart_can_draw(kept: Store) -> None:
+    found = _payload(kept)
+    data = as_html(found).partition('id="report">')[2].partition("</script>")[0]
+    tables = json.loads(data)["tables"]
+    drawn = [value for value in _column(found, "paybacks", "break_even_iterations") if value]
+    assert 0 < len(drawn) < len(found.tables["paybacks"].rows)
+    assert len(tables["paybacks"]["rows"]) == len(drawn)
+    assert len(tables["verdicts"]["rows"]) == len(found.tables["verdicts"].rows)
+    assert set(tables["verdicts"]["columns"]) > {*SHOWN}
+    assert "error_share" in found.tables["verdicts"].columns
+    assert "error_share" not in tables["verdicts"]["columns"]
+
+
+def test_a_report_reads_no_column_that_held_rows_lack(
+    kept: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = _payload(kept)
+    monkeypatch.setattr("cudnn_sweep.analysis.engine.database.FEW_ROWS", -1)
+    assert _payload(kept) == found
 
 
 def test_every_drawing_is_valid_vega_lite() -> None:
