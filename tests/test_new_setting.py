@@ -44,7 +44,7 @@ COLUMNS = """\
     # outcome
 """
 AXIS = """\
-    layout: Annotated[str, "contiguous or channels_last", Axis(usual="contiguous")]
+    layout: Annotated[str, "contiguous, channels_last or weights", Axis(usual="contiguous")]
     execution: Annotated[str, "how steps run", Axis(usual="eager")]
 """
 # Pages made from stored rows take long, and no setting changes them.

@@ -1,14 +1,17 @@
 """Layout: the order in which a tensor's elements lie in memory."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from cudnn_sweep.workloads.errors import unknown
 
 if TYPE_CHECKING:
     import torch
 
-LAYOUTS = ("contiguous", "channels_last")
+Layout = Literal["contiguous", "channels_last", "weights"]
+LAYOUTS = get_args(Layout)
+WEIGHTS = "weights"
+"""Parameters in channels_last, inputs as they come."""
 BY_STRIDES = "strides"
 """A cell's placement: one of its convolutions is channels_last by the strides of tensors that have one order."""
 
@@ -20,7 +23,7 @@ def check_layout(name: str) -> str:
 
 
 def memory_format(layout: str, dimensions: int) -> "torch.memory_format":
-    """Return torch's format for tensors of so many dimensions; only images and volumes have channels_last."""
+    """Return torch's format for inputs of so many dimensions; only images and volumes have channels_last."""
     import torch
 
     if layout == "channels_last":
@@ -39,6 +42,11 @@ def lay_out(tensor: "torch.Tensor", layout: str) -> "torch.Tensor":
     return tensor.to(memory_format=memory_format(layout, tensor.dim()))
 
 
+def lay_out_parameter(tensor: "torch.Tensor", layout: str) -> "torch.Tensor":
+    """Return `tensor` with the strides that a parameter has in a layout."""
+    return lay_out(tensor, "channels_last" if layout == WEIGHTS else layout)
+
+
 def has_one_order(shape: Sequence[int]) -> bool:
     """Return whether a tensor of this shape has the same order of elements in both layouts."""
     return len(shape) in (4, 5) and (shape[1] == 1 or all(size == 1 for size in shape[2:]))
@@ -47,6 +55,11 @@ def has_one_order(shape: Sequence[int]) -> bool:
 def layout_of(*tensors: "torch.Tensor") -> str:
     """Return the layout in which torch calls cuDNN: channels_last if one of a convolution's tensors is."""
     return "channels_last" if any(map(_is_channels_last, tensors)) else "contiguous"
+
+
+def in_force(tensor: "torch.Tensor") -> str:
+    """Return a tensor's type and, by its strides, its layout: `bfloat16 channels_last`."""
+    return f"{str(tensor.dtype).removeprefix('torch.')} {layout_of(tensor)}"
 
 
 def _is_channels_last(tensor: "torch.Tensor") -> bool:

@@ -51,6 +51,7 @@ class Precision:
         return torch.autocast(device.type, getattr(torch, self.autocast))
 
 
+PrecisionName = Literal["fp32", "tf32", "bf16", "fp16", "amp_bf16", "amp_fp16"]
 PRECISIONS = {
     precision.name: precision
     for precision in (

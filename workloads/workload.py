@@ -20,7 +20,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.layout import lay_out
+from cudnn_sweep.workloads.layout import lay_out, lay_out_parameter
 from cudnn_sweep.workloads.parameters import check_limits
 from cudnn_sweep.workloads.precision import Precision
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
@@ -42,7 +42,7 @@ class Context:
     precision: Precision
     """The cell's; `precision.autocast` is `"float16"`, `"bfloat16"` or None."""
     layout: str
-    """`contiguous` or `channels_last`."""
+    """`contiguous`, `channels_last` or `weights`: parameters in channels_last, inputs as they come."""
     direction: str
     """Which of the workload's directions is timed."""
     problem: ConvProblem | None
@@ -97,15 +97,22 @@ class Context:
         kind = self.precision.torch_dtype()
         return self.like_inputs(torch.randn(shape, device=self.device, dtype=kind))
 
+    def random_weight(self, shape: Shape) -> torch.Tensor:
+        """Return normal random numbers in the cell's layout of parameters."""
+        return lay_out_parameter(self.random(shape), self.layout)
+
     def random_gradient(self, shape: Shape) -> torch.Tensor:
-        """Return random numbers of a convolution's output type: autocast's, if there is one."""
+        """Return random numbers of a convolution's output: in autocast's type, if there is one, and laid out as the
+        weight, which the output follows.
+        """
         import torch
 
         kind = self.precision.torch_dtype()
         values = torch.randn(shape, device=self.device, dtype=kind).to(
             getattr(torch, self.precision.autocast or self.precision.dtype)
         )
-        return lay_out(values.to(torch.float64) if self.reference else values, self.layout)
+        values = values.to(torch.float64) if self.reference else values
+        return lay_out_parameter(values, self.layout)
 
     def like_inputs(self, values: torch.Tensor) -> torch.Tensor:
         """Return `values` on the device, in the cell's precision and layout."""
@@ -116,7 +123,7 @@ class Context:
         """Return `module` on the device, in the cell's precision and layout."""
         module = module.to(self.device, self.precision.torch_dtype()).to(self.dtype)
         for tensor in chain(module.parameters(), module.buffers()):
-            tensor.data = lay_out(tensor.data, self.layout)
+            tensor.data = lay_out_parameter(tensor.data, self.layout)
         return module
 
 

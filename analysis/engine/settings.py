@@ -13,7 +13,7 @@ from zlib import crc32
 import pyarrow as pa
 
 from cudnn_sweep.analysis.engine.queries import literal
-from cudnn_sweep.analysis.store.schema import arrow_schema, axes, settings
+from cudnn_sweep.analysis.store.schema import arrow_schema, axes, setting_name, settings
 from cudnn_sweep.workloads.records.row import BUNDLED, Axis, Setting, SettingValue
 
 PLAIN = r"[A-Za-z0-9_.:/+-]+"  # text that needs no quotes, alike in Python and in DuckDB
@@ -56,7 +56,7 @@ def as_text(value: SettingValue | ArrowMap) -> str:
 
 def texts_of(values: Mapping[str, SettingValue | ArrowMap]) -> dict[str, str]:
     """Every setting's text, in the schema's order, of a row that has a column for each."""
-    return {name: as_text(values[name]) for name in settings()}
+    return {setting_name(column): as_text(values[column]) for column in settings()}
 
 
 def texts_in(line: str) -> dict[str, str]:
@@ -77,7 +77,7 @@ def besides_usual(texts: Mapping[str, str]) -> dict[str, str]:
 
 def usual_texts() -> dict[str, str]:
     """PyTorch's own config."""
-    return {name: as_text(setting.usual) for name, setting in settings().items()}
+    return {setting_name(column): as_text(mark.usual) for column, mark in settings().items()}
 
 
 def config_name(texts: Mapping[str, str]) -> str:
@@ -119,18 +119,26 @@ def with_config(rows: str) -> str:
 def _said() -> list[str]:
     """Return the part of each setting in a config's name, as an expression; null for PyTorch's own value."""
     usual = usual_texts() | {ALWAYS_SAID: ""}
-    texts = {name: f"coalesce({text_of(name, _type_of(name))}, 'null')" for name in usual}
+    texts = {
+        setting_name(column): f"coalesce({text_of(column, _type_of(column))}, 'null')"
+        for column in settings()
+    }
     texts = {ALWAYS_SAID: texts[ALWAYS_SAID]} | texts
     return [f"'{name}=' || nullif({text}, {literal(usual[name])})" for name, text in texts.items()]
 
 
 def settings_macros() -> str:
     texts = ",\n    ".join(
-        f"'{name}': " + text_of(f"struct_extract(config, '{name}')", _type_of(name))
-        for name in settings()
+        f"'{setting_name(column)}': "
+        + text_of(f"struct_extract(config, '{column}')", _type_of(column))
+        for column in settings()
     )
     usual = ",\n    ".join(f"{name} := {_usual(name, mark)}" for name, mark in settings().items())
-    read = [literal(name) for name, mark in settings().items() if mark.read_by == "cudnn"]
+    read = [
+        literal(setting_name(column))
+        for column, mark in settings().items()
+        if mark.read_by == "cudnn"
+    ]
     return (
         f"{QUOTED_MACRO}\n"
         "-- The text of each setting of a config, and of the twin, by name.\n"

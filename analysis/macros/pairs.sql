@@ -163,13 +163,13 @@ joined as (
         any_value(columns([
             'settings', 'first_ms', 'second_ms', 'one_time_ms', 'cache_entries',
             'peak_reserved_bytes', 'peak_allocated_bytes', 'workspace_bytes', 'kernels_hash',
-            'fingerprint', 'bitwise_repeatable'
+            'fingerprint', 'bitwise_repeatable', 'relative_l2_error'
         ])) filter (where b) as 'baseline_\0', -- noqa: RF05
         arg_max(concat_ws('|', host, launch_id), b) as ran_at,
         any_value(columns([
             'settings', 'first_ms', 'second_ms', 'one_time_ms', 'cache_entries',
             'peak_reserved_bytes', 'peak_allocated_bytes', 'workspace_bytes', 'kernels_hash',
-            'fingerprint', 'bitwise_repeatable'
+            'fingerprint', 'bitwise_repeatable', 'relative_l2_error'
         ])) filter (where c) as 'candidate_\0', -- noqa: RF05
         any_value(steady_peak_reserved_bytes) filter (where b) as baseline_steady_reserved_bytes,
         any_value(steady_peak_reserved_bytes) filter (where c) as candidate_steady_reserved_bytes,

@@ -6,7 +6,7 @@
 create or replace macro no_effect_reason(
     flag, device, benchmark, convolutions, convolved, others, searched, miopen
 ) as case
-    when flag in ('twin', 'code') then null
+    when flag in ('twin', 'code', 'layout', 'precision') then null
     when device = 'cpu' then 'no_cuda'
     when not read_by_cudnn(flag) then null
     when miopen then 'miopen'
@@ -46,6 +46,9 @@ create or replace macro not_slower(blocks, ratio_high, min_effect) as
 -- No cell is inconclusive before three blocks, the first look, or between two looks.
 create or replace macro so_far(verdict, looked) as
     if(verdict = 'inconclusive' and not looked, 'undecided', verdict);
+
+-- A relative error, as 2.9e-03.
+create or replace macro in_scientific(error) as coalesce(format('{:.1e}', error), 'unknown');
 
 -- A verdict as it is shown; `cell` is its row of contrast_verdicts.
 create or replace macro in_words(verdict, cell) as case

@@ -92,7 +92,8 @@ cells as materialized (
             'baseline_peak_reserved_bytes', 'candidate_peak_reserved_bytes',
             'baseline_peak_allocated_bytes', 'candidate_peak_allocated_bytes',
             'baseline_steady_reserved_bytes', 'candidate_steady_reserved_bytes',
-            'baseline_workspace_bytes', 'candidate_workspace_bytes'
+            'baseline_workspace_bytes', 'candidate_workspace_bytes',
+            'baseline_relative_l2_error', 'candidate_relative_l2_error'
         ])),
         any_value(no_effect_reason) as no_effect_reason,
         list_sort(list(distinct sweep_id)) as sweeps,
@@ -177,6 +178,15 @@ select
         else 'undecided'
     end as wall_verdict,
     in_words(wall_verdict, answered) as wall_in_words,
+    if(
+        contrast like 'precision: %',
+        format(
+            'error {} → {}, same bits in {} of {} blocks',
+            in_scientific(baseline_relative_l2_error), in_scientific(candidate_relative_l2_error),
+            blocks_with_same_bits, blocks_with_bits
+        ),
+        null
+    ) as errors,
     case
         when is_decided(wall_verdict) or wall_verdict = 'not_measured' then null
         else coalesce(wall_blocks_needed, nullif(greatest(3 - blocks, 0), 0))

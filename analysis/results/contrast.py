@@ -1,7 +1,7 @@
 """Contrast: two configs that differ in one setting, the baseline first, as verdicts compare them."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -55,6 +55,20 @@ BANS = Contrast(field="ban", baseline="no", candidate="yes")
 FROZEN = Contrast(field="frozen", baseline="no", candidate="yes")
 """Each freeze (a file of errata) against none, as one contrast: few freezes share a cell."""
 BAN = re.compile(r"\w+:\d+")
+
+
+def chosen(contrasts: Iterable[Contrast], named: Collection[str]) -> tuple[Contrast, ...]:
+    """Return the contrasts that a suite names: by setting, or as `layout=weights` against the usual value; all if it
+    names none.
+    """
+    usual = usual_texts()
+    return tuple(
+        each
+        for each in contrasts
+        if not named
+        or each.field in named
+        or (each.baseline == usual.get(each.field) and f"{each.field}={each.candidate}" in named)
+    )
 
 
 def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...]:

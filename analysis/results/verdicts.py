@@ -153,7 +153,7 @@ def further_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]) 
     lines = [
         f"{label(verdict)}: {text}."
         for verdict in verdicts
-        for text in (verdict.headline, verdict.by_choice)
+        for text in (verdict.headline, verdict.by_choice, verdict.errors)
         if text
     ]
     return lines[:LINES_SHOWN]

@@ -28,6 +28,11 @@ def settings() -> Mapping[str, Setting]:
     return _marked(Setting)
 
 
+def setting_name(column: str) -> str:
+    """Return a setting's name: its column's without the prefix of one that a cell has, too."""
+    return column.removeprefix("config_")
+
+
 @cache
 def axes() -> Mapping[str, Axis]:
     """Return the axes of a cell, by column, in the columns' order."""

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 
 from rich.console import Console, Group, RenderableType
@@ -10,11 +10,16 @@ from rich.text import Text
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-from cudnn_sweep.analysis.words import given, percent
+from cudnn_sweep.analysis.words import counted, given, percent
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.terminal.say import plain_table
 from cudnn_sweep.workloads.cells.suite import ProblemSpec
-from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution
+from cudnn_sweep.workloads.measuring.tracing import (
+    Trace,
+    TracedConvolution,
+    TracedOperation,
+    losses_in,
+)
 from cudnn_sweep.workloads.problem import Shape, sizes_text
 
 WIDTH = 100  # columns
@@ -32,6 +37,8 @@ WITHOUT_GPU = {
 }
 FLOP_UNITS = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"))
 NUMBERS = ("stride", "padding", "dilation", "groups", "times", "FLOPs")
+LOSS_COLUMNS = ("loses channels_last", "operation", "pays")
+OPERATION_COLUMNS = ("number", "layer", "operation", "takes", "returns", "", "conversions_ms")
 ALWAYS_SHOWN = ("name", "input → channels", "kernel", "times", "FLOPs")
 WIDE = 120
 
@@ -161,7 +168,57 @@ def trace_table(trace: Trace, console: Console) -> RenderableType:
     in_all = ", ".join(f"{column} {value}" for column, value in same.items())
     counts = f"{_counts_text(trace)}; torch {trace.torch}, {trace.device}"
     table = plain_table(columns, cells, NUMBERS, 2 if is_wide else 1)
-    return Group(table, *([Text(f"All of them: {in_all}")] if same else []), Text(counts))
+    in_common = [Text(f"All of them: {in_all}")] if same else []
+    return Group(table, *in_common, Text(counts), *_losses(trace))
+
+
+def _losses(trace: Trace) -> Iterator[RenderableType]:
+    """Yield who loses channels_last, and who pays, in a pass that has it."""
+    if trace.request.layout == "contiguous":
+        return
+    losses, operations = losses_in(trace.operations), trace.operations
+    if losses:
+        columns = [*LOSS_COLUMNS, *["conversions_ms"] * trace.on_gpu]
+        lost = [
+            _loss_row(None if number is None else operations[number], losses[number])
+            for number in losses
+        ]
+        yield Text("")
+        yield plain_table(columns, [row[: len(columns)] for row in lost], columns[3:])
+    paying = sum("convolution" in payer.name for payers in losses.values() for payer in payers)
+    layers = sum(number is not None for number in losses)
+    spent = f": {_ms(operations)} ms of conversions" if trace.on_gpu else ""
+    yield Text(
+        f"Layout {trace.request.layout}: lost by {counted(layers, 'layer')}, paid for by "
+        f"{counted(paying, 'convolution')}{spent}."
+    )
+    if not trace.on_gpu:
+        yield Text("A CPU's kernels keep other layouts than a GPU's: trace where you train.")
+
+
+def _ms(operations: Iterable[TracedOperation]) -> str:
+    return given(sum(operation.conversion_ms or 0 for operation in operations))
+
+
+def _loss_row(lost_by: TracedOperation | None, payers: Sequence[TracedOperation]) -> list[str]:
+    layers = list(dict.fromkeys(payer.layer or payer.name for payer in payers))
+    more = f" and {len(layers) - 1} more" * (len(layers) > 1)
+    paid = "".join(layers[:1]) + more
+    if lost_by is None:
+        return ["no layer", "", paid, _ms(payers)]
+    others = [payer for payer in payers if payer is not lost_by]
+    return [lost_by.layer or "code outside modules", lost_by.name, paid, _ms([lost_by, *others])]
+
+
+def operations_table(trace: Trace) -> RenderableType:
+    """Return the operations that take or write tensors with a layout, in order."""
+    numbered = [(n, part) for n, part in enumerate(trace.operations) if part.takes or part.returns]
+    rows = [
+        [str(number), part.layer, part.name, " ".join(part.takes), " ".join(part.returns)]
+        + ["loses" if part.loses else "pays" if part.pays else "", _ms([part])]
+        for number, part in numbered
+    ]
+    return plain_table(OPERATION_COLUMNS, rows, ("number", "conversions_ms"))
 
 
 def _row(trace: Trace, name: str, convolution: TracedConvolution) -> dict[str, str]:

@@ -42,6 +42,10 @@ class TraceOptions(StepOptions):
     ] = None
     force: Annotated[bool, "Overwrite the suite's file if it exists."] = False
     list_only: Annotated[bool, "Write no suite."] = False
+    operations: Annotated[
+        bool,
+        "List each operation, too: the layouts that go in and come out, and who loses or pays.",
+    ] = False
     json: Annotated[bool, "Print the list as JSON; the suite is still written."] = False
 
 
@@ -50,6 +54,7 @@ def trace(options: TraceOptions) -> None:
 
     The model runs forward once, in a process of its own, on the GPU if there is one.
     Its inputs are random numbers. The routes are those that torch selects on that device.
+    In another layout than contiguous it also names the layers that lose channels_last, and the convolutions that pay.
     """
     from cudnn_sweep.orchestrator.auditing.traced_suite import suite_text
     from cudnn_sweep.orchestrator.process.client import ForkServer
@@ -60,9 +65,9 @@ def trace(options: TraceOptions) -> None:
     # a process that is thrown away imports the user's code, and may touch the GPU
     with ForkServer(survey_only=True) as server:
         found = trace_with(server, request)
-    words = words_of(options, without=("output", "force", "list_only", "json"))
+    words = words_of(options, without=("output", "force", "list_only", "operations", "json"))
     text = suite_text(found, shlex.join(["sweep", "trace", *words])) if file else ""
-    _show(found, options.json)
+    _show(found, options.json, options.operations)
     if file:
         write_whole(file, text)
         next_step = shlex.join([program(), "launch", str(file)])
@@ -107,8 +112,12 @@ def _suite_file(options: TraceOptions) -> Path:
     return file
 
 
-def _show(found: "Trace", json: bool) -> None:
-    from cudnn_sweep.orchestrator.auditing.traced_suite import left_out, trace_table
+def _show(found: "Trace", json: bool, operations: bool) -> None:
+    from cudnn_sweep.orchestrator.auditing.traced_suite import (
+        left_out,
+        operations_table,
+        trace_table,
+    )
     from cudnn_sweep.orchestrator.terminal.say import console_here
 
     if json:
@@ -116,6 +125,8 @@ def _show(found: "Trace", json: bool) -> None:
     else:
         console = console_here()
         console.print(trace_table(found, console))
+        if operations:
+            console.print(operations_table(found))
     for line in left_out(found):
         echo(f"warning: {line}", err=True)
 

@@ -1,12 +1,12 @@
 """Standing: whether a cell gets a further block, in a sweep of blocks until decided."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from cudnn_sweep.analysis.engine.queries import Value
 from cudnn_sweep.analysis.engine.settings import texts_of
 from cudnn_sweep.analysis.results.advice import Advice
-from cudnn_sweep.analysis.results.contrast import Contrast, contrasts_among
+from cudnn_sweep.analysis.results.contrast import Contrast, chosen, contrasts_among
 from cudnn_sweep.analysis.results.verdicts import ContrastState
 from cudnn_sweep.analysis.store.store import Store
 from cudnn_sweep.orchestrator.planning.plan import Plan
@@ -32,9 +32,14 @@ def contrasts_in(plan: Plan) -> tuple[Contrast, ...]:
     return tuple(dict.fromkeys(contrasts))
 
 
+def deciding_in(plan: Plan) -> tuple[Contrast, ...]:
+    """Return the contrasts that decide the cells of a plan."""
+    return chosen(contrasts_in(plan), plan.decided_by)
+
+
 def settings_of(config: Config) -> dict[str, str]:
     """Return each field as text, the way SQL writes it."""
-    return texts_of(asdict(config))
+    return texts_of(config.columns())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +76,7 @@ class Standing:
 
 def standings(store: Store, session: Session) -> dict[str, Standing]:
     """Return the standings by cell_id at present; a cell is missing until both sides of a contrast are recorded."""
-    sweep_id, contrasts = session.sweep_id, session.contrasts
+    sweep_id, contrasts = session.sweep_id, chosen(session.contrasts, session.plan.decided_by)
     if session.job is not None:
         return _by_cell(_advised(store, sweep_id, contrasts, session.job))
     values = {"min_effect": session.min_effect, "one_sided": session.one_sided}

@@ -5,7 +5,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from typing import TypeVar
@@ -57,8 +57,8 @@ class Trial:
         """Return the fields that `--only` can choose by, as text."""
         cell = {
             name: value
-            for name, value in _values(self.cell)
-            if isinstance(value, str) and name != "gpu"
+            for name, value in vars(self.cell).items()
+            if isinstance(value, str) and name not in ("gpu", "cell_id")
         }
         numbers = {"replicate": self.replicate, "twin": self.twin, "block": self.block}
         return {
@@ -67,7 +67,7 @@ class Trial:
             "problem": self.cell.problem.name if self.cell.problem else "",
             "software": self.software,
             **cell,
-            **{name: str(value).lower() for name, value in _values(self.config)},
+            **{name: str(value).lower() for name, value in self.config.columns().items()},
             **{name: str(value) for name, value in numbers.items()},
         }
 
@@ -77,14 +77,10 @@ class Trial:
         return value.lower() in (own, own.removeprefix(BUNDLED))
 
 
-def _values(part: Cell | Config) -> list[tuple[str, object]]:
-    return [(each.name, getattr(part, each.name)) for each in fields(part)]
-
-
 @cache
 def _text(config: Config) -> str:
     """The config as JSON: a million trials have few."""
-    return json.dumps(asdict(config), sort_keys=True)
+    return json.dumps(config.identity(), sort_keys=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,11 +90,14 @@ class Plan:
     trials: tuple[Trial, ...]
     looks: tuple[int, ...] = ()
     """Numbers of blocks after which a cell may be decided and gets no more; empty: all blocks run."""
+    decided_by: tuple[str, ...] = ()
+    """The contrasts that decide a cell, as a suite names them; empty: all."""
 
     @property
     def plan_hash(self) -> str:
         trials = [(trial.trial_id, trial.block, trial.cache_generation) for trial in self.trials]
-        return content_hash((trials, self.measure.model_dump(), self.looks))
+        named = (self.decided_by,) * bool(self.decided_by)  # else the hash stays
+        return content_hash((trials, self.measure.model_dump(), self.looks, *named))
 
     def cell_ids(self) -> set[str]:
         return {trial.cell.cell_id for trial in self.trials}
@@ -166,7 +165,11 @@ def make_plan(
     that is balanced over the blocks of their cell. `configs`: of the cells that have their own, by id.
     """
     replicates = most_replicates(suite.replicates)
-    of_cell = {cell.cell_id: tuple(suite.configs) for cell in cells} | dict(configs or {})
+    given = {cell.cell_id: tuple(suite.configs) for cell in cells} | dict(configs or {})
+    of_cell = {
+        cell.cell_id: [each.beside(cell.layout, cell.precision) for each in given[cell.cell_id]]
+        for cell in cells
+    }
     if fault := too_many_trials(replicates * sum(map(len, of_cell.values()))):
         raise SpecError(f"suite {name}: {fault}")
     order = random.Random(content_hash([cell.cell_id for cell in cells]))
@@ -190,7 +193,13 @@ def make_plan(
                 cache_generation=min(replicate, suite.new_compute_caches - 1),
             )
             trials.append(trial)
-    return Plan(suite=name, measure=suite.measure, trials=tuple(trials), looks=suite.looks)
+    return Plan(
+        suite=name,
+        measure=suite.measure,
+        trials=tuple(trials),
+        looks=suite.looks,
+        decided_by=tuple(suite.decided_by),
+    )
 
 
 def with_alternate_caches(plan: Plan) -> Plan:

@@ -8,7 +8,7 @@ from cudnn_sweep.analysis.store.progress import SweepState
 from cudnn_sweep.analysis.store.store import Store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
-from cudnn_sweep.orchestrator.planning.decided import contrasts_in, is_over
+from cudnn_sweep.orchestrator.planning.decided import contrasts_in, deciding_in, is_over
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.planning.session import Session
@@ -132,7 +132,7 @@ def _lacks(store: Store, state: SweepState, plan: Plan) -> bool:
     block.
     """
     if plan.looks and not state.finished:
-        return not is_over(store, state.sweep_id, plan, contrasts_in(plan))
+        return not is_over(store, state.sweep_id, plan, deciding_in(plan))
     if plan.looks:
         return False
     return not state.finished or any(split.waits for split in state.blocks.split)

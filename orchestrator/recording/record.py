@@ -71,7 +71,7 @@ def make_record(
         position=trial.position,
         repeats_block=trial.repeats_block,
         software=trial.software or None,
-        **asdict(measured.config or trial.config),
+        **(measured.config or trial.config).columns(),
         status=status,
         message=message,
         last_output=outcome.last_output,

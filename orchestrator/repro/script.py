@@ -7,12 +7,13 @@ from typing import Any
 from cudnn_sweep.analysis.engine.database import Database
 from cudnn_sweep.analysis.engine.queries import literal
 from cudnn_sweep.analysis.engine.settings import besides_usual, shortened, texts_of
-from cudnn_sweep.analysis.store.schema import axes
+from cudnn_sweep.analysis.store import schema
 from cudnn_sweep.analysis.words import one_line
 from cudnn_sweep.orchestrator.errors import ReproError
-from cudnn_sweep.workloads.cells.config import Config
+from cudnn_sweep.workloads.cells.config import OF_CELL, Config
 from cudnn_sweep.workloads.cells.errata import as_json, rules_of
 from cudnn_sweep.workloads.cells.field_case import CaseSide, FieldCase
+from cudnn_sweep.workloads.layout import WEIGHTS
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.problem import ConvProblem, sizes_text
 
@@ -59,7 +60,7 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
     trial = f"trial {row['trial_id']}"
     if row["out_channels"] is None:
         raise ReproError(f"{trial} is of {row['workload']}: torch alone has no such workload")
-    for name, axis in axes().items():
+    for name, axis in schema.axes().items():
         if name not in KNOWN and row[name] not in (None, axis.usual):
             raise ReproError(f"{trial} has {name} {row[name]}: a script knows none")
     columns = {field.name: row.get(field.name) for field in fields(ConvProblem)}
@@ -69,15 +70,16 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
         if value is not None
     }
     problem = ConvProblem(**given)
-    values = {field.name: row[field.name] for field in fields(Config)}
+    values = {schema.setting_name(column): row[column] for column in schema.settings()}
     config = Config(**values | {"environment": dict(row["environment"] or {})})
     try:
         rules_of(config.errata)
     except ValueError as error:
         raise ReproError(f"{trial} has errata that are no rules: {error}") from None
     cell = {name: row[name] for name in ("workload", "direction", "precision", "layout", "regime")}
+    cell |= {name: value for name in OF_CELL if (value := getattr(config, name)) is not None}
     side = CaseSide(problem=problem, input_shape=problem.input_shape, config=config, **cell)
-    texts = besides_usual(texts_of(asdict(config)))
+    texts = besides_usual(texts_of(config.columns()))
     settings = shortened(" ".join(f"{name}={text}" for name, text in texts.items()))
     return Reproduced(
         title=f"{trial}: {problem.name} {side.direction} {sizes_text(side.input_shape)} {side.precision}",
@@ -90,6 +92,8 @@ def _checked(name: str, sides: dict[str, CaseSide]) -> dict[str, CaseSide]:
     for side in sides.values():
         if side.problem is None:
             raise ReproError(f"{name} is about {side.workload}: torch alone has no such network")
+        if side.layout == WEIGHTS:
+            raise ReproError(f"{name} has layout {WEIGHTS}: a script lays out all tensors alike")
         if side.regime != "fixed":
             raise ReproError(f"{name} has inputs of other sizes ({side.regime}): a script has one")
     return sides

@@ -22,7 +22,7 @@ from cudnn_sweep.orchestrator.doctor.checks import Check
 from cudnn_sweep.orchestrator.errors import SpecError, UnfinishedError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.locks.sweep_lock import sweep_lock
-from cudnn_sweep.orchestrator.planning.decided import contrasts_in, contrasts_of, stopped_cells
+from cudnn_sweep.orchestrator.planning.decided import contrasts_of, deciding_in, stopped_cells
 from cudnn_sweep.orchestrator.planning.plan import (
     Plan,
     Trial,
@@ -271,10 +271,11 @@ def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
     if suite.replicates is None:
         suite = suite.with_blocks(BY_DEFAULT if contrasts_of(suite.every_config) else FIXED_BLOCKS)
     plan = make_plan(name, suite, cells, own)
-    if plan.looks and not contrasts_in(plan):
+    if plan.looks and not deciding_in(plan):
+        of_named = f" among {', '.join(plan.decided_by)}" if plan.decided_by else ""
         raise SpecError(
             f"suite {name}: replicates: until decided: found {len(plan.configs())} configs of which no two "
-            "differ in one setting, so nothing would be decided; give a number"
+            f"differ in one setting{of_named}, so nothing would be decided; give a number"
         )
     return plan
 

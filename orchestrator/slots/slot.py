@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeAlias
 
@@ -212,7 +212,7 @@ class ForkedSlot:
         if not self._on_gpu(trial):
             return None
         own = self._servers[OWN].environment
-        config = content_hash((asdict(trial.config), trial.twin, trial.software))
+        config = content_hash((trial.config.identity(), trial.twin, trial.software))
         of_gpu = content_hash((own.env_hash, own.driver))
         parts = (of_gpu, trial.cell.cell_id, config, str(trial.cache_generation))
         return str(Path(self._session.scratch, "compute-cache", *parts))

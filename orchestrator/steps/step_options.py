@@ -64,7 +64,9 @@ class StepOptions(_Model):
         "Refuse a model that has others: parameters=223685,convolutions=7, or one of them.",
     ] = None
     precision: Annotated[str, "fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16."] = "tf32"
-    layout: Annotated[str, "contiguous or channels_last."] = "contiguous"
+    layout: Annotated[str, "contiguous, channels_last, or weights for parameters alone."] = (
+        "contiguous"
+    )
     direction: Annotated[str | None, "Of a model: training (the default) or inference."] = None
     results: Annotated[str | None, "Folder or URL; overrides ./cluster.yaml (./results)."] = None
     wait: WaitOption = False

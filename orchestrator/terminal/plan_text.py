@@ -7,7 +7,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.results.cell_names import CellRow, names_apart, whole_names
 from cudnn_sweep.analysis.words import counted, two_digits
-from cudnn_sweep.orchestrator.planning.decided import contrasts_in
+from cudnn_sweep.orchestrator.planning.decided import contrasts_in, deciding_in
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.recording.record import cell_columns
@@ -53,6 +53,8 @@ def print_part(
     )
     if plan.looks:
         looks = ", ".join(map(str, plan.looks))
+        if plan.decided_by:
+            say(console, f"Cells are decided by {'; '.join(map(str, deciding_in(plan)))}.")
         more = "blocks and gets no more once it is decided"
         say(console, f"Each cell is examined after {looks} {more}.")
     if options.shard is not None:

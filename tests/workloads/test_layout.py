@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from cudnn_sweep.orchestrator.planning.spec import load_suite
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.find_workload import find_workload
@@ -24,7 +25,7 @@ from cudnn_sweep.workloads.nets.unet import UNet
 from cudnn_sweep.workloads.nets.video_vae import VideoDecoder
 from cudnn_sweep.workloads.problem import Shape, load_problems
 from cudnn_sweep.workloads.survey import workload_facts
-from tests.workloads.made_up_cells import MODEL, plain_context
+from tests.workloads.made_up_cells import MODEL, MeasureCell, one_cell, plain_context
 
 PLAIN = torch.empty(2, 6, 4, 4)
 LAST = PLAIN.contiguous(memory_format=torch.channels_last)
@@ -169,3 +170,29 @@ class LayoutWatch(StepWatch):
     def note_forward(self, sizes: Any, output: torch.Tensor) -> None:
         super().note_forward(sizes, output)
         self.by_strides.append(is_by_strides(*sizes[:2]))
+
+
+@pytest.mark.parametrize("direction", ["forward_backward", "backward_filter"])
+def test_weights_alone_are_channels_last_in_layout_weights(direction: str) -> None:
+    cell = one_cell("conv", problem="small", layout="weights", direction=direction)
+    assert cell.placement == "", "no row is older than the layout"
+    step = find_workload("conv").step(context_of(cell, Device(torch=torch.device("cpu"))))
+    with StepWatch() as watch:
+        step.run(step.prepare(cell.input_shape))
+    assert watch.inputs == {"float32 contiguous"}
+    wanted = {"float32 channels_last"} if direction == "forward_backward" else watch.weights
+    assert watch.weights == wanted
+
+
+def test_a_trial_has_its_configs_layout_and_precision_and_reads_them_back(
+    measured: MeasureCell,
+) -> None:
+    cell, config = one_cell("conv"), Config(layout="weights", precision="bf16")
+    found = measured(cell, config)
+    assert found.config == config
+    assert found.choice.convolution_inputs == ["bfloat16 contiguous"]
+    assert found.choice.convolution_weights == ["bfloat16 channels_last"]
+    plain = measured(cell)
+    assert plain.choice.convolution_weights == ["float32 contiguous"]
+    errors = found.computed.relative_l2_error, plain.computed.relative_l2_error
+    assert errors[0] and errors[1] and errors[0] > 1e3 * errors[1]

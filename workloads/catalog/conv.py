@@ -22,7 +22,7 @@ def conv(context: Context) -> TimedStep:
     """A problem's convolution: its three operations alone, or forward with both backward ones."""
     problem = context.problem
     assert problem is not None, "planning gives this workload a problem"
-    weight = context.random(problem.weight_shape)
+    weight = context.random_weight(problem.weight_shape)
     if context.direction in GRADIENTS:
         return _backward(context, problem, weight)
     bias = context.random((problem.out_channels,)) if problem.bias else None

@@ -1,9 +1,10 @@
 """Cell: one workload × regime × state × precision × layout on one GPU model."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 
+from cudnn_sweep.workloads.cells.config import OF_CELL, Config
 from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedShape
 from cudnn_sweep.workloads.find_regime import make_regime
 from cudnn_sweep.workloads.hashes import text_hash
@@ -31,6 +32,11 @@ class Cell:
     """The shapes of a regime that reads them from a file."""
     placement: str = ""
     """`strides` if a convolution has another layout than in rows from before that column."""
+
+    def under(self, config: Config) -> "Cell":
+        """Return the cell with the config's layout and precision in place of its own, where it has any."""
+        given = {name: value for name in OF_CELL if (value := getattr(config, name)) is not None}
+        return replace(self, **given)
 
     @cached_property
     def cell_id(self) -> str:

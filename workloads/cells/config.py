@@ -1,8 +1,8 @@
-"""Config: one setting of cuDNN's flags, applied to the process that measures and read back."""
+"""Config: settings of one process, applied to it and read back: cuDNN's flags, and layout and precision."""
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -17,6 +17,8 @@ from pydantic import (
 
 from cudnn_sweep.workloads.cells.errata import ERRATA_FILE, errata_in_force, read_errata, use_errata
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.layout import Layout
+from cudnn_sweep.workloads.precision import PrecisionName
 
 HEURISTIC_MODE_B = "TORCH_CUDNN_USE_HEURISTIC_MODE_B"
 PLAN_CACHE_LIMIT = "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT"
@@ -43,6 +45,8 @@ OWNERS = {
     ),
     **dict.fromkeys(("LD_LIBRARY_PATH", "LD_PRELOAD"), "the process's start"),
 }
+# Columns of settings that a cell has, too.
+OF_CELL = {"layout": "config_layout", "precision": "config_precision"}
 # Torch reads these when it is imported.
 ALLOCATORS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
 
@@ -68,9 +72,10 @@ def _variables(given: dict[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """Values of `torch.backends.cudnn`, and the environment variables that belong to it.
+    """Values of `torch.backends.cudnn`, the environment variables that belong to it, and a layout or precision
+    instead of the cell's.
 
-    TF32 is not here: Precision alone sets it.
+    TF32 is no setting of its own: Precision alone sets it.
     """
 
     __pydantic_config__: ClassVar = ConfigDict(strict=True, extra="forbid")
@@ -79,7 +84,7 @@ class Config:
     @classmethod
     def _has_no_tf32(cls, given: Any) -> Any:
         if isinstance(given, dict) and "allow_tf32" in given:
-            raise ValueError("found allow_tf32, which is `precision: fp32` or `tf32` of a cell")
+            raise ValueError("found allow_tf32, which is `precision: fp32` or `tf32`")
         return given
 
     enabled: bool = True
@@ -114,6 +119,24 @@ class Config:
 
     code: str | None = None
     """Which side of `sweep gate` runs: not for suites. null: the code of the folder that a launch was typed in."""
+    layout: Layout | None = None
+    """The layout of this config's trials, compared with the cell's. null, or the cell's own: the cell's."""
+    precision: PrecisionName | None = None
+    """The precision of this config's trials, compared with the cell's. null, or the cell's own: the cell's."""
+
+    def beside(self, layout: str | None, precision: str | None) -> "Config":
+        """Return the config with null for a layout or precision that is the cell's own."""
+        own = {"layout": layout, "precision": precision}
+        equal: dict[str, Any] = {name: None for name in own if getattr(self, name) == own[name]}
+        return replace(self, **equal)
+
+    def columns(self) -> dict[str, Any]:
+        """Return the settings by their columns."""
+        return {OF_CELL.get(name, name): value for name, value in asdict(self).items()}
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings by name. A layout or precision that is the cell's is left out, so that ids stay."""
+        return {name: value for name, value in asdict(self).items() if value or name not in OF_CELL}
 
     @property
     def at_import(self) -> dict[str, str]:
@@ -152,7 +175,7 @@ class Config:
 
 
 def read_back(variables: Iterable[str]) -> Config:
-    """Return the config that is in force in this process; `variables` are those of its `environment`."""
+    """Return the flags and variables in force in this process; `variables` are those of its `environment`."""
     import torch
     from torch.backends import cudnn
 
@@ -174,9 +197,13 @@ def read_back(variables: Iterable[str]) -> Config:
 
 
 def apply_config(config: Config) -> Config:
-    """Apply `config` and return the config read back. Raises WorkloadError if the two differ."""
+    """Apply `config` and return the config read back. Raises WorkloadError if the two differ.
+
+    Precision is applied by itself; of the layout, columns of Choice have what convolutions met.
+    """
     config.apply()
-    in_force = read_back(config.environment)
+    of_step = {name: getattr(config, name) for name in OF_CELL}
+    in_force = replace(read_back(config.environment), **of_step)
     if in_force != config:
         raise WorkloadError(f"cuDNN's flags did not take: asked for {config}, found {in_force}")
     return in_force

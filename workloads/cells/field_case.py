@@ -18,8 +18,8 @@ FIELD = files("cudnn_sweep.workloads").joinpath("field")
 
 OPERATIONS = {"conv1d", "conv2d", "conv3d"} | {f"conv_transpose{n}d" for n in (1, 2, 3)}
 ALL_SIZES = set(ProblemSpec.model_fields) - {"transposed", "occurrences"}
-SETTINGS = {field.name for field in fields(Config)}
 AXES = ("direction", "precision", "layout", "regime")
+SETTINGS = {field.name for field in fields(Config)} - set(AXES)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

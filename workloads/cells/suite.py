@@ -1,6 +1,7 @@
 """Suite: a named choice of workloads × regimes × states × precisions × layouts × configs × replicates."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from math import prod
 from typing import Annotated, Any, Literal
 
@@ -294,6 +295,13 @@ class WithoutGpu(BaseModel):
     """Replaces all of the suite's `measure`."""
 
 
+def _names_a_setting(contrast: str) -> str:
+    settings = [field.name for field in fields(Config)]
+    if contrast.partition("=")[0] not in settings:
+        raise ValueError(f"found {contrast!r}, allowed: {', '.join(settings)}, or one with =VALUE")
+    return contrast
+
+
 class SuiteSpec(BaseModel):
     """What is timed, under which configs, and how."""
 
@@ -310,6 +318,9 @@ class SuiteSpec(BaseModel):
     replicates: Replicates | None = None
     """Blocks per cell, each with one process per config: a number, or `{until: decided, at_most: 20}`. Default:
     until decided; 2 without a GPU, 5 in nights and where no two configs differ in one setting."""
+    decided_by: list[Annotated[str, AfterValidator(_names_a_setting)]] = []
+    """Contrasts that decide a cell if `replicates` is until decided: a setting such as `benchmark`, or `layout=weights`
+    for this value against the usual one. Default: every two configs of a cell that differ in one setting."""
     new_compute_caches: PositiveInt = 1
     """How many of a cell's replicates start with an empty cache of compiled kernels."""
     twin_every: Annotated[int, Field(ge=1, le=20)] = 20
@@ -334,9 +345,11 @@ class SuiteSpec(BaseModel):
 
     @property
     def every_config(self) -> list[Config]:
-        """The suite's configs, then those of its cells, each once."""
+        """The suite's configs, then those of its cells, each once, and as cells have them whose layout it names."""
         of_cells = [config for axes in self.cells for config in axes.configs or ()]
-        return list(dict.fromkeys([*self.configs, *of_cells]))
+        configs = [*self.configs, *of_cells]
+        plain = [config.beside(config.layout, config.precision) for config in configs]
+        return list(dict.fromkeys([*configs, *plain]))
 
     @property
     def looks(self) -> tuple[int, ...]:

@@ -30,7 +30,9 @@ from cudnn_sweep.workloads.measuring.device_time import (
     profiled_kernels,
     replay_ms,
 )
+from cudnn_sweep.workloads.measuring.layout_watch import LayoutWatch
 from cudnn_sweep.workloads.measuring.step_watch import ConvolutionWork, StepWatch
+from cudnn_sweep.workloads.measuring.tracing import losses_in
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.records.measured import Calibration, Choice, Kernel
 from cudnn_sweep.workloads.workload import TimedStep
@@ -44,6 +46,7 @@ LAYOUT = re.compile(
     r"nchwTo(Folded)?Nhwc|(nhwc|folded|foldedNhwc)ToNchw|nchw2nhwc|nhwc2nchw|tensorTransform",
     re.IGNORECASE,
 )
+CONVERSION = "layout_conversion"
 COPY = "direct_copy_kernel"  # PyTorch's own, inside a convolution: `weight.contiguous(...)`
 MEMORY = ("memset", "memcpy")
 
@@ -78,6 +81,17 @@ def read_choice(
     return choice, watch.work
 
 
+def losses_at(step: TimedStep, shape: Shape) -> list[str]:
+    """Return the layers that lose channels_last, in order, each with its operation. Runs one untimed step."""
+    inputs = step.prepare(shape)
+    with LayoutWatch() as watch:
+        step.run(inputs)
+    lost = (
+        watch.operations[number] for number in losses_in(watch.operations) if number is not None
+    )
+    return list(dict.fromkeys(f"{by.layer}: {by.name}" for by in lost))
+
+
 def routes_at(step: TimedStep, shapes: Iterable[Shape]) -> set[str]:
     """Return the backends that PyTorch selects at these shapes. Runs one untimed step at each."""
     routes: set[str] = set()
@@ -105,9 +119,7 @@ def _from_graph(run: Step) -> tuple[Choice, list[ConvolutionWork]]:
     choice = _seen(watch)
     _note_kernels(choice, "graph", kernels)
     conversions = [
-        node
-        for node, kernel in zip(nodes, kernels, strict=True)
-        if kernel.kind == "layout_conversion"
+        node for node, kernel in zip(nodes, kernels, strict=True) if kernel.kind == CONVERSION
     ]
     choice.layout_conversion_ms = _saved_ms(graph, conversions)
     return choice, watch.work
@@ -117,6 +129,8 @@ def _seen(watch: StepWatch) -> Choice:
     return Choice(
         convolutions=len(watch.selected_routes),
         routes=sorted(set(watch.selected_routes)),
+        convolution_inputs=sorted(watch.inputs),
+        convolution_weights=sorted(watch.weights),
         cudnn_operations=sorted(watch.cudnn_operations),
         convolution_flops=sum(work.flops for work in watch.work),
         convolution_bytes=sum(work.bytes for work in watch.work),
@@ -127,7 +141,7 @@ def _note_kernels(choice: Choice, source: str, kernels: list[Kernel]) -> None:
     choice.kernels_source = source
     choice.kernels = kernels
     choice.kernels_hash = kernels_hash(kernels)
-    choice.layout_conversions = sum(kernel.kind == "layout_conversion" for kernel in kernels)
+    choice.layout_conversions = sum(kernel.kind == CONVERSION for kernel in kernels)
 
 
 def _operations(watch: StepWatch, nodes: int) -> list[str | None]:
@@ -168,7 +182,7 @@ def kind_of(name: str, operation: str | None) -> str:
     """Return a kernel's kind. `operation`: PyTorch's operation that launched it; None: unknown."""
     convolves = "convolution" in (operation or "")  # also cuDNN's own, as cudnn_convolution_relu
     if LAYOUT.search(name) or (convolves and COPY in name):
-        return "layout_conversion"
+        return CONVERSION
     if name in MEMORY:
         return "other"
     return "convolution" if convolves or (not operation and CONVOLVES.search(name)) else "other"

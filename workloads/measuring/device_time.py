@@ -156,19 +156,26 @@ def time_profiled(steps: list[Step]) -> Sampled | None:
     return Sampled(samples_ms=samples, iterations=len(steps) * len(samples), stop="budget")
 
 
-def profiled_kernels(steps: list[Step]) -> list[tuple[str, float]]:
-    """Return name and milliseconds of each kernel and memory operation, in order."""
+@contextmanager
+def profiler(*activities: ProfilerActivity) -> Iterator[profile]:
+    """Profile what runs in here, without the profiler's warnings."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*[Pp]rofiler")
-        with profile(activities=[ProfilerActivity.CUDA]) as profiled:
-            for step in steps:
-                step()
+        with profile(activities=activities) as profiled:
+            yield profiled
             torch.cuda.synchronize()
-        events = [
-            event
-            for event in profiled.events()
-            if event.device_type.name == "CUDA" and not event.is_user_annotation
-        ]
+
+
+def profiled_kernels(steps: list[Step]) -> list[tuple[str, float]]:
+    """Return name and milliseconds of each kernel and memory operation, in order."""
+    with profiler(ProfilerActivity.CUDA) as profiled:
+        for step in steps:
+            step()
+    events = [
+        event
+        for event in profiled.events()
+        if event.device_type.name == "CUDA" and not event.is_user_annotation
+    ]
     events.sort(key=lambda event: event.time_range.start)
     return [(event.name, event.device_time / 1e3) for event in events]
 

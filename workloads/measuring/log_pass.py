@@ -92,7 +92,8 @@ def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
         os.environ["CUDNN_FRONTEND_LOG_FILE"] = str(log)
         apply_request(request, Measurement())
         device = find_device()
-        step = find_workload(request.cell.workload).step(context_of(request.cell, device))
+        context = context_of(request.cell, device, request.config)
+        step = find_workload(request.cell.workload).step(context)
         free_bytes, _ = torch.cuda.mem_get_info()
         base = request.cell.input_shape
         stream = islice(request.cell.shapes().stream(base), MOST_STEPS) if shapes else [base]

@@ -1,18 +1,29 @@
 """Runs a user's model once and notes its convolutions; in throw-away processes only."""
 
+import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
 import torch
 from torch.nn.parameter import is_lazy
+from torch.profiler import ProfilerActivity
 
 from cudnn_sweep.workloads.errors import UserCodeError, WorkloadError
 from cudnn_sweep.workloads.hardware.cpus import usable_cpus
 from cudnn_sweep.workloads.hardware.environment import processor
 from cudnn_sweep.workloads.layout import layout_of
-from cudnn_sweep.workloads.measuring.step_watch import StepWatch
-from cudnn_sweep.workloads.measuring.tracing import Trace, TracedConvolution, TraceRequest
+from cudnn_sweep.workloads.measuring.choice import CONVERSION, kind_of
+from cudnn_sweep.workloads.measuring.device_time import profiler
+from cudnn_sweep.workloads.measuring.layout_watch import MARK, LayoutWatch
+from cudnn_sweep.workloads.measuring.tracing import (
+    Trace,
+    TracedConvolution,
+    TracedOperation,
+    TraceRequest,
+)
 from cudnn_sweep.workloads.models.inputs import Called, make_prepare, what_to_try
 from cudnn_sweep.workloads.models.lazy import placed
 from cudnn_sweep.workloads.models.steps import ALLOWED, Source, is_source, make_module
@@ -21,12 +32,15 @@ from cudnn_sweep.workloads.problem import sizes_text
 from cudnn_sweep.workloads.user_code import import_named
 from cudnn_sweep.workloads.workload import Context, Workload
 
+ACTIVITIES = ProfilerActivity.CPU, ProfilerActivity.CUDA
+CONVERTS_INSIDE = re.compile("norm|upsample|pool")  # what copies there is a conversion
 
-class ConvolutionWatch(StepWatch):
+
+class ConvolutionWatch(LayoutWatch):
     """A watch that counts equal forward convolutions."""
 
-    def __init__(self, precision: Precision) -> None:
-        super().__init__()
+    def __init__(self, precision: Precision, *, profiled: bool) -> None:
+        super().__init__(profiled=profiled)
         self.seen: Counter[TracedConvolution] = Counter()
         self._precision = precision
 
@@ -65,8 +79,8 @@ def trace_model(request: TraceRequest) -> Trace:
         direction=request.direction,
         problem=None,
     )
-    seen = _run(_build(request), request, context)
-    if not seen:
+    watch = _run(_build(request), request, context)
+    if not watch.seen:
         raise WorkloadError(
             f"{request.model} ran no convolution at input {sizes_text(request.input)}"
         )
@@ -74,7 +88,9 @@ def trace_model(request: TraceRequest) -> Trace:
         request=request,
         torch=torch.__version__,
         device=torch.cuda.get_device_name() if cuda else processor(),
-        convolutions=[replace(convolution, times=times) for convolution, times in seen.items()],
+        convolutions=[replace(layer, times=times) for layer, times in watch.seen.items()],
+        operations=watch.operations,
+        on_gpu=cuda,
     )
 
 
@@ -89,20 +105,20 @@ def _build(request: TraceRequest) -> torch.nn.Module:
     return make_module(request.model, cast(Source, source), request.arguments)
 
 
-def _run(
-    module: torch.nn.Module, request: TraceRequest, context: Context
-) -> Counter[TracedConvolution]:
-    training = request.direction == "training"
-    watch = ConvolutionWatch(context.precision)
+def _run(module: torch.nn.Module, request: TraceRequest, context: Context) -> ConvolutionWatch:
+    training, on_gpu = request.direction == "training", context.device.type == "cuda"
+    watch = ConvolutionWatch(context.precision, profiled=on_gpu)
     try:
         net = placed(module, context).train(training)
         called: Called = (context.random(request.input),), {}
         if request.inputs is not None:
             called = make_prepare(request.inputs, context)(request.input)
-        if any(map(is_lazy, net.parameters())):
-            net(*called[0], **called[1])
-        with torch.set_grad_enabled(training), context.region(), watch:
-            net(*called[0], **called[1])
+        if on_gpu or any(map(is_lazy, net.parameters())):
+            _call(net, called, training, context)
+        with profiler(*ACTIVITIES) if on_gpu else nullcontext() as profiled, watch:
+            _call(net, called, training, context)
+        if profiled is not None:
+            watch.operations = with_conversions(watch.operations, profiled.events())
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
@@ -110,7 +126,39 @@ def _run(
         cause = f"{type(error).__name__}: {' '.join(str(error).split())}"
         hint = what_to_try(error, request.input)
         raise UserCodeError(f"{at} fails: {cause}{hint}") from error
-    return watch.seen
+    return watch
+
+
+def _call(net: torch.nn.Module, called: Called, training: bool, context: Context) -> None:
+    with torch.set_grad_enabled(training), context.region():
+        net(*called[0], **called[1])
+
+
+def with_conversions(
+    operations: Sequence[TracedOperation], events: Iterable[Any]
+) -> list[TracedOperation]:
+    """Return the operations with the milliseconds of their conversions, from the events of a profile."""
+    spent: Counter[int] = Counter()
+    for event in events:
+        part = event
+        while part is not None and not part.name.startswith(MARK):
+            part = part.cpu_parent
+        for kernel in event.kernels if part else ():
+            number = int(part.name.removeprefix(MARK))
+            operation = operations[number]
+            inside = "convolution" if CONVERTS_INSIDE.search(operation.name) else operation.name
+            is_kind = operation.converts or kind_of(kernel.name, inside) == CONVERSION
+            spent[number] += kernel.duration * (is_kind and kernel.name != part.name)
+    return [_with_ms(operation, n, spent[n] / 1e3) for n, operation in enumerate(operations)]
+
+
+def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperation:
+    """Return the operation with its milliseconds. One that converts within itself loses the layout, and pays."""
+    is_inside = ms > 0 and not operation.converts
+    operation = replace(operation, conversion_ms=ms, pays=operation.pays or is_inside)
+    if is_inside and operation.lost_by is None and "convolution" not in operation.name:
+        return replace(operation, loses=True, lost_by=number)
+    return operation
 
 
 def _precision_of(dtype: torch.dtype, precision: Precision) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.cells.config import apply_config
+from cudnn_sweep.workloads.cells.config import Config, apply_config
 from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
 from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.hardware.cpus import usable_cpus
@@ -44,13 +44,14 @@ def apply_request(request: TrialRequest, measured: Measurement) -> None:
     measured.config = apply_config(request.config)
     if request.compute_cache is not None and request.config.compute_cache_disabled:
         measured.compute_cache = "disabled"
-    find_precision(request.cell.precision).apply()
+    find_precision(request.cell.under(request.config).precision).apply()
     measured.conv_fp32_precision = torch.backends.cudnn.conv.fp32_precision  # type: ignore[attr-defined]
     torch.manual_seed(request.seed)
 
 
-def context_of(cell: Cell, device: Device) -> Context:
-    """Return the context of a cell; fields of the same name are the cell's."""
+def context_of(cell: Cell, device: Device, config: Config | None = None) -> Context:
+    """Return the context of a cell; fields of the same name are the cell's, or the config's."""
+    cell = cell.under(config or Config())
     made = {
         "device": device.torch,
         "precision": find_precision(cell.precision),

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from cudnn_sweep.workloads.layout import in_force
+
 # The second is what `torch.jit.trace` keeps; both begin with the same nine arguments.
 FORWARDS = (torch.ops.aten.convolution.default, torch.ops.aten._convolution.default)
 BACKWARD = torch.ops.aten.convolution_backward.default
@@ -50,6 +52,9 @@ class StepWatch(TorchDispatchMode):
         self.cudnn_calls: list[tuple[str, Hashable]] = []
         """Convolutions in cuDNN, in order: the operation, and a key that separates others of the same name."""
         self.cudnn_operations: set[str] = set()
+        self.inputs: set[str] = set()
+        self.weights: set[str] = set()
+        """Distinct types and layouts of the convolutions' weights, as `bfloat16 channels_last`."""
         self.launches: list[tuple[str, int]] = []
         """Operations in order, each with the number of launches up to its end."""
         self._count = count_launches
@@ -65,6 +70,7 @@ class StepWatch(TorchDispatchMode):
                 return func.decompose(*args, **(kwargs or {}))
         if func is BACKWARD:
             self.backward_routes.append(_route(args[1], args[2], None, *args[4:10]))
+            self._note_operands(args[1], args[2])
             wanted = zip(BACKWARD_OPERATIONS[args[7]], args[10], strict=False)
             names = [operation for operation, is_wanted in wanted if is_wanted]
             self._note_calls(self.backward_routes[-1], names, args[1], args[2], args[4:10])
@@ -84,10 +90,15 @@ class StepWatch(TorchDispatchMode):
         """Note a forward convolution. `sizes`: the arguments of `aten.convolution`, in its order."""
         images, weight, transposed = sizes[0], sizes[1], sizes[6]
         self.routes.append(_route(*sizes))
+        self._note_operands(images, weight)
         name = "ConvBwdData" if transposed else "ConvFwd"
         self._note_calls(self.routes[-1], [name], images, weight, sizes[3:])
         flops = _flops(images, weight, output, transposed)
         self.work.append(ConvolutionWork(flops=flops, bytes=_bytes(images, weight, output)))
+
+    def _note_operands(self, images: torch.Tensor, weight: torch.Tensor) -> None:
+        self.inputs.add(in_force(images))
+        self.weights.add(in_force(weight))
 
     def _note_calls(self, route: str, names: list[str], *arguments: Any) -> None:
         if route.startswith("Cudnn"):

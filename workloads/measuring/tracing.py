@@ -1,5 +1,6 @@
 """A trace: the request for a user's model, and the convolutions that the model ran."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,6 +60,41 @@ class TracedConvolution:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TracedOperation:
+    """One operation of a pass, with the layouts of its tensors of three or more dimensions."""
+
+    name: str
+    layer: str
+    """Path and class of the module that ran it, as `down.0.norm (InstanceNorm3d)`."""
+    takes: list[str]
+    returns: list[str]
+    """Layouts of what it wrote; a view writes nothing."""
+    lost_by: int | None
+    """Number of the operation that lost the layout of what it takes, or its own if it converts inside."""
+    loses: bool
+    """Whether it is the first to return contiguous for channels_last."""
+    pays: bool
+    """Whether it converts what it takes into the other layout."""
+    converts: bool
+    """Whether it is nothing but a conversion."""
+    conversion_ms: float | None = None
+    """Device time of its conversions; None without a GPU."""
+
+
+def losses_in(
+    operations: Sequence[TracedOperation],
+) -> dict[int | None, list[TracedOperation]]:
+    """Return who pays, by the number of the operation that lost the layout; None for what never had it."""
+    payers: dict[int | None, list[TracedOperation]] = {}
+    for number, operation in enumerate(operations):
+        if operation.pays:
+            payers.setdefault(operation.lost_by, []).append(operation)
+        if operation.loses and operation.conversion_ms:
+            payers.setdefault(number, [])
+    return payers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Trace:
     request: TraceRequest
     torch: str
@@ -66,6 +102,9 @@ class Trace:
     """The GPU's model, or the processor's."""
     convolutions: list[TracedConvolution]
     """The convolutions that differ, in the order in which they first came."""
+    operations: list[TracedOperation]
+    """The operations of the pass, in order."""
+    on_gpu: bool
 
     @property
     def count(self) -> int:

@@ -25,7 +25,7 @@ from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.hardware.gpu import gpu_uuid
 from cudnn_sweep.workloads.hardware.nvml import open_monitor
 from cudnn_sweep.workloads.measuring.calibration import calibrate
-from cudnn_sweep.workloads.measuring.choice import note_roofline, read_choice, routes_at
+from cudnn_sweep.workloads.measuring.choice import losses_at, note_roofline, read_choice, routes_at
 from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.measuring.process_setup import (
@@ -78,7 +78,7 @@ def run_trial(
         telemetry = Telemetry(open_monitor(request.measure.telemetry, uuid))
     if baton is not None:
         baton.pass_on(Said(pid=os.getpid(), one_time_s=measured.phases_s["one_time"]))
-    context = context_of(cell, device)
+    context = context_of(cell, device, request.config)
     try:
         with _phase(measured, "build"):
             arriving = cell.shapes().stream(cell.input_shape)
@@ -106,6 +106,8 @@ def run_trial(
     with _phase(measured, "checks"):
         with _noted(measured):
             measured.choice, work = read_choice(step, cell.input_shape, device)
+            if context.layout != "contiguous":
+                measured.choice.layout_losses = losses_at(step, cell.input_shape)
             note_roofline(work, measured)
             shapes = _shapes_met(measured) - {cell.input_shape}
             routes = routes_at(step, shapes) | set(measured.choice.routes or ())

@@ -164,6 +164,14 @@ class Choice:
 
     convolutions: int | None = column("convolution calls of a step; backward ones if no other")
     routes: list[str] | None = column("distinct backends that PyTorch selects for them, as Cudnn")
+    convolution_inputs: list[str] | None = column(
+        "distinct types and layouts, by strides, in which inputs reach convolutions, as bfloat16 channels_last"
+    )
+    convolution_weights: list[str] | None = column("the same of their weights")
+    layout_losses: list[str] | None = column(
+        "layers and operations that take channels_last and return contiguous, if a convolution or copy converts back; "
+        "null in layout contiguous"
+    )
     cudnn_operations: list[str] | None = column("other operations run by cuDNN, as _cudnn_rnn")
     convolution_flops: int | None = column("2 × multiply-adds of convolutions, each direction")
     convolution_bytes: int | None = column("bytes they must move: each operand once a direction")

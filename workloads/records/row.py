@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from cudnn_sweep.workloads.records import measured
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 BUNDLED = "cudnn_sweep.workloads."  # a network of ours is shown, and queried, without it
 
 SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
@@ -104,7 +104,7 @@ class Asked:
     state: Annotated[str, "what surrounds a step at equal shapes, or plain", Axis(usual="plain")]
     state_parameters: Annotated[dict[str, float], "the state's numbers, by name", CELL]
     precision: Annotated[str, "fp32 (IEEE), tf32, bf16, fp16, amp_bf16 or amp_fp16", Axis()]
-    layout: Annotated[str, "contiguous or channels_last", Axis(usual="contiguous")]
+    layout: Annotated[str, "contiguous, channels_last or weights", Axis(usual="contiguous")]
     placement: Annotated[
         str | None,
         "`strides` if a convolution is channels_last only by the strides that tensors of one channel or one pixel "
@@ -167,6 +167,16 @@ class Asked:
     code: Annotated[
         str | None,
         "side of a gate; null: the launch's folder",
+        Setting(usual=None, read_by="any"),
+    ]
+    config_layout: Annotated[
+        str | None,
+        "the config's layout, in place of the cell's; null: the cell's",
+        Setting(usual=None, read_by="any"),
+    ]
+    config_precision: Annotated[
+        str | None,
+        "the config's precision, in place of the cell's; null: the cell's",
         Setting(usual=None, read_by="any"),
     ]
 

@@ -7,7 +7,7 @@ further settings.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from hashlib import md5
 from itertools import chain
@@ -35,6 +35,7 @@ from cudnn_sweep.analysis.store.schema import (
     RunRecord,
     arrow_schema,
     columns_of,
+    setting_name,
     settings,
     to_table,
 )
@@ -48,13 +49,13 @@ from tests.analysis.conftest import make_pair
 BLOCKS = 3
 NIGHTS = ("night-2026-11-01-lab", "night-2026-11-02-lab")
 BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
-OTHERS = [name for name in settings() if name != BENCHMARK.field]
+OTHERS = [column for column in settings() if column != BENCHMARK.field]
 CROOKED = 'a, benchmark=true "b" \\'  # text that would break a careless list of settings
 
 
-def another(name: str) -> SettingValue:
+def another(column: str) -> SettingValue:
     """A value that is not the usual one."""
-    usual, kind = settings()[name].usual, arrow_schema().field(name).type
+    usual, kind = settings()[column].usual, arrow_schema().field(column).type
     if pa.types.is_boolean(kind):
         return not usual
     if pa.types.is_map(kind):
@@ -74,7 +75,8 @@ class MadeConfig:
 
     @property
     def texts(self) -> dict[str, str]:
-        return usual_texts() | {name: as_text(value) for name, value in self.changes.items()}
+        changed = {setting_name(column): as_text(value) for column, value in self.changes.items()}
+        return usual_texts() | changed
 
 
 CONFIGS = [
@@ -100,13 +102,13 @@ CELLS: dict[str, dict[str, Any]] = {
 
 
 def test_every_field_is_a_column_marked_as_a_setting_with_its_default() -> None:
-    assert asdict(Config()) == {name: setting.usual for name, setting in settings().items()}
+    assert Config().columns() == {column: mark.usual for column, mark in settings().items()}
 
 
-@pytest.mark.parametrize("field", [field.name for field in fields(Config)])
-def test_a_field_alone_makes_a_contrast_and_another_name(field: str) -> None:
-    default, text = Config(), as_text(another(field))
-    config = replace(default, **{field: another(field)})  # type: ignore[arg-type]
+@pytest.mark.parametrize("column", Config().columns())
+def test_a_field_alone_makes_a_contrast_and_another_name(column: str) -> None:
+    default, text, field = Config(), as_text(another(column)), setting_name(column)
+    config = replace(default, **{field: another(column)})  # type: ignore[arg-type]
     contrast = Contrast(field=field, baseline=usual_texts()[field], candidate=text)
     assert contrasts_of([config, default]) == (contrast,)
     assert f"{field}={text}" in config_name(settings_of(config))
@@ -209,19 +211,20 @@ def test_a_verdict_is_of_one_config_alone(every_config: Store) -> None:
         assert ratio == pytest.approx(truth[2])
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_each_setting_can_be_asked_about(every_config: Store, name: str) -> None:
-    contrast = Contrast(field=name, baseline=usual_texts()[name], candidate=as_text(another(name)))
+@pytest.mark.parametrize("column", OTHERS)
+def test_each_setting_can_be_asked_about(every_config: Store, column: str) -> None:
+    name, candidate = setting_name(column), as_text(another(column))
+    contrast = Contrast(field=name, baseline=usual_texts()[name], candidate=candidate)
     found = Verdict.of(every_config, NIGHTS[0], **contrast.values())
     ratios = sorted(row.ratio or 0.0 for row in found if row.cell_id == "cell-a")
-    (ratio,) = (config.ratio for config in CONFIGS if name in config.changes)
+    (ratio,) = (config.ratio for config in CONFIGS if column in config.changes)
     assert ratios == pytest.approx([1.0, ratio / 1.05]), "with benchmark off, and with it on"
 
 
 def test_every_setting_is_among_the_stored_contrasts(every_config: Store) -> None:
     with open_database(every_config, NIGHTS[0]) as database:
         found = stored_contrasts(database)
-    expected = {*settings(), FROZEN.field, TWINS.field} - {"errata"}
+    expected = {*usual_texts(), FROZEN.field, TWINS.field} - {"errata"}
     assert {each.field for each in found} == expected
     assert found[0] == BENCHMARK, "what most come for"
 

@@ -134,6 +134,22 @@ def test_what_does_not_depend_on_cudnn_may_matter_without_it(
     assert Verdict.of(store, **contrast)[0].no_effect_reason is None
 
 
+@pytest.mark.parametrize("field", ["layout", "precision"])
+def test_a_layout_and_a_precision_matter_on_a_cpu_too(store: Store, field: str) -> None:
+    value = {"layout": "channels_last", "precision": "bf16"}[field]
+    plain, changed = {"relative_l2_error": 1e-7}, {"relative_l2_error": 2e-3, "fingerprint": "b"}
+    for block in range(3):
+        at = {"block": block, "replicate": block, "device": "cpu"}
+        store.write(make_record(trial_id=f"own-{block}", fingerprint="a", **at, **plain))
+        changes = {f"config_{field}": value, **changed}
+        store.write(make_record(trial_id=f"other-{block}", **at, **changes))
+    (row,) = Verdict.of(store, field=field, baseline="null", candidate=value)
+    assert row.no_effect_reason is None
+    assert (row.baseline_relative_l2_error, row.candidate_relative_l2_error) == (1e-7, 2e-3)
+    beside = "error 1.0e-07 → 2.0e-03, same bits in 0 of 3 blocks"
+    assert row.errors == (beside if field == "precision" else None)
+
+
 (USUAL,) = make_record().logged_choices or []
 LOGGED = make_pair(0, 10.0, 12.0, logged_searches=0)
 UNLOGGED = make_pair(1, 10.0, 12.0, logged_choices=None, logged_searches=None)

@@ -93,7 +93,14 @@ def trace_of(*convolutions: TracedConvolution) -> Trace:
         layout="contiguous",
         direction="inference",
     )
-    return Trace(request=request, torch="2.11.0", device="GPU", convolutions=[*convolutions])
+    return Trace(
+        request=request,
+        torch="2.11.0",
+        device="GPU",
+        convolutions=[*convolutions],
+        operations=[],
+        on_gpu=True,
+    )
 
 
 @pytest.fixture

@@ -8,18 +8,20 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from cudnn_sweep.analysis.engine.database import open_database
 from cudnn_sweep.analysis.engine.queries import load_query
 from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.decided import contrasts_of
+from cudnn_sweep.orchestrator.planning.decided import contrasts_in, contrasts_of, deciding_in
 from cudnn_sweep.orchestrator.planning.plan import Plan, Shard, make_plan, narrow, read_shard
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.orchestrator.recording.recorder import Recorder
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.expand import expand_cells
+from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from tests.makers import Look, MakePlan, RecordOf
 
 
@@ -110,6 +112,57 @@ def test_configs_that_differ_in_one_field_are_compared_with_the_default_or_the_f
     configs: tuple[Config, ...], compared: list[str]
 ) -> None:
     assert [str(contrast) for contrast in contrasts_of(configs)] == compared
+
+
+LAID_OUT = tuple(Config(layout=layout) for layout in ("contiguous", "weights", "channels_last"))
+
+
+def test_a_config_with_the_layout_of_its_cell_is_the_plain_one(plan_of: MakePlan) -> None:
+    """So each cell's own layout is the baseline, and a plan without such settings keeps its ids."""
+    plan = plan_of("noop", configs=(*LAID_OUT, Config()), layout=["contiguous", "channels_last"])
+    found: dict[str, set[Config]] = {}
+    for trial in plan.trials:
+        found.setdefault(trial.cell.layout, set()).add(trial.config)
+    assert found["contiguous"] == {Config(), *LAID_OUT[1:]}
+    assert found["channels_last"] == {Config(), *LAID_OUT[:2]}
+    (trial,) = narrow(plan_of("noop", configs=LAID_OUT), [("config_layout", "weights")]).trials
+    assert (trial.cell.layout, trial.config.layout) == ("contiguous", "weights")
+    assert narrow(plan, [("layout", "contiguous")]).cell_ids() < plan.cell_ids()
+
+
+@pytest.mark.parametrize(
+    ("named", "deciding"),
+    [
+        (["layout=weights"], ["layout: null → weights"]),
+        (["benchmark"], ["benchmark: false → true"]),
+        (["layout=channels_last", "benchmark"], 2),
+        ([], 4),
+    ],
+)
+def test_a_suite_names_the_contrasts_that_decide_a_cell(
+    plan_of: MakePlan, named: list[str], deciding: list[str] | int
+) -> None:
+    configs = [replace(each, benchmark=on) for each in LAID_OUT for on in (False, True)]
+    whole = plan_of("noop", configs=tuple(configs))
+    plan = replace(whole, decided_by=tuple(named))
+    found = [str(contrast) for contrast in deciding_in(plan)]
+    assert (found if isinstance(deciding, list) else len(found)) == deciding
+    assert (plan.plan_hash == whole.plan_hash) == (not named)
+    assert len(contrasts_in(plan)) == 4, "all of them are shown"
+
+
+def test_a_suite_names_no_contrast_of_an_unknown_setting() -> None:
+    cells = [CellAxes(workload="noop")]
+    with pytest.raises(ValidationError, match="found 'speed', allowed: enabled, benchmark"):
+        SuiteSpec(cells=cells, decided_by=["speed"])
+
+
+def test_a_suites_contrasts_are_those_of_its_cells_too(plan_of: MakePlan) -> None:
+    """A night judges by the suite's, before it has a plan."""
+    suite = SuiteSpec(cells=[CellAxes(workload="noop")], configs=[*LAID_OUT])
+    plan = plan_of("noop", configs=LAID_OUT, layout=["contiguous", "weights"])
+    of_cells = {each for each in contrasts_in(plan) if each.baseline == "null"}
+    assert len(of_cells) == 3 and of_cells <= set(contrasts_of(suite.every_config))
 
 
 def shards(plan: Plan, count: int) -> list[Plan]:

@@ -33,6 +33,17 @@ def test_variables_of_others_are_refused(name: str, fault: str) -> None:
         read(environment={name: "1"})
 
 
+def test_a_layout_or_precision_of_the_cell_itself_is_null_and_null_keeps_the_identity() -> None:
+    given = read(layout="channels_last", precision="bf16", benchmark=True)
+    assert given.beside("channels_last", "bf16") == Config(benchmark=True)
+    assert given.beside("weights", "tf32") == given
+    assert not {"layout", "precision"} & Config(benchmark=True).identity().keys()
+    assert given.identity().keys() - Config().identity().keys() == {"layout", "precision"}
+    assert {"config_layout", "config_precision"} < given.columns().keys()
+    with pytest.raises(ValidationError, match="'contiguous', 'channels_last' or 'weights'"):
+        read(layout="nhwc")
+
+
 def test_variables_are_sorted_and_hold_no_null_byte() -> None:
     assert list(read(environment={"B": "1", "A": "2"}).environment) == ["A", "B"]
     with pytest.raises(ValidationError, match="found 'A'"):
