@@ -109,22 +109,23 @@ def with_config(rows: str) -> str:
     )
     listed = ", ".join(f"{name} := {name}" for name in settings())
     return (
-        f"select *, struct_pack({listed}) as config,\n    concat_ws(' ', {', '.join(_said())}) as settings,\n"
+        f"select *, struct_pack({listed}) as config,\n    {config_name_sql()} as settings,\n"
         "    left(md5(settings), 16) as config_hash\nfrom (\n"
         f"select * replace (\n    replace(workload, '{BUNDLED}', '') as workload,\n"
         f"    {filled}\n)\nfrom ({rows})\n)"
     )
 
 
-def _said() -> list[str]:
-    """Return the part of each setting in a config's name, as an expression; null for PyTorch's own value."""
+def config_name_sql() -> str:
+    """Return the expression of `config_name`, over a column for each setting."""
     usual = usual_texts() | {ALWAYS_SAID: ""}
     texts = {
         setting_name(column): f"coalesce({text_of(column, _type_of(column))}, 'null')"
         for column in settings()
     }
     texts = {ALWAYS_SAID: texts[ALWAYS_SAID]} | texts
-    return [f"'{name}=' || nullif({text}, {literal(usual[name])})" for name, text in texts.items()]
+    parts = (f"'{name}=' || nullif({text}, {literal(usual[name])})" for name, text in texts.items())
+    return f"concat_ws(' ', {', '.join(parts)})"
 
 
 def settings_macros() -> str:

@@ -9,14 +9,17 @@ import pyarrow as pa
 
 from cudnn_sweep.analysis.engine.database import Database
 from cudnn_sweep.analysis.engine.queries import Value, parse_query
+from cudnn_sweep.analysis.engine.settings import config_name_sql
 from cudnn_sweep.analysis.report.cells import VERSIONS, ReportCell, named, verdict_labels
 from cudnn_sweep.analysis.report.pages.formats import text_of
 from cudnn_sweep.analysis.results.contrast import Contrast
 from cudnn_sweep.analysis.results.verdicts import BreakEven, TimeShare, Verdict
-from cudnn_sweep.analysis.store.schema import settings
 
 CHOICE = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
-CHOICES = f"select {', '.join([*VERSIONS, *settings(), *CHOICE])} from choice_stability()"
+CHOICES = f"""
+select {", ".join(VERSIONS)}, {config_name_sql()} as config, {", ".join(CHOICE)}
+from choice_stability()
+"""
 MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the query
 
 

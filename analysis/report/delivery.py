@@ -32,7 +32,8 @@ MISSING_EXTRA = (
     "vl_convert is missing: charts need packages that are not installed; install them by "
     "pip install 'cudnn-sweep[report]', or ask for --format markdown or json"
 )
-DRAWN = ("verdicts", "paybacks", "choices")  # tables of charts: at 100,000 trials most of a page
+DRAWN = ("paybacks", "choices")  # tables that charts alone show
+LARGE = ("cells", "verdicts", *DRAWN)  # most of a page of 100,000 trials
 FIRST_SENTENCES = 3  # above the table
 EMBED = "window.vegaEmbed = vegaEmbed;"  # the part of the bundle for pieces.js
 # Characters of JSON that may end a block of HTML or a line of a script.
@@ -45,8 +46,8 @@ def as_html(payload: Payload) -> str:
     shown = [{"field": field, "title": title} for field, title in SHOWN.items()]
     drawn = figures()
     more = {"shown": shown, "figures": drawn, "verdicts": VERDICT_TEXTS}
-    named = set(re.findall(r"\w+", script + json.dumps(more, default=_fields)))
-    used = {name: _used(name, payload.tables[name], drawn, named) for name in DRAWN}
+    named = set(re.findall(r"\w+", script + json.dumps([more, payload.axes], default=_fields)))
+    used = {name: _used(name, payload.tables[name], drawn, named) for name in LARGE}
     return Template(text_of("template.html")).substitute(
         policy=_policy(libraries, script),
         style=css() + text_of("report.css"),
@@ -57,16 +58,14 @@ def as_html(payload: Payload) -> str:
 
 
 def _used(name: str, sheet: Sheet, drawn: Sequence[Figure], named: Collection[str]) -> Sheet:
-    """Return the columns of a table that script or charts name, and the rows that a chart can draw; the page lists
-    every verdict.
-    """
+    """Return the columns of a table that script or charts name; of DRAWN only the rows that a chart can draw."""
     needs = [{*figure.needs} & {*sheet.columns} for figure in drawn if figure.table == name]
     places = [[*map(sheet.columns.index, names)] for names in needs]
     kept = [column in named for column in sheet.columns]
     rows = [
         [*compress(row, kept)]
         for row in sheet.rows
-        if name == "verdicts" or any(all(row[at] is not None for at in each) for each in places)
+        if name not in DRAWN or any(all(row[at] is not None for at in each) for each in places)
     ]
     return Sheet(columns=[*compress(sheet.columns, kept)], rows=rows)
 

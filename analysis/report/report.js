@@ -6,6 +6,7 @@ const DENSE_ROWS = 60; // more lines than these stand close together
 const HEIGHT_PX = 300; // of a chart that has no lines
 const [LINE_PX, DENSE_PX, MOST_DENSE_PX] = [24, 4, 720];
 const FIRST_SENTENCES = 3; // the others are folded
+const SORTED_BY = { empty_payback: "empty_iterations", warm_payback: "warm_iterations" };
 
 // --- Data: tables as objects, each row with the attributes of its cell ---
 
@@ -44,7 +45,7 @@ const sorting = {
   by(column) {
     this.descending = this.field === column.field && !this.descending;
     this.field = column.field;
-    this.key = column.field.replace("payback", "iterations");
+    this.key = SORTED_BY[column.field] ?? column.field;
     showCells();
     const again = [...document.querySelectorAll("#cell-table .sort")].find((each) => each.textContent === column.title);
     again.focus();

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from cudnn_sweep.analysis.engine.settings import config_name, texts_of
 from cudnn_sweep.analysis.report.cells import CHART_NAME, OF_CELL, VERSIONS
 from cudnn_sweep.analysis.report.content import CHOICE, Content, JudgedCell
 from cudnn_sweep.analysis.results.short_texts import short_names
@@ -118,8 +117,7 @@ def _verdict(about: Row, judged: JudgedCell) -> Row:
 
 def _choice(row: Row) -> Row:
     two = {"choice_share": None} if row["processes"] in (1, 2) else {}  # too few for a share
-    config = config_name(texts_of(row))
-    return {"cell": row["cell"], "config": config} | {name: row[name] for name in CHOICE} | two
+    return {name: row[name] for name in ("cell", "config", *CHOICE)} | two
 
 
 def _besides_cell(row: Row) -> Row:

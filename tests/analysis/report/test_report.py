@@ -21,6 +21,7 @@ from cudnn_sweep.analysis.report.delivery import (
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.sheets import SHOWN, Sheet, plain
 from cudnn_sweep.analysis.results.contrast import Contrast
+from cudnn_sweep.analysis.store.schema import axes
 from cudnn_sweep.analysis.store.store import Store, open_store
 from tests.analysis.conftest import in_cell, make_pair, make_record
 from tests.orchestrator.typed import invoke
@@ -161,7 +162,8 @@ def test_a_page_leaves_out_what_no_chart_can_draw(kept: Store) -> None:
     assert 0 < len(drawn) < len(found.tables["paybacks"].rows)
     assert len(tables["paybacks"]["rows"]) == len(drawn)
     assert len(tables["verdicts"]["rows"]) == len(found.tables["verdicts"].rows)
-    assert set(tables["verdicts"]["columns"]) > {*SHOWN}
+    assert set(tables["verdicts"]["columns"]) > {*SHOWN, "empty_iterations", "warm_iterations"}
+    assert set(tables["cells"]["columns"]) > {"cell_id", "label", "trials", "gpu", *axes()}
     assert "error_share" in found.tables["verdicts"].columns
     assert "error_share" not in tables["verdicts"]["columns"]
 
