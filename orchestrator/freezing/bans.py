@@ -8,12 +8,13 @@ from rich.console import Console
 from cudnn_sweep.orchestrator.errors import ModelError, NeedsGpuError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.freeze import OpenProbe
-from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed, forked_probe
+from cudnn_sweep.orchestrator.freezing.probe import forked_probe
 from cudnn_sweep.orchestrator.planning.plan import first_calls, make_plan
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results, run_sweep
 from cudnn_sweep.orchestrator.steps.one_step import (
     LOOKING,
+    UNTIL,
     blocks_minutes,
     left_of_minutes_s,
     plan_cells,
@@ -23,10 +24,8 @@ from cudnn_sweep.orchestrator.steps.step_options import BansOptions
 from cudnn_sweep.orchestrator.terminal.say import say, warn
 from cudnn_sweep.workloads.cells.errata import OPERATIONS, TAG, Rule
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-from cudnn_sweep.workloads.cells.suite import UntilDecided
 
 MEASURE = MeasureSpec(calibrate=False, steady_budget_s=0.5, device_budget_s=0.3)
-UNTIL = UntilDecided(until="decided", at_most=20)
 
 
 def bans(
@@ -71,7 +70,7 @@ def _bans_by_cell(looked: Planned, console: Console, opened: OpenProbe) -> dict[
                 continue
             try:
                 log = probe.of(trial).log(trial.config)
-            except ProcessFailed as error:
+            except ModelError as error:
                 failed = f"left out: {error}"
                 warn(console, failed)
                 continue

@@ -21,7 +21,7 @@ from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.find import Frozen, find_rules
 from cudnn_sweep.orchestrator.freezing.probe import Probe, forked_probe
 from cudnn_sweep.orchestrator.gating.answer import CODES, State
-from cudnn_sweep.orchestrator.gating.gate import MEASURE, UNTIL, state_of, verdict_of
+from cudnn_sweep.orchestrator.gating.gate import MEASURE, state_of, verdict_of
 from cudnn_sweep.orchestrator.planning.plan import first_calls
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results, run_sweep
@@ -34,7 +34,7 @@ from cudnn_sweep.orchestrator.steps.advising import (
     suite_to_compare,
     tell,
 )
-from cudnn_sweep.orchestrator.steps.one_step import LOOKING, plan_step, suite_of
+from cudnn_sweep.orchestrator.steps.one_step import LOOKING, UNTIL, plan_step, suite_of
 from cudnn_sweep.orchestrator.steps.step_options import FreezeOptions
 from cudnn_sweep.orchestrator.terminal.advice_text import Kept
 from cudnn_sweep.orchestrator.terminal.say import say
@@ -218,11 +218,7 @@ def _in_turns(
 
 def _frozen_in(file: str) -> Mapping[str, Any]:
     """Return the provenance that `sweep freeze` wrote beside the rules. Raises SpecError."""
-    try:
-        frozen: Any = read_kept(Path(file))[1]["frozen"]
-        plans = frozen["plans"]
-    except (KeyError, TypeError, ValueError):
-        plans = None
-    if not isinstance(plans, list):
+    frozen = read_kept(Path(file))[1].get("frozen")
+    if not isinstance(frozen, dict) or not isinstance(frozen.get("plans"), list):
         raise SpecError(f"--check: {file} has rules alone, wanted a file that `sweep freeze` made")
-    return frozen  # type: ignore[no-any-return]
+    return frozen

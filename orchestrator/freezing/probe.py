@@ -30,12 +30,8 @@ MEASURE = MeasureSpec(
 MOST_SHAPES = 64
 
 
-class ProcessFailed(ModelError):
-    """A step does not run."""
-
-
 class Probe(Protocol):
-    """Runs processes of one cell, which may raise ProcessFailed."""
+    """Runs processes of one cell, which may raise ModelError."""
 
     def of(self, trial: Trial) -> "Probe":
         """Return a probe of another cell."""
@@ -83,7 +79,7 @@ class ForkedProbe:
         outcome = self.server.run(Request(job=job, timeout_s=self.timeout_s))
         if outcome.status != "ok" or outcome.reply is None:
             way = "on" if config.benchmark else "off"
-            raise ProcessFailed(
+            raise ModelError(
                 f"{self.trial.cell.workload}: with benchmark {way} a process ended: {outcome.message}"
             )
         return outcome.reply

@@ -23,15 +23,14 @@ from cudnn_sweep.orchestrator.gating.sides import Side, Sides, scratch_for_gate,
 from cudnn_sweep.orchestrator.planning.plan import first_calls
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results, run_sweep
-from cudnn_sweep.orchestrator.steps.one_step import LOOKING, plan_step, suite_of
+from cudnn_sweep.orchestrator.steps.one_step import LOOKING, UNTIL, plan_step, suite_of
 from cudnn_sweep.orchestrator.steps.step_options import GateOptions, TurnOptions
 from cudnn_sweep.orchestrator.terminal.say import say, warn
 from cudnn_sweep.orchestrator.terminal.write_whole import is_stream, write_whole
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided, WithoutGpu
+from cudnn_sweep.workloads.cells.suite import SuiteSpec, WithoutGpu
 
-UNTIL = UntilDecided(until="decided", at_most=20)
 MEASURE = MeasureSpec(
     reference_replicates=0,
     logged_replicates=0,

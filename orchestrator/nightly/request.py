@@ -10,6 +10,7 @@ Each file is `{"crc32": ..., "content": ...}`, and is not used where its checksu
 write "edited" for the checksum.
 """
 
+import json
 import shlex
 import shutil
 import socket
@@ -33,7 +34,6 @@ from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
-from cudnn_sweep.orchestrator.nightly.checksum import content_of, with_checksum
 from cudnn_sweep.orchestrator.nightly.news import Webhook, find_webhook
 from cudnn_sweep.orchestrator.planning.decided import contrasts_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions, read_date
@@ -49,12 +49,14 @@ from cudnn_sweep.orchestrator.remote.destinations import Destination, Here, dest
 from cudnn_sweep.orchestrator.remote.job import NightJob
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec
+from cudnn_sweep.workloads.hashes import checksum
 
 NO_SUITE = SuiteSpec(cells=[CellAxes(workload="noop")])  # of a night whose own suite cannot be read
 COMPARED_WITH = timedelta(days=100)  # nights that a job takes along, where none is pinned
 MOST_NAMED = 10  # of what could have been meant
 MOST_CHARACTERS = 200  # of a file that cannot be read
 SENT = "told.json"
+BY_HAND = "edited"  # in place of the checksum
 AGAIN = "restore it, or compare that night again: --night DATE --no-measure"
 T = TypeVar("T")
 SentAlert: TypeAlias = tuple[str, date]  # its series_id, and since when
@@ -158,17 +160,30 @@ class Diary:
         except FileNotFoundError:
             return None
         try:
-            return parse(content_of(text))
+            return parse(_content_of(text))
         except (ReportError, ValueError, RecursionError) as error:
             why = str(error).partition("\n")[0][:MOST_CHARACTERS]
             shown = f"{folder.shown(path)} cannot be read ({why})"
             raise SpecError(f"{shown}: {text[:MOST_CHARACTERS]!r}; {otherwise}") from None
 
     def _write(self, name: str, text: str) -> None:
-        self.store.folder.write(self._path(name), pa.py_buffer(with_checksum(text).encode()))
+        file = f'{{"crc32": "{checksum(json.loads(text))}", "content":\n{text}}}\n'
+        self.store.folder.write(self._path(name), pa.py_buffer(file.encode()))
 
     def _path(self, name: str) -> str:
         return f"nightly/{self.launch}/{name}".rstrip("/")
+
+
+def _content_of(text: str) -> str:
+    """Return the JSON in a file's text. Raises ValueError if its checksum does not fit."""
+    file = json.loads(text)
+    if not isinstance(file, dict) or file.keys() != {"crc32", "content"}:
+        raise ValueError('it is not {"crc32": ..., "content": ...}')
+    if file["crc32"] not in (checksum(file["content"]), BY_HAND):
+        raise ValueError(
+            f'its checksum does not fit: it is damaged, or was edited without "crc32": "{BY_HAND}"'
+        )
+    return json.dumps(file["content"])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,7 +21,6 @@ from cudnn_sweep.workloads.survey import Survey
 EXACT = ConfigDict(ser_json_inf_nan="constants")  # an error of infinity is no missing error
 
 PROTOCOL = 3  # raise it if a word's meaning changes; a field more or less needs no other number
-WHOLE = ConfigDict(extra="forbid")
 MODULES = "SWEEP_MODULES"
 """The variable with folders where a server looks for modules before what is installed."""
 
@@ -86,7 +85,7 @@ class TraceJob:
 class Request:
     """A job for a fresh process, and its limits."""
 
-    __pydantic_config__: ClassVar = WHOLE
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     job: Annotated[TrialJob | LogJob | CallJob | SurveyJob | TraceJob, Field(discriminator="kind")]
     timeout_s: float

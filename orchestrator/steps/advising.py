@@ -24,20 +24,19 @@ from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
-from cudnn_sweep.orchestrator.steps.one_step import LOOKING, is_step, plan_step, suite_of
+from cudnn_sweep.orchestrator.steps.one_step import LOOKING, UNTIL, is_step, plan_step, suite_of
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.terminal.advice_text import Answered, Kept, advice_lines, answer_lines
 from cudnn_sweep.orchestrator.terminal.say import say
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-from cudnn_sweep.workloads.cells.suite import SuiteSpec, UntilDecided
+from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.records.row import BUNDLED
 from cudnn_sweep.workloads.warnings import OF_THE_CODE
 
 SUITE = "advise"
 NETWORKS = "networks-*"  # the installed sweeps of whole networks
-AT_MOST = 20  # blocks
 DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
 TIMED = ["steady_wall_ms", "status", "message", "warnings"]
 TIMED_ON_CPU = (
@@ -82,7 +81,7 @@ def suite_to_compare(
     measure = MeasureSpec(
         reference_replicates=int(float64), logged_replicates=0, calibrate=False, device_budget_s=0.3
     )
-    suite = suite_of(options, UntilDecided(until="decided", at_most=AT_MOST), measure)
+    suite = suite_of(options, UNTIL, measure)
     if errata is not None:
         configs = [*suite.configs, Config(errata=errata)]
         suite = suite.model_copy(update={"configs": configs})

@@ -26,6 +26,7 @@ from cudnn_sweep.workloads.cells.suite import (
     ModelSpec,
     Replicates,
     SuiteSpec,
+    UntilDecided,
     WithoutGpu,
     workload_names,
 )
@@ -36,6 +37,7 @@ from cudnn_sweep.workloads.survey import Survey, workload_facts
 from cudnn_sweep.workloads.training.choice import Expect
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
 
+UNTIL = UntilDecided(until="decided", at_most=20)  # blocks
 REPLICATES_WITHOUT_GPU = 1  # with an A/A twin: two processes show how far times scatter
 LOOKING = "Looking at this machine and at {workload}, and importing torch for that."
 START_AND_END_S = 10.0  # Ray's start and end

@@ -10,7 +10,8 @@ import typer
 
 from cudnn_sweep.analysis.engine.queries import Value, load_query
 from cudnn_sweep.analysis.results.verdicts import Verdict
-from cudnn_sweep.orchestrator.gating.gate import UNTIL, state_of
+from cudnn_sweep.orchestrator.gating.gate import state_of
+from cudnn_sweep.orchestrator.steps.one_step import UNTIL
 from tests.studies.parts.command import SEED, Seed, run
 from tests.studies.parts.made_rows import STEADY_MS, in_turns, made_rows, open_rows
 

@@ -21,7 +21,6 @@ from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import ModelError, OutputError, SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.freeze import freeze
-from cudnn_sweep.orchestrator.freezing.probe import ProcessFailed
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.steps.advising import advise, answered_of, suite_to_compare
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions, FreezeOptions
@@ -230,7 +229,7 @@ def test_the_rule_of_a_check_fails_no_equal_file_and_finds_a_loss(loss: float, m
 def test_a_step_that_does_not_run_has_its_own_exit_code(tmp_path: Path) -> None:
     @contextmanager
     def opened(planned: Planned, console: Console) -> Iterator[FakeProbe]:
-        raise ProcessFailed("nets.py:Net: with benchmark on a process ended: no memory")
+        raise ModelError("nets.py:Net: with benchmark on a process ended: no memory")
         yield
 
     quiet = Console(quiet=True)
