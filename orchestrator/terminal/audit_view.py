@@ -19,10 +19,6 @@ NOT_SEEN = (
     "torch.func.vmap, C++ extensions and torch.ops; flags that C++ code sets; other processes, such as workers."
 )
 NO_CONVOLUTION = "No convolution ran in this process, so `benchmark` changed nothing in it; see below for what an audit does not see."
-NOTHING_SET = (
-    "No line of Python set a flag of cuDNN, or a variable that belongs to it: "
-    "`benchmark` is {benchmark}."
-)
 
 
 def print_audit(console: Console, findings: Findings, unseen: str | None = None) -> None:
@@ -67,7 +63,8 @@ def _headline(findings: Findings) -> str:
     if turned:
         return "\n".join(map(_turned_text, turned))
     if not findings.writes and findings.torch is not None:
-        return NOTHING_SET.format(benchmark=findings.flags_at_end.get("benchmark"))
+        nothing = "No line of Python set a flag of cuDNN, or a variable that belongs to it"
+        return f"{nothing}: `benchmark` is {findings.flags_at_end.get('benchmark')}."
     return "No line of Python changed `benchmark`."
 
 

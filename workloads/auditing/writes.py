@@ -46,11 +46,11 @@ R = TypeVar("R")
 OURS = os.path.dirname(__file__) + os.sep
 GENERATED = ("<frozen ", "<eval_with_key>")
 """Names of files of Python's own frozen modules, and of code that torch generates."""
-PASSING_ON = {f"{name}.py" for name in ("contextlib", "os", "_collections_abc", "functools")}
+PASSING_ON = {
+    os.path.join(sysconfig.get_path("stdlib"), f"{name}.py")
+    for name in ("contextlib", "os", "_collections_abc", "functools")
+}
 """Files of Python's library between the writer and the flag or variable."""
-LIBRARY = sysconfig.get_path("stdlib")
-
-
 INSTALLED = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 NOT_OWN = (*(folder + os.sep for folder in INSTALLED), OURS, "<")
 """Beginnings of files that are not the user's own."""
@@ -170,10 +170,7 @@ class Writes:
         return place(writer), None if own is None else place(own)
 
     def _passes_on(self, file: str) -> bool:
-        if file.startswith((self._torch, OURS, *GENERATED)):
-            return True
-        folder, name = os.path.split(file)
-        return folder == LIBRARY and name in PASSING_ON
+        return file in PASSING_ON or file.startswith((self._torch, OURS, *GENERATED))
 
     def _note(
         self, kind: Literal["flag", "variable"], name: str, before: Value, after: Value
