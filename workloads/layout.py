@@ -10,8 +10,7 @@ if TYPE_CHECKING:
 
 Layout = Literal["contiguous", "channels_last", "weights"]
 LAYOUTS = get_args(Layout)
-WEIGHTS = "weights"
-"""Parameters in channels_last, inputs as they come."""
+WEIGHTS = "weights"  # parameters in channels_last, inputs as they come
 BY_STRIDES = "strides"
 """A cell's placement: one of its convolutions is channels_last by the strides of tensors that have one order."""
 

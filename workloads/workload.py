@@ -102,9 +102,7 @@ class Context:
         return lay_out_parameter(self.random(shape), self.layout)
 
     def random_gradient(self, shape: Shape) -> torch.Tensor:
-        """Return random numbers of a convolution's output: in autocast's type, if there is one, and laid out as the
-        weight, which the output follows.
-        """
+        """Return random numbers like a convolution's output: in autocast's type, if there is one, laid out as its weight."""
         import torch
 
         kind = self.precision.torch_dtype()

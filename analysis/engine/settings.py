@@ -119,10 +119,7 @@ def with_config(rows: str) -> str:
 def config_name_sql() -> str:
     """Return the expression of `config_name`, over a column for each setting."""
     usual = usual_texts() | {ALWAYS_SAID: ""}
-    texts = {
-        setting_name(column): f"coalesce({text_of(column, _type_of(column))}, 'null')"
-        for column in settings()
-    }
+    texts = {setting_name(c): f"coalesce({text_of(c, _type_of(c))}, 'null')" for c in settings()}
     texts = {ALWAYS_SAID: texts[ALWAYS_SAID]} | texts
     parts = (f"'{name}=' || nullif({text}, {literal(usual[name])})" for name, text in texts.items())
     return f"concat_ws(' ', {', '.join(parts)})"
@@ -130,16 +127,11 @@ def config_name_sql() -> str:
 
 def settings_macros() -> str:
     texts = ",\n    ".join(
-        f"'{setting_name(column)}': "
-        + text_of(f"struct_extract(config, '{column}')", _type_of(column))
-        for column in settings()
+        f"'{setting_name(c)}': " + text_of(f"struct_extract(config, '{c}')", _type_of(c))
+        for c in settings()
     )
     usual = ",\n    ".join(f"{name} := {_usual(name, mark)}" for name, mark in settings().items())
-    read = [
-        literal(setting_name(column))
-        for column, mark in settings().items()
-        if mark.read_by == "cudnn"
-    ]
+    read = [literal(setting_name(c)) for c, mark in settings().items() if mark.read_by == "cudnn"]
     return (
         f"{QUOTED_MACRO}\n"
         "-- The text of each setting of a config, and of the twin, by name.\n"

@@ -100,6 +100,7 @@ select
         array_to_string(list_distinct(coalesce(chosen.names, logged.names)), ', '),
         null
     ) as engine,
+    if(layout_losses = [], 'none', array_to_string(layout_losses, ', ')) as layout_losses,
     if(is_ok, fingerprint, null) as bits,
     case
         when not is_ok or bitwise_repeatable is null then null

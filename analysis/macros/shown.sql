@@ -47,9 +47,6 @@ create or replace macro not_slower(blocks, ratio_high, min_effect) as
 create or replace macro so_far(verdict, looked) as
     if(verdict = 'inconclusive' and not looked, 'undecided', verdict);
 
--- A relative error, as 2.9e-03.
-create or replace macro in_scientific(error) as coalesce(format('{:.1e}', error), 'unknown');
-
 -- A verdict as it is shown; `cell` is its row of contrast_verdicts.
 create or replace macro in_words(verdict, cell) as case
     when verdict in ('so_far_faster', 'so_far_slower', 'undecided')

@@ -181,9 +181,8 @@ select
     if(
         contrast like 'precision: %',
         format(
-            'error {} → {}, same bits in {} of {} blocks',
-            in_scientific(baseline_relative_l2_error), in_scientific(candidate_relative_l2_error),
-            blocks_with_same_bits, blocks_with_bits
+            'error {:.1e} → {:.1e}, same bits in {} of {} blocks', baseline_relative_l2_error,
+            candidate_relative_l2_error, blocks_with_same_bits, blocks_with_bits
         ),
         null
     ) as errors,

@@ -103,6 +103,9 @@ ERROR = Amount(
     min_effect=0.5,  # less is another order of summation; another precision is tenfold and more
     least=1e-8,
 )
+LAYOUT = Category(
+    name="layout_losses", meaning="layers that lose channels_last", good="none", at_once=True
+)
 ENGINE = Category(name="engine", meaning="kernels or engine chosen", is_drawn=True, is_news=True)
 BITS = replace(ENGINE, name="bits", meaning="bits of a step", only_as_news=True)
 REPEATS = Category(
@@ -115,7 +118,8 @@ MISSING = Category(name="missing", meaning="whether it was measured", good="pres
 Metric: TypeAlias = Amount | Category
 AMOUNTS = (STEADY_WALL, STEADY_DEVICE, COLD_EMPTY, COLD_WARM, PEAK_MEMORY, ERROR)
 METRIC_OF: dict[str, Metric] = {
-    metric.name: metric for metric in (*AMOUNTS, ENGINE, BITS, REPEATS, SIGN, FAILURE, MISSING)
+    metric.name: metric
+    for metric in (*AMOUNTS, LAYOUT, ENGINE, BITS, REPEATS, SIGN, FAILURE, MISSING)
 }
 """By name. A night's JSON may have names of other versions, and SHARED."""
 OF_EVERY_CONFIG = (SIGN.name, MISSING.name)  # series of a contrast or a cell

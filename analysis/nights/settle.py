@@ -15,6 +15,7 @@ from cudnn_sweep.analysis.nights.series import (
     ENGINE,
     FAILURE,
     LAUNCH_BOUND,
+    LAYOUT,
     METRIC_OF,
     REPEATS,
     SIGN,
@@ -29,7 +30,7 @@ from cudnn_sweep.analysis.nights.series import (
 )
 
 JUDGED_SHARE = 0.9  # of the series: with fewer a night without alerts is no good news
-RARE = (SIGN.name, BITS.name, REPEATS.name)  # metrics that a night may lack
+RARE = (SIGN.name, BITS.name, REPEATS.name, LAYOUT.name)  # metrics that a night may lack
 NO_WALL: dict[str, Any] = dict.fromkeys(("wall_ratio", "wall_ratio_low", "wall_ratio_high"))
 
 

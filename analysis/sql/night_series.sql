@@ -9,7 +9,8 @@
 --
 -- value: median over the processes; null where the metric is no number
 -- word: of engine the most common kernels of a step, of bits their hash, of repeats whether bits
---     repeat, in three processes or more, of failure how trials ended; else null
+--     repeat, in three processes or more, of failure how trials ended, of layout_losses the layers
+--     that lose channels_last; else null
 with grouped as (
     select
         night,
@@ -25,6 +26,7 @@ with grouped as (
             'steady_wall', 'steady_device', 'cold_empty', 'cold_warm', 'peak_memory', 'error'
         ])),
         most_common(engine) as engine,
+        most_common(layout_losses) as layout_losses,
         if(bool_and(repeats = 'repeat'), most_common(bits), null) as bits,
         coalesce(
             most_common(if(repeats = 'repeat' or is_fresh, null, repeats)),
@@ -42,7 +44,7 @@ with grouped as (
 by_metric as (
     unpivot grouped
     on steady_wall, steady_device, cold_empty, cold_warm, peak_memory, error, engine, failure,
-    bits, repeats
+    bits, repeats, layout_losses
     into name metric value found
 )
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -205,14 +206,23 @@ def answer(
     all_columns: bool = False,
 ) -> None:
     """`options`: the question's own, as they are typed."""
+    from pyarrow import concat_tables
+
+    from cudnn_sweep.analysis.results.contrast import stored_contrasts
     from cudnn_sweep.analysis.results.marked import marked_columns
     from cudnn_sweep.analysis.store.stored import shown
 
-    values = asked.parse_values(_given(options))
+    given = _given(options)
+    values = asked.parse_values(given)
     sweep_id = values.get("sweep_id")
     check_sweep(store, None if sweep_id is None else str(sweep_id))
     with asking(store) as database:
-        found = database.query(asked.sql, values)
+        is_alone = "field" in given and not {"baseline", "candidate"} & given.keys()
+        stored = stored_contrasts(database) if is_alone else ()
+        of_field = [each.values() for each in stored if each.field == values["field"]] or [{}]
+        found = concat_tables([database.query(asked.sql, values | each) for each in of_field])
+        if len(of_field) > 1 and "contrast" in found.column_names:
+            asked = replace(asked, terminal=("contrast", *asked.terminal))
         if not found.num_rows:
             why = asked.none or "nothing that is stored answers this"
             if database.is_empty:

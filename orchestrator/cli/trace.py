@@ -113,21 +113,17 @@ def _suite_file(options: TraceOptions) -> Path:
 
 
 def _show(found: "Trace", json: bool, operations: bool) -> None:
-    from cudnn_sweep.orchestrator.auditing.traced_suite import (
-        left_out,
-        operations_table,
-        trace_table,
-    )
+    from cudnn_sweep.orchestrator.auditing import traced_suite
     from cudnn_sweep.orchestrator.terminal.say import console_here
 
     if json:
         typer.echo(json_format.dumps(_as_json(found), indent=2))
     else:
         console = console_here()
-        console.print(trace_table(found, console))
+        console.print(traced_suite.trace_table(found, console))
         if operations:
-            console.print(operations_table(found))
-    for line in left_out(found):
+            console.print(traced_suite.operations_table(found))
+    for line in traced_suite.left_out(found):
         echo(f"warning: {line}", err=True)
 
 

@@ -17,7 +17,6 @@ from cudnn_sweep.workloads.measuring.tracing import TracedOperation
 
 CONVOLUTIONS = (*FORWARDS, BACKWARD)
 COPIES = ("clone", "copy_", "_to_copy", "contiguous")
-TURNS = (["channels_last", "contiguous"], ["contiguous", "channels_last"])
 CALL = "_call_impl"  # the function of torch.nn that calls a module
 MARK = "sweep operation "  # before an operation's number, in a profile
 
@@ -31,8 +30,7 @@ class LayoutWatch(StepWatch):
         self._profiled = profiled
         self._net: nn.Module | None = None
         self._paths: dict[int, str] = {}
-        self._lost: dict[int, int] = {}
-        """By storage the number of the operation that lost its layout."""
+        self._lost: dict[int, int] = {}  # by storage the operation that lost its layout
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in COMPOSITES:
@@ -55,7 +53,7 @@ class LayoutWatch(StepWatch):
             self._lost.pop(_storage(tensor), None)
             if order_of(tensor) != "channels_last" and (marks or loses):
                 self._lost[_storage(tensor)] = [*marks, number][0]
-        turns = name in COPIES and takes[:1] + returns[:1] in TURNS
+        turns = name in COPIES and len({*takes[:1], *returns[:1]}) == 2
         self.operations.append(
             TracedOperation(
                 name=name,

@@ -1,6 +1,6 @@
 """A trace: the request for a user's model, and the convolutions that the model ran."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -81,9 +81,7 @@ class TracedOperation:
     """Device time of its conversions; None without a GPU."""
 
 
-def losses_in(
-    operations: Sequence[TracedOperation],
-) -> dict[int | None, list[TracedOperation]]:
+def losses_in(operations: Sequence[TracedOperation]) -> Mapping[int | None, list[TracedOperation]]:
     """Return who pays, by the number of the operation that lost the layout; None for what never had it."""
     payers: dict[int | None, list[TracedOperation]] = {}
     for number, operation in enumerate(operations):

@@ -18,6 +18,7 @@ select -- noqa: ST06
     steady_device_ms,
     list_sum(list_transform(cold, lambda met: met.first_ms)) as cold_ms,
     greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_reserved_bytes,
+    array_to_string(layout_losses, ', ') as layout_losses,
     warnings,
     slot,
     started_at,

@@ -17,6 +17,7 @@ from cudnn_sweep.analysis.nights.series import (
     ENGINE,
     ERROR,
     FAILURE,
+    LAYOUT,
     MISSING,
     PEAK_MEMORY,
     REPEATS,
@@ -208,3 +209,9 @@ def test_failures_and_missing_cells_are_news_at_once_until_they_are_usual() -> N
     assert screen_words(["missing"], MISSING).state == "insufficient_data"
     assert screen_words(["error"] * 3 + ["ok"], FAILURE).state == "better"
     assert screen_words(["ok"] + ["error"] * 3, FAILURE).state == "fine"
+
+
+def test_a_layer_that_begins_to_lose_its_layout_is_found_on_its_first_night() -> None:
+    found = screen_words([*["none"] * 6, "norm (InstanceNorm3d): clone"], LAYOUT)
+    assert (found.state, found.first_bad_night_index) == ("worse", 6)
+    assert screen_words(["norm: clone"] * 6 + ["none"], LAYOUT).state == "better"

@@ -58,6 +58,21 @@ def test_an_export_is_whole_or_not_there_and_replaces_nothing(
     assert [each.read_bytes() for each in file.parent.iterdir()] == [before]
 
 
+def test_a_field_alone_asks_about_each_of_its_stored_contrasts(tmp_path: Path) -> None:
+    store, layouts = open_store(str(tmp_path)), (None, "weights", "channels_last")
+    for block, layout in product(range(3), layouts):
+        at = {"block": block, "replicate": block, "trial_id": f"{block}-{layout}"}
+        store.write(make_record(config_layout=layout, **at))
+    told = _query("helps_or_hurts", tmp_path, "--field", "layout")
+    assert "layout: null → weights" in told.stdout and "layout: null → channels_last" in told.stdout
+    one = _query(
+        "helps_or_hurts", tmp_path, "--field=layout", "--baseline=null", "--candidate=weights"
+    )
+    assert (one.stdout.count("fixed bf16"), told.stdout.count("fixed bf16")) == (1, 3)
+    none = _query("helps_or_hurts", tmp_path, "--field", "precision")
+    assert "no rows" in none.stderr
+
+
 @pytest.mark.parametrize("name", ["helps_or_hurts", "break_even", "choice_stability"])
 def test_a_question_over_stored_rows_has_a_line_a_row_and_names_that_differ(
     stored_rows: Database, name: str
