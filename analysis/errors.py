@@ -31,6 +31,6 @@ class ReportError(AnalysisError):
 
 
 def did_you_mean(word: str, allowed: list[str]) -> str:
-    """Return a question in brackets if a word is near to one that is allowed, and no text if not."""
+    """Return ` (did you mean ...?)` if an allowed word is similar, else an empty text."""
     near = get_close_matches(word, allowed, n=1)
     return f" (did you mean {near[0]}?)" if near else ""

@@ -75,7 +75,7 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
 
 
 def no_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
-    """Return the launch file that an empty `path` would be: this machine, and every key's default."""
+    """Return the launch file of an empty `path`: this machine, with every key's default."""
     return LaunchFile(path=path, sweep=sweep_model(), ray_part={})
 
 
@@ -92,7 +92,7 @@ def _read_as_ray_does(document: Document) -> Mapping[str, object]:
 
 
 def _refuse_hidden_sweep(document: Document, ray_part: Mapping[str, object]) -> None:
-    """A sweep that only YAML 1.1 sees would be left out without a word."""
+    """Refuse a sweep's part that only YAML 1.1 sees: it would be ignored silently."""
     metadata = ray_part.get("metadata")
     if isinstance(metadata, dict) and "sweep" in metadata and SWEEP not in document.values:
         text = "comes through a merge key (`<<`), which YAML 1.2 does not have: write it out"
@@ -100,7 +100,7 @@ def _refuse_hidden_sweep(document: Document, ray_part: Mapping[str, object]) -> 
 
 
 def _check_our_own(document: Document, ray_part: Mapping[str, object]) -> None:
-    """Check what Ray's schema checks in a file with `provider`."""
+    """Check the keys of a file without `provider`; Ray's schema checks those with one."""
     keys = [str(path[0]) for path in document.values if len(path) == 1]
     hint = "the sweep's own keys belong under `metadata: {sweep: ...}`, Ray's keys need `provider`"
     unknown = [key for key in keys if key not in OUR_OWN]
@@ -123,7 +123,7 @@ def check_ray_part(document: Document, ray_part: Mapping[str, Any]) -> None:
     mistakes = [mistake for error in validator.iter_errors(ray_part) for mistake in _explain(error)]
     for key, _ in mistakes:
         if key:
-            document.part(key)  # where it occurs twice, that explains more
+            document.part(key)  # raises if the key occurs twice: that explains more
     if mistakes:
         raise document.refusal(mistakes)
     kind, kinds = ray_part["provider"]["type"], sorted(providers._NODE_PROVIDERS)

@@ -1,4 +1,4 @@
-"""Folders for a while. Who uses one holds its lock; one that nobody holds was left by a killed process."""
+"""Temporary folders. Their users hold a lock; an unlocked folder was left by a killed process."""
 
 import fcntl
 import glob
@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
-SUFFIX = ".held"  # tells them from folders of earlier versions and of others
+SUFFIX = ".held"  # distinguishes them from folders of earlier versions and other programs
 
 
 @contextmanager
@@ -29,9 +29,9 @@ def held_folder(prefix: str, parent: Path) -> Iterator[Path]:
 def make_held(
     prefix: str, parent: Path, end: Callable[[Path], None] = lambda _: None
 ) -> tuple[Path, int]:
-    """Return a folder and the descriptor that holds it, after what killed processes left is removed.
+    """Remove folders of killed processes; return a new folder and the descriptor that holds it.
 
-    `end`: ends what still uses a folder that was left. Raises OSError if none can be made.
+    `end`: ends processes that still use a left folder. Raises OSError if no folder can be made.
     """
     for left in parent.glob(f"{glob.escape(prefix)}????????{SUFFIX}"):
         with suppress(OSError):
@@ -43,12 +43,12 @@ def make_held(
                 os.close(held)
     while True:
         folder = Path(mkdtemp(prefix=prefix, suffix=SUFFIX, dir=parent))
-        with suppress(BlockingIOError, FileNotFoundError):  # another one took it for left
+        with suppress(BlockingIOError, FileNotFoundError):  # another process took it for left
             return folder, _hold(folder)
 
 
 def _hold(folder: Path) -> int:
-    """Raises OSError if another one holds it, or it is gone or another user's."""
+    """Lock a folder; return its descriptor. Raises OSError if held, gone or another user's."""
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(held).st_uid != os.getuid():

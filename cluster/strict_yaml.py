@@ -40,7 +40,7 @@ KNOWN_TAGS = {STANDARD + kind for kind in KINDS}
 # From chapter 10.3.2 of the YAML 1.2 specification.
 WORDS: dict[str, float | None] = {"": None, "~": None, "null": None, "true": True, "false": False}
 WORDS |= {".nan": math.nan, ".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf}
-WHOLE = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]+")  # what is longer is too large for a float, too
+WHOLE = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]+")  # a longer one is too large for a float, too
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 PASSWORD = re.compile(r"(?<=://)[^/@\s]+(?=@)")  # of a URL, the user's name with it
@@ -79,24 +79,24 @@ Errors: TypeAlias = list[tuple[KeyPath, ErrorDetails]]
 @dataclass(frozen=True, slots=True)
 class Value:
     line: int
-    """Where its key stands, counted from 1; in a list, where it begins."""
+    """Line of its key, counted from 1; in a list, the line in which the value begins."""
     plain: Plain
     written: str = ""
-    """A scalar as the file has it: `2.10` where `plain` is 2.1."""
+    """Text of a scalar in the file: `2.10` if `plain` is 2.1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Document:
-    """A parsed file, of which nothing but the syntax is checked yet."""
+    """A parsed file; only its syntax has been checked."""
 
     file: Path
     text: str
     values: dict[KeyPath, Value] = field(default_factory=dict)
     mistakes: dict[KeyPath, str] = field(default_factory=dict)
-    """What strict YAML does not hold: it matters in the parts that are read as such."""
+    """Violations of strict YAML; they count only in the parts that are read strictly."""
 
     def line(self, at: KeyPath) -> int:
-        """Return the line of that key path or, if the file has nothing there, of the nearest thing that holds it."""
+        """Return the line of a key path or, if the file lacks it, of the nearest key above."""
         return self.values[at].line if at in self.values else self.line(at[:-1])
 
     def part(self, at: KeyPath) -> Plain:
@@ -120,13 +120,13 @@ class Document:
 
 
 def dotted(key: KeyPath) -> str:
-    """`metadata.sweep.shapes[2].width`."""
+    """Return the key path as text: `metadata.sweep.shapes[2].width`."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in key)
     return "".join(steps).removeprefix(".")
 
 
 def read_document(file: Path) -> Document:
-    """Parse a file that may also hold what others check. Raises LaunchFileError."""
+    """Parse a file; others may check parts of it. Raises LaunchFileError."""
     document = parse(_read_text(file), file)
     if not isinstance(document.values[()].plain, dict | None):
         raise LaunchFileError(f"{file}: found no keys, wanted `key: value` lines")
@@ -244,8 +244,8 @@ def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
     text = json.dumps(document.part(at))
     adapter = TypeAdapter(model)
     try:
-        # By way of JSON: a strict model takes its lists as tuples and its text as enums. Files that it
-        # names lie relative to this one.
+        # Through JSON, because a strict model then takes lists as tuples and text as enums. Paths
+        # in the file are relative to its folder.
         return adapter.validate_json(
             text, strict=True, extra="forbid", context={"folder": document.file.parent}
         )
@@ -255,13 +255,13 @@ def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
-    """Say what is allowed in place of a key, and what it may be a misspelling of."""
+    """Return a message with the allowed keys, and the one that was probably meant."""
     keys = sorted(set(allowed))
     return f"unknown key{did_you_mean(key, keys)}, allowed: {', '.join(keys) or 'none'}"
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
-    """Return a question in brackets if a word is near to one that is allowed, and no text if not."""
+    """Return ` (did you mean ...?)` if an allowed word is similar, else an empty text."""
     near = get_close_matches(word, sorted(allowed), n=1)
     return f" (did you mean `{near[0]}`?)" if near else ""
 
@@ -284,9 +284,9 @@ def _explain(
 
 
 def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
-    """Locate errors that are some steps below `at`: keys of the file, and alternatives of unions.
+    """Return errors with their key paths. Steps below `at` are keys, or alternatives of a union.
 
-    Where no alternative fits, only the nearest counts, or all if none seems to be meant.
+    If no alternative fits, keep the errors of the nearest, or of all if none seems to be meant.
     """
     located: Errors = []
     below: dict[str | int, Errors] = {}

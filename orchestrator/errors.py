@@ -19,7 +19,7 @@ class OrchestratorError(Exception):
 
 
 class SpecError(OrchestratorError):
-    """Says what was asked for and cannot be planned, and what is allowed."""
+    """Names a request that cannot be planned, and what is allowed."""
 
 
 class NeedsGpuError(SpecError):
@@ -59,7 +59,7 @@ class UnfinishedError(OrchestratorError):
 
 
 class WebhookError(OrchestratorError):
-    """Names the host that takes no news; the rest of the URL is a secret."""
+    """Names the host that refuses a message; the rest of the URL is a secret."""
 
 
 class ReproError(OrchestratorError):
@@ -74,7 +74,7 @@ MISTAKES = (AnalysisError, ClusterError, OrchestratorError, WorkloadError)
 
 
 def exit_code_of(error: Exception) -> ExitCode:
-    """The exit code of a command that this ends."""
+    """Return the exit code of a command that ends with this error."""
     cause = error.__cause__ or error
     if isinstance(cause, OSError) and cause.errno in DISK_FULL:
         return ExitCode.UNFINISHED

@@ -10,11 +10,11 @@ class ExitCode(IntEnum):
     WORSE = 1
     """A step is slower, a regression is confirmed, or what was checked does not hold."""
     USAGE = 2
-    """Something was typed wrongly, or names what is not there."""
+    """Something was typed wrongly, or a name does not exist."""
     CANNOT_TELL = 3
     """The measurement decides nothing yet."""
     DOES_NOT_RUN = 4
-    """The user's model fails; of a gate, HEAD."""
+    """The user's model fails; in a gate, the model at HEAD."""
     NEEDS_GPU = 5
     UNFINISHED = 6
     """Nobody's fault: a process was killed, a disk is full, the device is busy. The same command resumes."""

@@ -19,9 +19,9 @@ def differentiable_step(
     parameters: Mapping[str, torch.Tensor],
     output_shape: Callable[[Shape], Shape],
 ) -> TimedStep:
-    """Return a step of `function`, whose backward pass yields the gradients of the input and of `parameters`.
+    """Return a step of `function`. Its backward pass computes gradients of input and `parameters`.
 
-    `function` draws no random numbers. `output_shape` maps an input's shape to the output's, so that none is tried.
+    `function` draws no random numbers. `output_shape` computes its output's shape without a call.
     """
 
     def forward(numbers: torch.Tensor) -> torch.Tensor:

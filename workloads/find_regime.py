@@ -1,4 +1,4 @@
-"""A shape regime by its name: one file a rule in `regimes/`, or a user's own."""
+"""Finds a shape regime by name: one file per rule in `regimes/`, or a user's own class."""
 
 from functools import cache
 from importlib import import_module
@@ -18,11 +18,11 @@ def regime_types() -> dict[str, type[ShapeRegime]]:
         import_module(f"{regimes.__name__}.{module.name}")
     rules = [*ShapeRegime.__subclasses__(), *SpatialRegime.__subclasses__()]
     ours = (rule for rule in rules if rule.__module__.startswith(f"{BUNDLED}."))
-    return {rule.name: rule for rule in ours}  # a user's own rule has its place as its name
+    return {rule.name: rule for rule in ours}  # a user's own rule goes by its import path
 
 
 def make_regime(name: str, parameters: dict[str, float]) -> ShapeRegime:
-    """Return the rule of that name. A user's own, `FILE.py:NAME`, is imported: call this in a throw-away process.
+    """Return the rule of that name. `FILE.py:NAME` is imported: call this in a throw-away process.
 
     Raises WorkloadError for an unknown rule or parameter, or a number that the rule does not take.
     """

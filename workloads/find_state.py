@@ -1,4 +1,4 @@
-"""The states by name: one file a state in `states/`."""
+"""Finds states by name: one file per state in `states/`."""
 
 from functools import cache
 from importlib import import_module
@@ -17,7 +17,7 @@ def state_types() -> dict[str, type[State]]:
 
 @cache
 def state_type(name: str) -> type[State]:
-    """Return the class of a state; no other state is imported, as most need torch. Raises WorkloadError."""
+    """Return a state's class, importing no other, as most need torch. Raises WorkloadError."""
     if name not in _names():
         raise unknown("state", name, _names())
     place = f"{states.__name__}.{name}"

@@ -12,7 +12,7 @@ Layout = Literal["contiguous", "channels_last", "weights"]
 LAYOUTS = get_args(Layout)
 WEIGHTS = "weights"  # parameters in channels_last, inputs as they come
 BY_STRIDES = "strides"
-"""A cell's placement: one of its convolutions is channels_last by the strides of tensors that have one order."""
+"""Placement of a cell with a convolution channels_last by strides alone (see `has_one_order`)."""
 
 
 def check_layout(name: str) -> str:
@@ -35,8 +35,8 @@ def memory_format(layout: str, dimensions: int) -> "torch.memory_format":
 def lay_out(tensor: "torch.Tensor", layout: str) -> "torch.Tensor":
     """Return `tensor` with the strides that `.to(memory_format=...)` gives.
 
-    `.contiguous(memory_format=...)` keeps the strides of a tensor with one channel or one pixel, by which torch
-    then hands the convolution to cuDNN in the other layout.
+    `.contiguous(memory_format=...)` keeps the strides of a tensor with one channel or one pixel. By
+    these strides torch then calls cuDNN in the other layout.
     """
     return tensor.to(memory_format=memory_format(layout, tensor.dim()))
 
@@ -62,9 +62,9 @@ def in_force(tensor: "torch.Tensor") -> str:
 
 
 def _is_channels_last(tensor: "torch.Tensor") -> bool:
-    """Return what `suggest_memory_format` of torch's C++ code does; a tie is contiguous.
+    """Return whether torch's C++ `suggest_memory_format` means channels_last; a tie is contiguous.
 
-    torch's own form in Python imports all of sympy.
+    torch's own version in Python would import all of sympy.
     """
     if tensor.dim() not in (4, 5) or tensor.stride(1) == 0:
         return False

@@ -21,7 +21,7 @@ LIMITS = {
 
 
 def number(default: float, **limits: float) -> Any:
-    """Return the field of a parameter with this default and with LIMITS of its values."""
+    """Return a dataclass field for a parameter: its default, and limits by name (see LIMITS)."""
     return field(default=default, metadata=limits)
 
 
@@ -45,7 +45,7 @@ def name_and_numbers(kind: str, choice: NamedChoice) -> tuple[str, dict[str, flo
 
 
 def parameter_types(made: type) -> dict[str, type]:
-    """Return the types of a dataclass's fields by name, also if its file has them as text."""
+    """Return the types of a dataclass's fields by name. String annotations are resolved."""
     hints = get_type_hints(made)
     return {field.name: hints[field.name] for field in fields(cast(Any, made))}
 

@@ -24,18 +24,18 @@ class Precision:
     autocast: Literal["bfloat16", "float16"] | None = None
 
     def apply(self) -> None:
-        """Set TF32 through the newer of torch's two APIs, as mixing them raises. Raises WorkloadError if it stays."""
+        """Set TF32 by torch's newer API, as mixing both raises. Raises WorkloadError on failure."""
         import torch
         from torch.backends import cudnn
 
-        os.environ.pop("NVIDIA_TF32_OVERRIDE", None)  # it would overrule both APIs, unseen
+        os.environ.pop("NVIDIA_TF32_OVERRIDE", None)  # it would silently override both APIs
         operations: Any
         matmul: Any = torch.backends.cuda.matmul
         values = {cudnn.conv: self.conv_fp32, cudnn.rnn: self.conv_fp32, matmul: "ieee"}  # type: ignore[attr-defined]
         for operations, wanted in values.items():
             operations.fp32_precision = wanted
             if (in_force := operations.fp32_precision) != wanted:
-                raise WorkloadError(f"precision {self.name} did not take: found {in_force}")
+                raise WorkloadError(f"precision {self.name} is not in force: found {in_force}")
 
     def torch_dtype(self) -> "torch.dtype":
         import torch

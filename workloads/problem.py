@@ -14,8 +14,8 @@ YES_OR_NO = {"yes": True, "no": False}
 
 Shape = tuple[int, ...]
 
-MOST_SIZES = 5  # that have names
-SPATIAL = ("kernel_size", "stride", "padding", "dilation", "output_padding")  # as for _output_size
+MOST_SIZES = 5  # of an input: batch, channels, depth, height, width
+SPATIAL = ("kernel_size", "stride", "padding", "dilation", "output_padding")  # _output_size's order
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,9 +33,9 @@ class ConvProblem:
     bias: bool
     transposed: bool = False
     output_padding: Shape = ()
-    """What a transposed convolution adds to one side of its output; else 0."""
+    """Size added to one side of a transposed convolution's output; else 0."""
     occurrences: int = 1
-    """How often its network has it."""
+    """How often the convolution occurs in its network."""
 
     def __post_init__(self) -> None:
         spatial = len(self.input_shape) - 2
@@ -47,7 +47,7 @@ class ConvProblem:
         for name in SPATIAL:
             if len(sizes := getattr(self, name)) != spatial:
                 raise WorkloadError(
-                    f"problem {self.name}: {name} {sizes} has not one number for each of {spatial} spatial sizes"
+                    f"problem {self.name}: {name} {sizes} needs {spatial} sizes, one per dimension"
                 )
         if self.input_shape[1] % self.groups or self.out_channels % self.groups:
             raise WorkloadError(
@@ -92,7 +92,7 @@ def load_problems() -> dict[str, ConvProblem]:
 
 
 def problem_of(name: str, row: Mapping[str, str]) -> ConvProblem:
-    """Return the problem of texts by column; `transposed`, `output_padding`, `occurrences` may be left out."""
+    """Return a CSV row's problem; `transposed`, `output_padding` and `occurrences` are optional."""
     return ConvProblem(
         name=name,
         input_shape=parse_sizes(row["input"]),
@@ -125,12 +125,12 @@ def none_empty(sizes: Shape) -> Shape:
 
 
 def space_names(shape: Shape) -> tuple[str, ...]:
-    """Return the names of an input's sizes in space; 16x128, a batch of sequences, has a length."""
+    """Return the names of an input's spatial sizes; `length` for 16x128, a batch of sequences."""
     return ("depth", "height", "width")[-(len(shape) - 2) :] if len(shape) > 3 else ("length",)
 
 
 def named_sizes(shape: Shape) -> dict[str, int]:
-    """Return an input's sizes by name: batch, channels unless it has two sizes, and those in space.
+    """Return an input's sizes by name: batch, channels (if over two sizes), and spatial sizes.
 
     Raises WorkloadError for an input of more than MOST_SIZES sizes.
     """

@@ -1,4 +1,4 @@
-"""ShapeRegime: the rule by which input shapes arrive. One file a rule in `regimes/`, or a user's own file."""
+"""ShapeRegime: rule by which input shapes arrive. One file per rule in `regimes/`, or a user's."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ class ShapeRegime(ABC):
     """A rule. Its dataclass fields are its parameters, all numbers."""
 
     name: ClassVar[str] = ""
-    """Name in a cell's `regime`: its file's name, or for a rule of the user's own its class's."""
+    """Name in a cell's `regime`: the file's name of a bundled rule, the class's of a user's own."""
     varies: ClassVar[Varies]
     """Which sizes of the input change."""
 
@@ -42,11 +42,11 @@ class ShapeRegime(ABC):
     def stream(self, base: Shape) -> Iterator[Shape]:
         """Yield the shapes in order of arrival, without end."""
         period = self.period(base)
-        assert period is not None, f"{self.name} must say how its shapes arrive"
+        assert period is not None, f"{self.name}: without a period it must define `stream`"
         return cycle(period)
 
     def parameters(self) -> dict[str, float]:
-        """Return the parameters by name, without a `multiple` of 1, which cells did not always have."""
+        """Return the parameters by name. A `multiple` of 1 is left out, as in older cells."""
         values = asdict(self)
         if values.get("multiple") == 1:
             del values["multiple"]
@@ -55,7 +55,7 @@ class ShapeRegime(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class SpatialRegime(ShapeRegime):
-    """A rule of sizes in space."""
+    """A rule that varies spatial sizes."""
 
     varies = "space"
 
@@ -64,7 +64,7 @@ class SpatialRegime(ShapeRegime):
     them five times."""
 
     def stepped(self, base: Shape, step: int, steps: Iterable[int]) -> list[Shape]:
-        """Return `base` smaller by each count of steps, rounded up to multiples. Raises WorkloadError without room."""
+        """Return `base` less each of `steps`, in multiples. Raises WorkloadError without room."""
         wide, counts = ceil(step / self.multiple) * self.multiple, list(steps)
         if min(map(self.rounded, base[2:]), default=0) - wide * max(counts) < self.multiple:
             raise WorkloadError(
@@ -81,5 +81,5 @@ class SpatialRegime(ShapeRegime):
 
 
 def resized(base: Shape, space: Shape) -> Shape:
-    """Return `base` with other sizes in space."""
+    """Return `base` with other spatial sizes."""
     return (*base[:2], *space)

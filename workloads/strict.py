@@ -1,4 +1,4 @@
-"""How strictly a model is read: types as they are written, no unknown keys, finite numbers."""
+"""Configuration of our pydantic models: types as written, no unknown keys, finite numbers."""
 
 from pydantic import ConfigDict
 

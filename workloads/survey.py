@@ -23,7 +23,7 @@ class Survey:
 
 
 def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
-    """Return the survey of this machine and of `names`; of no name if `needs_cuda` and there is no GPU."""
+    """Return the survey of this machine and of `names`; of no name if a needed GPU is missing."""
     from cudnn_sweep.workloads.hardware.gpu import seen_gpus
 
     seen = seen_gpus()
@@ -37,7 +37,7 @@ def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
 
 
 def workload_facts(names: list[str]) -> dict[str, WorkloadFacts]:
-    """Return the facts of each name; an unusable one has a `fault`, as planning knows its cell."""
+    """Return the facts of each name; an error is a `fault`, which planning reports by cell."""
     facts = {}
     for name in names:
         try:
@@ -94,7 +94,7 @@ def why_no_cuda() -> str:
         )
     try:
         torch.cuda.init()
-        reason = "see that CUDA_VISIBLE_DEVICES hides none"
+        reason = "check that CUDA_VISIBLE_DEVICES hides no GPU"
     except RuntimeError as error:
         reason = " ".join(str(error).split())
     return f"torch {version}, built for CUDA {cuda}, finds no GPU: {reason}"

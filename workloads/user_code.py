@@ -25,7 +25,7 @@ OTHER_NAMES = {
     "skimage": "scikit-image",
     "yaml": "pyyaml",
 }
-"""Packages that are installed by another name than they are imported by."""
+"""Names to install, by names to import, if the two differ."""
 
 
 def import_named(reference: str) -> object:
@@ -133,7 +133,7 @@ def _contents(reference: str) -> Iterator[tuple[str, str]]:
     module = module_of(place)
     value = getattr(module, name, None)
     if not place.endswith(".py") and isinstance(value, type | FunctionType):
-        module = sys.modules.get(value.__module__)  # a package's __init__.py may only pass it on
+        module = sys.modules.get(value.__module__)  # a package's __init__.py may re-export it
     if module is None or _package(module) in NOT_THE_USERS:
         return
     if _is_installed(module):
@@ -150,7 +150,7 @@ def _contents(reference: str) -> Iterator[tuple[str, str]]:
 
 
 def _belongs_to(loaded: ModuleType, module: ModuleType) -> bool:
-    """Return whether `loaded` is of the module's package, or of its folder without being installed there."""
+    """Return whether `loaded` is in the module's package, or not installed and in its folder."""
     if _package(loaded) == _package(module):
         return True
     file, place = _file(module), _file(loaded)

@@ -14,7 +14,7 @@ WarningName = Literal[
 ]
 
 OF_THE_CODE: tuple[WarningName, ...] = ("other_shapes", "own_loss_unused", "not_finite", "diverged")
-"""Those that come from a suite, a workload or a model: they are printed at once."""
+"""Warnings caused by a suite, a workload or a model: they are printed at once."""
 
 ADVICE: dict[WarningName, str] = {
     "shared_gpu": "end the other process (nvidia-smi names it) or choose a free GPU by "
@@ -26,12 +26,12 @@ ADVICE: dict[WarningName, str] = {
     "config has its own clock. To compare at one clock, lock it (nvidia-smi --lock-gpu-clocks)",
     "clocks_unsettled": "warm up longer (warmup_s) or lock the clock (nvidia-smi --lock-gpu-clocks), "
     "and measure again: the clock moved by more than 5% during the measurement",
-    "other_shapes": "the workload's `prepare` must make the requested shape: no tensor that it returned "
-    "has this shape, so other regimes and input shapes were timed",
+    "other_shapes": "the workload's `prepare` must make the requested shape: no tensor that it "
+    "returned has this shape, so the timed shapes are not those of the cell",
     "own_loss_unused": "write `loss: own` under `model` (`sweep advise --loss own`): the model returns its own loss, "
     "but the step does not use it, so the timed work differs from your training",
-    "not_finite": "look at inputs, loss and precision: the first calls gave infinities or NaN, on which a network of "
-    "yours would not be trained",
-    "diverged": "nothing, if times alone matter: the loss was finite at first and is not after thousands of steps on "
-    "random data",
+    "not_finite": "check inputs, loss and precision: the first calls returned infinities or NaN, "
+    "unlike a real training",
+    "diverged": "nothing to do if only times matter: the loss was finite at first, but not after "
+    "thousands of steps on random data",
 }

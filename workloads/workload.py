@@ -28,7 +28,7 @@ from cudnn_sweep.workloads.training.choice import ModelChoice
 from cudnn_sweep.workloads.warnings import WarningName
 
 if TYPE_CHECKING:
-    import torch  # else only by what runs: planning makes states, and does without it
+    import torch  # otherwise only where steps run: planning makes states without torch
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class Context:
     device: torch.device
     """Where the step runs."""
     precision: Precision
-    """The cell's; `precision.autocast` is `"float16"`, `"bfloat16"` or None."""
+    """Precision of the cell; `precision.autocast` is `"float16"`, `"bfloat16"` or None."""
     layout: str
     """`contiguous`, `channels_last` or `weights`: parameters in channels_last, inputs as they come."""
     direction: str
@@ -52,9 +52,9 @@ class Context:
     state: State | None = None
     """What surrounds the step; None: nothing."""
     reference: bool = False
-    """Compute in float64, from numbers as they are in the precision."""
+    """Compute in float64, from inputs and weights rounded to the precision."""
     _calls: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
-    """How often `forward` ran, under that name."""
+    """Number of calls of `forward`, under the key `forward`."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -68,9 +68,9 @@ class Context:
         return nullcontext() if self.reference else self.precision.region(self.device)
 
     def forward(self, function: Callable[[Any], T], inputs: Any, *, draws: bool = True) -> T:
-        """Return `function` of `inputs`, called in the region and in the cell's state: the one way to call a model.
+        """Return `function(inputs)` in the region and cell's state: the one way to call a model.
 
-        `draws`: it may draw random numbers, the same if it runs again; a CUDA graph does not allow that.
+        `draws`: it may draw random numbers, and the same in a rerun; a CUDA graph forbids that.
         """
         self._calls["forward"] += 1
         with self.region():
@@ -136,7 +136,7 @@ class TimedStep:
     examine: Callable[[Any], dict[str, torch.Tensor]] | None = None
     """Returns a step's outputs and gradients by name, to compare configs; not timed. Two calls compute the same."""
     accuracy: Callable[[], float] | None = None
-    """Returns the share of held-back examples that are right after the steps so far; not timed."""
+    """Returns the accuracy on held-back examples after the steps so far, 0 to 1; not timed."""
     own_times_ms: Callable[[], dict[str, float]] | None = None
     """Returns milliseconds of the step's own clock so far, by name."""
     warnings: set[WarningName] = field(default_factory=set)
@@ -157,11 +157,11 @@ class State(ABC):
     name: ClassVar[str]
     """Name in a cell's `state`: its file's name."""
     recomputes: ClassVar[bool] = False
-    """A step's forward pass keeps no activations and runs again in the backward pass. The workload must call
-    `Context.forward` and have a backward pass."""
+    """Whether the forward pass keeps no activations and runs again in the backward pass. A workload
+    must then call `Context.forward` and have a backward pass."""
 
     alone: ClassVar[bool] = False
-    """A step must have no other process beside it on the device."""
+    """Whether the step needs a device without other processes."""
 
     def __init_subclass__(cls) -> None:
         cls.name = cls.__module__.rpartition(".")[2]
@@ -179,9 +179,9 @@ class State(ABC):
 
 
 def pay_unrelated_step(device: torch.device) -> None:
-    """Run two steps of an unrelated training: context, libraries, first backward, first optimiser step.
+    """Pay for context, libraries, autograd and optimiser by two steps of an unrelated training.
 
-    The second step still loads kernels (adding into an existing `.grad`).
+    The second step loads further kernels, which add into an existing `.grad`.
     """
     import torch
 
@@ -207,11 +207,11 @@ class Workload:
     recomputes: bool
     build: Callable[[Context], TimedStep]
     is_model: bool = False
-    """A model named by its import path: its cells give input shape and ModelChoice."""
+    """Whether it is a model named by import path, whose cells give input shape and ModelChoice."""
     pay_one_time_costs: Callable[[torch.device], None] = pay_unrelated_step
 
     def step(self, context: Context) -> TimedStep:
-        """Return the step, built and, unless it is a reference, in the context's state."""
+        """Build the step and return it in the context's state; a reference has no state."""
         built = self.build(context)
         if context.reference or context.state is None:
             return built

@@ -44,7 +44,7 @@ KINDS = ("sweep", "torch", "cudnn", "driver", "ours", "software", "gpu", "uuid",
 SOFTWARE = columns_of("software")
 PARTS = (*columns_of("hardware"), *SOFTWARE)
 MOST_LISTED = 6  # names of a kind in an error
-MOST_VALUES = 3  # of a part on a side
+MOST_VALUES = 3  # shown of a part on a side
 NONE = "none"
 
 Parts: TypeAlias = Mapping[str, tuple[str, ...]]  # of the environment: all values on a side
@@ -65,11 +65,11 @@ class Comparison:
     a: NamedSide
     b: NamedSide
     rows: pa.Table
-    """A cell and config each, the largest ratio first."""
+    """A row for each cell and config, the largest ratio first."""
     a_parts: Parts
     b_parts: Parts
     edited: tuple[str, ...]
-    """Workloads of a user's own with other code on the two sides, in a cell of both."""
+    """A user's workloads whose code differs between the sides, in a cell that both have."""
     slowest: tuple[str, str, bool] | None
     """The suite and id of the cell that B slowed down most, and whether with benchmark on."""
 
@@ -90,12 +90,12 @@ class Comparison:
 
     @property
     def cells(self) -> int:
-        """Count cells and configs: with several versions on a side each has several rows."""
+        """Count pairs of cell and config; with several versions a pair has several rows."""
         return len({(row["cell_id"], row["settings"]) for row in self.rows.to_pylist()})
 
     @property
     def mixed(self) -> dict[str, list[str]]:
-        """Return the parts of the software with several versions on a side, and which versions to compare."""
+        """Return the software's parts with several versions on a side, and versions to compare."""
         sides = {part: (set(self.a_parts[part]), set(self.b_parts[part])) for part in SOFTWARE}
         return {
             part: sorted(a & b)[-1:] or [max(a), max(b)]
@@ -115,7 +115,7 @@ def compare(
 ) -> Comparison:
     """Compare two sides. Raise QueryError for a name that is unknown, ambiguous, or means the same as the other.
 
-    `where`: COLUMN=VALUE each, of the records that count; of two values of one column either counts.
+    `where`: conditions COLUMN=VALUE on the records; two values of one column mean either.
     """
     ask = _asking(database, where)
     names = [NamedSide(**row) for row in ask("select * from side_names()").to_pylist()]
@@ -168,9 +168,8 @@ def _asking(database: Database, where: Sequence[str]) -> Ask:
 
 
 def find_side(text: str, names: list[NamedSide]) -> NamedSide:
-    """Return the side that `2.11.0`, `H200`, `2026-11-21` or `torch=2.11.0` means: by a whole name, else a part of one;
-    that of a GPU rather than sweeps that are named after it.
-    """
+    """Return the side that `2.11.0`, `H200`, `2026-11-21` or `torch=2.11.0` means. A whole name
+    wins over a part of one, and a GPU over the sweeps that are named after it."""
     kind, equals, value = text.partition("=")
     if equals and kind not in KINDS:
         raise QueryError(f"{text}: found kind {kind!r}, allowed are {', '.join(KINDS)}")
@@ -183,7 +182,7 @@ def find_side(text: str, names: list[NamedSide]) -> NamedSide:
     if len(sides) > 1:
         raise QueryError(f"{text} may mean {_listed(sides)}; name one as KIND=NAME")
     if not sides:
-        raise QueryError(f"{text}: nothing is stored of it; there are {_listed(among or names)}")
+        raise QueryError(f"{text}: found no such results; there are {_listed(among or names)}")
     return sides[0]
 
 

@@ -1,4 +1,4 @@
-"""A cell's axes in SQL: macros made from the columns that workloads/records/row.py marks as its own."""
+"""A cell's axes in SQL: macros made from the columns marked as axes in workloads/records/row.py."""
 
 import pyarrow as pa
 
@@ -54,7 +54,7 @@ create or replace macro cell_labels() as table
 select cell_id, columns(axis_names()), gpu, cell_order
 from named_cells();
 
--- One row a cell: its value on `axis`, whether that is the usual one, and a hash of all else that it is but for the GPU.
+-- One row a cell: its value on `axis`, whether it is the usual one, a hash of all else but the GPU.
 create or replace macro cell_tasks(axis) as table
 select
     cell_id,
@@ -72,7 +72,7 @@ select
 from records
 group by cell_id;
 
--- The cells that are usual on every axis that has a usual value, but for those `named`.
+-- The cells with the usual value on every axis that has one; axes in `named` may have any value.
 create or replace macro usual_cells(named) as table
 select distinct cell_id
 from records
@@ -83,7 +83,7 @@ where
 
 
 def _shown(name: str) -> str:
-    """The text of a cell's axis, of sizes as 8x3x224x224."""
+    """Return SQL for the text of a cell's axis; sizes read 8x3x224x224."""
     is_list = pa.types.is_list(arrow_schema().field(name).type)
     return f"array_to_string(any_value({name}), 'x')" if is_list else f"any_value({name})"
 

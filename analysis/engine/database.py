@@ -48,14 +48,14 @@ LOCKED: dict[str, str | bool] = {
     "lock_configuration": True,
 }
 
-MOST_BYTES = 2_500_000_000  # that DuckDB holds: with it a million trials are asked in under 4 GB
-FEW_ROWS = 3000  # copied in 0.05 to 0.3 s: each question about a contrast saves as much
-HELD_ROWS = 200_000  # a report over 100,000 takes a fifth less CPU time, and 0.5 GB
-INTERRUPT_S = 5.0  # in which a question ends that is asked to
-INTERRUPT_EVERY_S = 0.05  # for it may be between two statements
+MOST_BYTES = 2_500_000_000  # DuckDB's memory limit: over a million trials a query needs under 4 GB
+FEW_ROWS = 3000  # copied in 0.05 to 0.3 s, which each question about a contrast saves
+HELD_ROWS = 200_000  # copied for reports: over 100,000 one takes a fifth less CPU time, and 0.5 GB
+INTERRUPT_S = 5.0  # within which an interrupted question ends
+INTERRUPT_EVERY_S = 0.05  # repeated, as the question may be between two statements
 SPILLS = "sweep-query-"  # a folder of this user alone, for a question that lacks memory
-# Questions with macros take long to plan and have few rows. DuckDB 2 plans what `sql` is given twice;
-# of what `execute` is given it copies the rows, and warns.
+# Questions with macros plan slowly and have few rows: `execute` copies the rows, and warns. The
+# others use `sql`, which in DuckDB 2 plans twice.
 warnings.filterwarnings(
     "ignore", "Arrow output on a DB-API result", UserWarning, re.escape(__name__)
 )
@@ -65,8 +65,8 @@ HINTS = {  # about columns that people look for in `records`
     "search_ms": "is tuning_ms of `break_even()`, which has a row for each pair of configs",
 }
 NO_FILES = (
-    "a question reads `records` and no file; `sweep query --export store.duckdb` writes them for plain DuckDB, which "
-    "reads both"
+    "a question reads `records` but no file; `sweep query --export store.duckdb` writes `records` "
+    "for plain DuckDB, which reads both"
 )
 OF_THE_QUESTION = (duckdb.ParserException, duckdb.CatalogException, duckdb.BinderException)
 
@@ -86,7 +86,7 @@ class Database:
 
     @property
     def torn_files(self) -> tuple[str, ...]:
-        """Damaged files that the answers leave out: callers say so."""
+        """Return the damaged files that answers leave out; callers report them."""
         return self._snapshot.torn
 
     @property
@@ -103,7 +103,7 @@ class Database:
         return self._retried(answer)
 
     def ask(self, question: NamedQuery | str, **values: Value) -> pa.Table:
-        """The answer to a question, by its name too; QueryError for a value that it does not take."""
+        """Return the answer to a question or its name. Raises QueryError for a wrong parameter."""
         asked = load_query(question) if isinstance(question, str) else question
         return self.query(asked.sql, asked.values(values))
 
@@ -118,7 +118,7 @@ class Database:
         self._retried(copy)
 
     def keep(self) -> None:
-        """The view `records` and every macro, in the file that the instance has."""
+        """Write the view `records` and every macro into the instance's file."""
 
         def make() -> None:
             self._show_records()
@@ -149,9 +149,8 @@ class Database:
         return self._connection.sql(sql, params=values or None).to_arrow_table()
 
     def _interruptible(self, ask: Callable[[], Answer]) -> Answer:
-        """In a thread of its own: this one takes a Ctrl-C. In the thread that DuckDB is called in it may take
-        it only after a statement's last row.
-        """
+        """Run `ask` in a thread of its own, so that this thread takes a Ctrl-C. The thread that
+        calls DuckDB may take it only after a statement's last row."""
         found: Future[Answer] = Future()
 
         def answer() -> None:
@@ -177,10 +176,10 @@ class Database:
         return not is_of_question and any(store.has_damage() for store in self._store.stores)
 
     def _show_records(self) -> None:
-        """Make the view. It looks for the row that counts only if a trial has several.
+        """Make the view `records`; it chooses among rows only if a trial has several.
 
-        A moderate number of rows is copied: a question over the view reads the files once for each place where it names
-        `records`, and its planning takes longer than its answer.
+        Few rows are copied: else a question reads the files once for each place that names
+        `records`, and planning takes longer than answering.
         """
         if self._is_shown:
             return
@@ -203,9 +202,8 @@ class Database:
         self._connection.execute("create or replace view records as from copied_records")
 
     def _rows(self) -> str:
-        """Return a select of what is stored, without a kind of file that is not there: to plan a question over one scan
-        takes two thirds of the time.
-        """
+        """Return a select of the stored rows. It names only the kinds of files that exist: planning
+        a question over one scan takes two thirds of the time."""
         kinds = {"part_rows": self._snapshot.parts.files, "loose_rows": self._snapshot.loose}
         stored = [name for name, rows in kinds.items() if len(rows)] or kinds
         return " union all ".join(f"select * from {name}" for name in stored)
@@ -213,7 +211,7 @@ class Database:
     def _refuse_all_but_select(self, sql: str) -> None:
         try:
             found = [each.type.name for each in self._connection.extract_statements(sql)]
-        except ValueError:  # a kind that its Python has no name for
+        except ValueError:  # a kind of statement without a name in DuckDB's Python
             raise QueryError("found no SELECT; allowed is one SELECT") from None
         if found == [duckdb.StatementType.MULTI.name]:
             told = "a PIVOT that looks its columns up: name them, as `on x in (1, 2)`"
@@ -223,7 +221,7 @@ class Database:
 
 
 def _told(failure: str) -> str:
-    """The failure, with a hint for known mistakes."""
+    """Return the failure as a message, with a hint for known mistakes."""
     table = re.search(r"Table (?:Function )?with name (\w+) does not exist", failure)
     if table and table[1] in question_macros():
         return f"{table[1]} is a macro: write `from {table[1]}()`"
@@ -276,24 +274,24 @@ class _Instance:
         self._spill.close()
 
 
-_idle: list[_Instance] = []  # for small stores: to make the macros takes half as long as to plan
+_idle: list[_Instance] = []  # for small stores: making the macros takes half as long as planning
 
 
 @atexit.register
 def close_idle() -> None:
-    """At exit; called by commands that end by os._exit."""
+    """Close idle instances at exit; commands that end by os._exit call it themselves."""
     while _idle:
         _idle.pop().close()
 
 
 def _is_small(snapshot: Snapshot) -> bool:
-    """To plan a question takes longer than to answer it, and threads that wait cost a sixth of both."""
+    """Return whether one thread is best: planning outlasts answers, idle threads cost a sixth."""
     return snapshot.rows <= FEW_ROWS
 
 
 @contextmanager
 def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Database]:
-    """The view `records` of what is stored now, of one sweep or of all, with the macros."""
+    """Yield the macros and the view `records` of the rows stored now, of one sweep or of all."""
     snapshot = store.snapshot(sweep_id)
     is_small = _is_small(snapshot)
     instance = _small_instance() if is_small else _Instance()
@@ -329,6 +327,6 @@ def _small_instance() -> _Instance:
 
 
 def _memory_limit() -> str:
-    """Return the memory above which a question spills: with all of it, a question would disturb what is measured."""
+    """Return the memory above which a question spills: taking all would disturb measurements."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{min(MOST_BYTES, physical // 2) // 10**6}MB"

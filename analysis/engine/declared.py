@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def declared(folder: ModuleType, kind: type[T]) -> list[T]:
-    """All of that kind in the folder's modules, in the order of the modules' names."""
+    """Return all values of a kind in the folder's modules, in the order of the modules' names."""
     modules = [
         import_module(f"{folder.__name__}.{each.name}") for each in iter_modules(folder.__path__)
     ]

@@ -1,6 +1,5 @@
-"""What each column of each question's answer means: explained in the question's head, else among SHARED, else as the
-column of `records` that it is, else like the column that it stands beside.
-"""
+"""The meaning of each column of a question's answer, from the first of: the question's head,
+SHARED, the column of `records` with that name, the column that it stands beside."""
 
 import re
 from tempfile import TemporaryDirectory
@@ -19,14 +18,14 @@ SHARED = {
     "in_turns": "whether a block's processes took turns: its log ratio is the median over their rounds",
     "blocks": "paired blocks: both trials ok, on one slot, in one launch, and not doubtful",
     "split_blocks": "blocks left out: on two slots, or interrupted between two launches; "
-    "one that ran again whole since is a further block",
-    "doubtful_blocks": "blocks left out: in a trial the GPU was shared with a process, or in both throttled",
+    "a later whole repeat of one is a further block",
+    "doubtful_blocks": "blocks left out: the GPU was shared in a trial, or throttled in both",
     "unpaired_blocks": "blocks left out: a trial failed, or is missing",
     "recorded_blocks": "blocks of which both trials are recorded, whether they count or not",
-    "at_most": "blocks that the sweep may ask for; null where their number was fixed",
+    "at_most": "most blocks that the sweep may run; null if their number was fixed",
     "block_s": "how long one of its blocks takes, seconds",
-    "blocks_needed": "blocks lacking to decide in four of five cases, or up to three that tell how many; "
-    "null above 1,000",
+    "blocks_needed": "further blocks that decide in four of five cases, or up to three that show "
+    "how many; null above 1,000",
     "error_share": "share of the error that this look may spend; 1 where blocks are a fixed number",
     "baseline_failed": "blocks in which the baseline's trial failed",
     "baseline_processes": "processes of the baseline",
@@ -36,12 +35,12 @@ SHARED = {
     "wall_verdict": "helps, hurts, equivalent, inconclusive, fails, no_effect; so_far_faster, so_far_slower or "
     "undecided before the first look; or not_measured where no block has a pair of trials that ended well; in wall time",
     "wall_in_words": "wall_verdict as it is shown: so far faster (2 blocks), equivalent (1.4% faster), ...",
-    "surely": "faster or slower where that interval excludes 1, whatever the minimum effect; else null",
+    "surely": "faster or slower if the ratio's interval excludes 1, by any amount; else null",
     "baseline_device_ms": "device time per iteration of the baseline, geometric mean over its processes",
     "device_ratio": "device time of the candidate / of the baseline, geometric mean",
     "device_verdict": "the same verdict in device time; null if it is not known for both",
-    "no_effect_reason": "why the setting cannot have mattered: no_cuda, not_cudnn or flag_not_consulted, or, on "
-    "ROCm, miopen, whose setting it is there and which is not judged; null where it could",
+    "no_effect_reason": "why the setting cannot have mattered: no_cuda, not_cudnn, "
+    "flag_not_consulted, or miopen (on ROCm, whose setting is not judged); null if it could",
     "compute_cache": "state of CUDA's on-disk kernel cache that the trials met: empty, warm, "
     "disabled, or none without CUDA",
     "baseline_peak_reserved_bytes": "most that PyTorch's allocator reserved in a trial of the baseline",
@@ -53,18 +52,18 @@ SHARED = {
     "other_kernels_share": "of blocks whose kernels are known, the share in which the two differ",
     "other_kernels_device_ratio": "device ratio over the blocks with other kernels",
     "same_kernels_device_ratio": "device ratio over the blocks with the same kernels",
-    "headline": "both ratios from the same blocks, if the loop waits for the CPU and the device's verdict is another "
-    "than the wall's; null otherwise",
+    "headline": "both ratios from the same blocks if the loop is CPU-bound and the two verdicts "
+    "differ; else null",
     "wall_statistical_verdict": "verdict of the statistics alone",
     "device_statistical_verdict": "verdict of the statistics alone",
     "memory_ratio": "candidate's peak of reserved bytes / baseline's, geometric mean over blocks",
-    "memory_verdict": "verdict on it, the searches of the cold start included; helps: less memory",
+    "memory_verdict": "verdict on memory_ratio, with the cold start's searches; helps: less memory",
     "baseline_peak_allocated_bytes": "most that tensors and workspaces took in a trial of the baseline",
     "baseline_workspace_bytes": "largest workspace of the plans that the baseline's logs show",
     "blocks_with_bits": "paired blocks where the bits of both are known",
     "baseline_cell_id": "cell_id of the baseline",
     "night": "sweep_id of the night",
-    "metric": "what it is; times are in ms, memory in bytes, the error is a share",
+    "metric": "what is measured: times in ms, memory in bytes, the error as a share",
     "planned": "trials in its plan",
     "recorded": "trials of the sweep, night or cell that are recorded",
     "ok": "trials that ended well",
@@ -73,7 +72,7 @@ SHARED = {
     "last_ended_at": "when the last trial ended, UTC",
 }
 SIDES = {"candidate": ("baseline", None), "on": ("off", "with on"), "frozen": ("off", "frozen")}
-"""Whose columns mean what the other side's do, but for its name, or for these words."""
+"""For each side: the side whose columns mean the same, and words for its meaning, else its name."""
 ENDS = {"low": "lower", "high": "upper"}
 
 
@@ -93,7 +92,7 @@ def meaning(question: NamedQuery, column: str) -> str | None:
 
 
 def columns_explained(question: NamedQuery) -> dict[str, str]:
-    """Return the meaning of each column, empty if it is not explained; of a user's own question, too."""
+    """Return the meaning of each column, empty if not explained; also for a user's own question."""
     with TemporaryDirectory() as empty, open_database(open_store(empty)) as database:
         names = database.ask(question).column_names
     return {name: meaning(question, name) or "" for name in names}

@@ -28,7 +28,7 @@ def to_csv(table: pa.Table) -> str:
 
 
 def to_json(table: pa.Table) -> str:
-    """A list of objects, a row on a line."""
+    """Return a list of objects, one row a line."""
     names = _distinct(table.column_names)
     rows = [dict(zip(names, row, strict=True)) for row in plain_rows(table)]
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
@@ -48,7 +48,7 @@ def to_parquet(table: pa.Table) -> bytes:
 
 
 def plain_rows(table: pa.Table) -> Iterator[list[object]]:
-    """Rows of what JSON knows: maps as objects, times as ISO 8601, infinities as null."""
+    """Return rows in JSON's types: maps as objects, times as ISO 8601, infinities as null."""
     columns = [[json_value(value) for value in _values(column)] for column in table.columns]
     return (list(row) for row in zip(*columns, strict=True))
 
@@ -58,7 +58,7 @@ def plain_column(table: pa.Table, name: str) -> list[object]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return a column's values; as text if Python has none for them, such as a date in the year 290000."""
+    """Return a column's values; as text if Python has none, as for a date in the year 290000."""
     try:
         return list(column.to_pylist(maps_as_pydicts="strict"))
     except (ValueError, OverflowError):
@@ -69,7 +69,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """The names, each made unique: later columns of the same name get a number, a, a_1."""
+    """Return unique names: a later column of the same name gets a number (a, a_1)."""
     found: list[str] = []
     for name in names:
         free = (each for number in count(1) if (each := f"{name}_{number}") not in (*names, *found))
@@ -85,7 +85,7 @@ def _csv_cell(value: object) -> str:
 
 
 def _no_formula(text: str) -> str:
-    """Text that a spreadsheet would take for a formula is given an apostrophe."""
+    """Put an apostrophe before text that a spreadsheet would take for a formula."""
     return f"'{text}" if FORMULA.match(text) else text
 
 
@@ -104,7 +104,7 @@ def _markdown_row(cells: list[str]) -> str:
 
 
 def escaped(cell: str) -> str:
-    """Nothing in it is markup, a link, an image or a mention."""
+    """Escape a cell, so that nothing in it is markup, a link, an image or a mention."""
     text = printable(cell).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     marked = re.sub(r"([\\`*\[\]~|])", r"\\\1", text)
     return unlinked(marked).replace("\n", "<br>")

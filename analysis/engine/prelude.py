@@ -27,9 +27,9 @@ from cudnn_sweep.analysis.store.stored import Stored
 REPEATED_KEYS = """\
 select sweep_id, trial_id from ({rows}) group by sweep_id, trial_id having count(*) > 1"""
 
-# Of several rows for one key the highest retry counts, of these the earliest (as in progress.py); of a row that was
-# stored again as its launch ended, the later one.
-# Keys with one row are told apart first: a window over all would keep filters from the scan.
+# Of several rows for one key the highest retry counts, then the earliest (as in progress.py). If a
+# launch's end stored a row again, the later copy counts.
+# Keys with one row are split off first: a window over all rows would keep filters from the scan.
 RECORDS_VIEW = """\
 create or replace view records as
 with stored as not materialized (
@@ -57,7 +57,7 @@ HTTPFS_HINT = """\
 
 
 def prelude_sql(store: Stored) -> str:
-    """Statements for plain DuckDB, after which every question runs as a prepared statement."""
+    """Return statements for plain DuckDB, after which a question runs as a prepared statement."""
     hint = "" if all(each.folder.is_local for each in store.stores) else HTTPFS_HINT
     stored = [rows for each in store.stores for rows in _stored_rows(each)]
     rows = "\nunion all by name\n".join([_no_rows(), *stored])
@@ -68,7 +68,7 @@ def prelude_sql(store: Stored) -> str:
 
 
 def macros() -> str:
-    """The statistics, and the pairing of a block's trials, as `create or replace macro` statements."""
+    """Return the macros (statistics, pairs of trials) as `create or replace macro` statements."""
     folder = files("cudnn_sweep.analysis").joinpath("macros")
     scripts = sorted(folder.iterdir(), key=lambda script: script.name)
     texts = [script.read_text() for script in scripts]
@@ -76,7 +76,7 @@ def macros() -> str:
 
 
 def _reported_cases() -> str:
-    """Cases that people reported, made from workloads/field by `make docs`."""
+    """Return a macro of cases that people reported; `make docs` makes them from workloads/field."""
     rows = json.loads(
         files("cudnn_sweep.analysis").joinpath("reported_cases.json").read_text("utf-8")
     )
@@ -89,15 +89,14 @@ def _reported_cases() -> str:
 
 @lru_cache(maxsize=64)
 def macros_in(sql: str) -> Mapping[str, str]:
-    """Return the macros that a question names, directly or through others, in order: making all takes as long as the
-    answer.
-    """
+    """Return the macros that a question needs, directly or through others, in order: making all
+    macros takes as long as the answer."""
     every = {**each_macro(), **question_macros()}
     named: set[str] = set()
     todo = [sql]
     while todo:
         text = todo.pop().lower()
-        # Questions are called like much else: only what is called like a function is one.
+        # Questions share their names with much else: only a name before `(` means one.
         called = question_macros().keys() & re.findall(r"\b(\w+)\s*\(", text)
         found = (each_macro().keys() & re.findall(r"\w+", text) | called) - named
         named |= found
@@ -121,7 +120,7 @@ def _no_rows() -> str:
 
 
 def _stored_rows(store: Store) -> list[str]:
-    """Return selects of the files' rows: by a pattern, unless the pattern finds a file that holds no record."""
+    """Return selects of the files' rows: by a pattern, unless it would match files of no record."""
     paths, torn = store.files(), store.torn_files()
     whole = [store.folder.url(path) for path in paths if path not in torn]
     if not whole:
@@ -137,8 +136,8 @@ def _stored_rows(store: Store) -> list[str]:
 
 # Each question is a table macro of its name, so that SQL can go on from it:
 #     select problem, ratio from helps_or_hurts(min_effect := 0.05) where device_verdict = 'helps'
-# Within a macro a column that is called like a parameter cannot be named. So a parameter that is called like a
-# column of `records` has `of_` before its name: `helps_or_hurts(of_sweep_id := 'june')`.
+# Inside a macro, a parameter hides a column of the same name. So a parameter named like a column of
+# `records` has `of_` before its name: `helps_or_hurts(of_sweep_id := 'june')`.
 @cache
 def question_macros() -> Mapping[str, str]:
     return {name: _macro(load_query(name)) for name in query_names()}

@@ -1,4 +1,4 @@
-"""The named questions, a file each below sql/ or a row of a table there, and what each one's head declares.
+"""The named questions, each a file below sql/ or a row of a table there. A question's head has:
 
 -- the question in plain words?
 -- $name TYPE = default: meaning, of the parameters that are its own; SHARED has the others
@@ -39,11 +39,11 @@ PARAMETER = re.compile(
 )
 SHARED = """\
 -- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
--- $baseline TEXT = 'false': its value in the baseline ('null' where it was not set)
+-- $baseline TEXT = 'false': its value in the baseline ('null' if it was not set)
 -- $candidate TEXT = 'true': its value in the candidate
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $launch TEXT = NULL: name that ends the nights' sweep_ids; every sweep where null
--- $until TEXT = NULL: last night, as 2026-11-21; all where null
+-- $launch TEXT = NULL: the launch's name, with which its nights' sweep_ids end; all sweeps if null
+-- $until TEXT = NULL: last night, as 2026-11-21; all if null
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
 """  # parameters of every question whose SQL uses them and whose head declares no other
 USED = re.compile(r"\$([a-z_]\w*)")
@@ -65,7 +65,7 @@ READERS: dict[str, Callable[[str], Value]] = {
 
 
 def literal(value: SettingValue) -> str:
-    """A value, a mapping's keys in order."""
+    """Return a value as SQL, a mapping's keys in order."""
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -99,18 +99,18 @@ class QueryParameter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedQuery:
-    """One question: its SQL, what it may be asked with, and what its own columns mean."""
+    """One question: its SQL, its parameters, and the meaning of its own columns."""
 
     name: str
     question: str
     sql: str
     parameters: tuple[QueryParameter, ...]
     notes: str
-    """What its head says besides, as it stands there."""
+    """The rest of its head, verbatim."""
     columns: Mapping[str, str]
     """The meaning of each column that the head explains."""
     terminal: tuple[str, ...] = ()
-    """Its marked columns; none where all are shown."""
+    """Its marked columns; empty if all are shown."""
     none: str | None = None
     """Why it may answer with no rows."""
 
@@ -134,14 +134,14 @@ class NamedQuery:
         return self.values({name: known[name].parse(text) for name, text in given.items()})
 
     def prepared(self, given: Mapping[str, Value]) -> str:
-        """The question as two statements for plain DuckDB, after the prelude."""
+        """Return the question as two statements for plain DuckDB, to run after the prelude."""
         values = [f"{name} := {literal(value)}" for name, value in self.values(given).items()]
         execute = f"EXECUTE q({', '.join(values)});" if values else "EXECUTE q;"
         return f"PREPARE q AS\n{self.sql.rstrip().rstrip(';')};\n{execute}\n"
 
 
 def query_names() -> list[str]:
-    """Every question's name: its file's, without the suffix."""
+    """Return every question's name: that of its file, without the suffix."""
     folder = files("cudnn_sweep.analysis").joinpath("sql")
     return sorted(each.name.removesuffix(".sql") for each in folder.iterdir() if each.is_file())
 
@@ -170,7 +170,7 @@ def _part_texts() -> Mapping[str, str]:
 
 
 def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
-    """A question of ours, or of the user's `own`; QueryError, listing the valid names, where neither."""
+    """Return a question of ours or of `own`. Raises QueryError with the valid names if neither."""
     names = query_names()
     if name in names:
         text = files("cudnn_sweep.analysis").joinpath("sql", f"{name}.sql").read_text()
@@ -208,7 +208,7 @@ def read_query(name: str, file: Path) -> NamedQuery:
 
 
 def readable_queries(own: Mapping[str, Path]) -> tuple[dict[str, NamedQuery], list[str]]:
-    """A user's own by name, and of those that cannot be read why: any `.sql` may lie there."""
+    """Return a user's questions by name, and the errors of others: any `.sql` may lie there."""
     found: dict[str, NamedQuery] = {}
     faults = []
     for name, file in own.items():

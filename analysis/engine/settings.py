@@ -1,8 +1,8 @@
-"""A config's settings as text, and what a config is called.
+"""A config's settings as text, and a config's name.
 
-A setting is a column of `records` that workloads/records/row.py marks as one. Trials are compared by this
-text, so that it is never ambiguous: what is no plain word stands in quotes. SQL writes the same
-(`text_of`): nothing but the schema lists the settings.
+A setting is a column of `records` that workloads/records/row.py marks as one. Trials are compared
+by this text, so it is unambiguous: all but plain words are quoted. SQL writes the same text
+(`text_of`). Only the schema lists the settings.
 """
 
 import re
@@ -24,7 +24,7 @@ ALWAYS_SAID = "benchmark"  # in a config's name, whatever its value
 
 ArrowMap: TypeAlias = Sequence[tuple[str, bool | int | float | str]]
 QUOTED_MACRO = f"""\
--- Text as a setting has it: in quotes, unless it is a plain word.
+-- The text of a setting's value: in quotes unless it is a plain word.
 create or replace macro quoted(words) as if(
     regexp_full_match(words, '{PLAIN}') and words <> 'null',
     words,
@@ -41,7 +41,7 @@ SQL_TYPES = {
 
 
 def as_text(value: SettingValue | ArrowMap) -> str:
-    """A setting's value as `setting_texts` writes it in SQL."""
+    """Return a setting's value as text, as `setting_texts` does in SQL."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -55,7 +55,7 @@ def as_text(value: SettingValue | ArrowMap) -> str:
 
 
 def texts_of(values: Mapping[str, SettingValue | ArrowMap]) -> dict[str, str]:
-    """Every setting's text, in the schema's order, of a row that has a column for each."""
+    """Return every setting's text, in the schema's order, from a row with a column for each."""
     return {setting_name(column): as_text(values[column]) for column in settings()}
 
 
@@ -65,18 +65,18 @@ def texts_in(line: str) -> dict[str, str]:
 
 
 def unusual_in(line: str) -> list[str]:
-    """`name=text` of each setting in a line as questions have it that is not as PyTorch has it."""
+    """Return `name=text` of each setting in a question's line that differs from PyTorch's own."""
     return sorted(f"{name}={text}" for name, text in besides_usual(texts_in(line)).items())
 
 
 def besides_usual(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings without PyTorch's own values, and all texts of no setting."""
+    """Return the texts that differ from PyTorch's own values; texts that are no setting stay."""
     usual = usual_texts()
     return {name: text for name, text in texts.items() if text != usual.get(name)}
 
 
 def usual_texts() -> dict[str, str]:
-    """PyTorch's own config."""
+    """Return PyTorch's own config, as text by setting."""
     return {setting_name(column): as_text(mark.usual) for column, mark in settings().items()}
 
 
@@ -87,7 +87,7 @@ def config_name(texts: Mapping[str, str]) -> str:
 
 
 def shortened(line: str) -> str:
-    """Return a line for the eye: of a long quoted text its beginning and a hash."""
+    """Return a line in which long quoted texts are cut to their beginning and a hash."""
     return LONG.sub(lambda long: f'"{long[0][1:SHOWN]}... #{crc32(long[0].encode()):08x}"', line)
 
 
@@ -153,9 +153,8 @@ def _usual(name: str, mark: Axis | Setting) -> str:
 
 
 def _filled(name: str, mark: Axis | Setting) -> str:
-    """Return the stored value, or the usual one for null in a column that is never null; a map has its entries in
-    order.
-    """
+    """Return SQL for the stored value. In a column that is never null, null becomes the usual
+    value; a map has its entries in order."""
     is_map = pa.types.is_map(_type_of(name))
     value = f"map_from_entries(list_sort(map_entries({name})))" if is_map else name
     is_nullable = arrow_schema().field(name).nullable
@@ -163,7 +162,7 @@ def _filled(name: str, mark: Axis | Setting) -> str:
 
 
 def text_of(value: str, kind: pa.DataType) -> str:
-    """The expression of a setting's text: as_text in SQL. `value` is an expression of type `kind`."""
+    """Return `as_text` of a setting as SQL; `value` is an expression of type `kind`."""
     if pa.types.is_map(kind):
         pair = f"quoted(entry.key) || '=' || {text_of('entry.value', kind.item_type)}"
         pairs = f"list_transform(list_sort(map_entries({value})), lambda entry: {pair})"

@@ -1,7 +1,7 @@
--- Quantiles of beta distributions. `tails` names a table with p, a and b; one row each of which a
--- and b are above 0, and then at least 1, with `quantile`. The density over the angle whose squared
--- sine is beta-distributed is smooth: it is summed in 400 steps, the last one cut (within 2e-4 of
--- scipy).
+-- Quantiles of beta distributions. `tails` names a table with p, a and b. One row each, with
+-- `quantile`, if a and b are above 0 (and then at least 1). The density over the angle whose
+-- squared sine is beta-distributed is smooth: it is summed in 400 steps, the last one cut (within
+-- 2e-4 of scipy).
 create or replace macro beta_quantiles(tails) as table
 with steps as (
     select
@@ -10,7 +10,7 @@ with steps as (
         b,
         unnest(range(400)) as step,
         (step + 0.5) * pi() / 800 as angle,
-        -- its logarithm, less about its peak's: no sum may vanish
+        -- scaled by about its peak, so that no sum vanishes
         exp(
             (2 * a - 1) * ln(sin(angle) / sqrt(a / (a + b)))
             + (2 * b - 1) * ln(cos(angle) / sqrt(b / (a + b)))
@@ -37,8 +37,8 @@ from summed
 where below >= wanted
 group by p, a, b;
 
--- Clopper and Pearson's 95% intervals of shares. `counts` names a table with k and n; one row each:
--- the ends of the share that k of n may be of.
+-- Clopper and Pearson's 95% intervals of shares. `counts` names a table with k and n. One row each,
+-- with the ends of the interval for a share of which k of n were seen.
 create or replace macro share_intervals(counts) as table
 with ends as ( -- noqa: ST03
     select distinct

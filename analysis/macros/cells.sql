@@ -113,6 +113,6 @@ left join bans
         and coalesce(records.errata, bans.errata) = bans.errata
 where of_sweep is null or records.sweep_id glob of_sweep;
 
--- What makes a trial's times doubtful. A power limit and an unsettled clock are of the work itself.
+-- Whether a trial's times are doubtful. Power limits and unsettled clocks come from the work.
 create or replace macro is_doubtful(warnings) as
     coalesce(list_has_any(warnings, ['throttled', 'shared_gpu']), false);

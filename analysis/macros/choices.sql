@@ -15,7 +15,7 @@ end;
 create or replace macro only_in(names, others) as
     if(others is null, null, list_filter(names, lambda each: not list_contains(others, each)));
 
--- Of engines in the order of a step's operations, under two configs: each that is another one.
+-- The engines that differ under two configs, in the order of a step's operations: `old → new`.
 create or replace macro replaced(engines, others) as
     if(
         len(engines) = len(others),
@@ -30,7 +30,7 @@ create or replace macro engines(logged_choices) as
     list_transform(logged_choices, lambda choice: choice.engine);
 
 -- One row a trial: its choice. `trials` names a table with `trial`, a struct of sweep_id and
--- trial_id: one of each choice, as kernels and logs are most of a store.
+-- trial_id. List one trial a choice: kernels and logs fill most of a store.
 create or replace macro choices_of(trials) as table
 with wanted as (
     select distinct trial

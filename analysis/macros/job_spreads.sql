@@ -1,11 +1,11 @@
--- How far a whole job's ratio may be off: that of its mean, and of a run of each.
+-- How far a whole job's ratio may be off: the ratio of the means, and of one run of each.
 
--- Half the width of an interval: of what was measured, and of parts of a known variance.
+-- Half the width of an interval, from a measured half and parts of a known variance.
 create or replace macro half_width(measured_half, quantile, known_variance) as
     sqrt(measured_half ** 2 + quantile ** 2 * known_variance);
 
--- The squared standard error of a mean of blocks, with one more degree of freedom of the scatter
--- `elsewhere`; `measured` is null of one block.
+-- The squared standard error of a mean of blocks, with one degree of freedom more from the scatter
+-- `elsewhere`; `measured` is null if there is one block.
 create or replace macro moderated(measured, blocks, elsewhere) as
     (elsewhere / blocks + (blocks - 1) * coalesce(measured, 0) ** 2) / nullif(blocks, 0);
 
@@ -46,7 +46,7 @@ with parts as (
     inner join query_table(blocks) as seen on wholes.whole = seen.cell and seen.clock = 'whole'
 ),
 
--- variances add up; degrees of freedom are Welch's, of what was measured, in whole ones. Uniform
+-- variances add up; degrees of freedom are Welch's for the measured parts, rounded down. Uniform
 -- parts stand apart: a known variance among them would narrow the interval of few blocks
 summed as (
     select
@@ -83,7 +83,7 @@ select
     sqrt(measured_high ** 2 + uniform) as se_high,
     sqrt(measured_low ** 2 + run_variance) as run_low,
     sqrt(measured_high ** 2 + run_variance) as run_high,
-    -- what rounding leaves just below a whole one is that one
+    -- 1e-9: rounding may leave a whole number just below itself
     least(greatest(floor(1e-9 + mean_df), 1), 1000)::bigint as df,
     least(greatest(floor(1e-9 + run_df), 1), 1000)::bigint as run_df
 from summed

@@ -5,10 +5,10 @@
 -- (null if unknown), pool (of equal settings) and share (of the usual 5%), one row a block. `mean`
 -- and `se` are those of all blocks, whatever their choices.
 --
--- One degree of freedom is added of `elsewhere`, the scatter of other cells' blocks, or of `error`,
--- that of a block's own rounds, if it is larger: blocks may agree by luck. If two choices lie 3%
--- apart, blocks scatter more, and nothing is added. Of two or more `origin` (host and launch of a
--- loop that waits for the CPU), DerSimonian and Laird's variance between them is added in squares.
+-- Blocks may agree by luck, so one degree of freedom is added: from `elsewhere`, the scatter of
+-- other cells' blocks, or `error`, that of a block's own rounds, if larger. If two choices lie 3%
+-- apart, nothing is added. If there are two or more `origin` (host and launch of a CPU-bound loop),
+-- DerSimonian and Laird's variance between them is added in squares.
 --
 -- Several choices, and three blocks more than choices: the mean is over a mixture, whose shares
 -- have Dirichlet's distribution, with one further block of the fastest or the slowest choice. Its
@@ -63,7 +63,7 @@ origins as (
         cell,
         clock,
         count(*) as origins,
-        sum(blocks * blocks) / sum(blocks) as alike, -- blocks of the origin that a block has
+        sum(blocks * blocks) / sum(blocks) as alike, -- mean number of blocks of a block's origin
         sum(squares) as squares,
         sum(blocks * mean ** 2) - sum(blocks * mean) ** 2 / sum(blocks) as apart
     from by_origin
@@ -165,7 +165,7 @@ ends as ( -- noqa: ST03
     from placed
 ),
 
--- once each: they take their time
+-- computed once each, because they are slow
 halves as (
     select
         df,

@@ -1,24 +1,24 @@
 -- What a night's processes say together, and which sweeps are nights.
 
--- Of a sweep_id the kind (night or confirm), the date and the launch's name; else all empty.
+-- The kind (night or confirm), date and launch name of a sweep_id; all empty for other sweeps.
 create or replace macro night_parts(sweep_id) as regexp_extract(
     sweep_id, '^(night|confirm)-(\d{4}-\d\d-\d\d)-(.+)$', ['kind', 'date', 'launch']
 );
 
--- Whether a sweep is of a launch's nights up to a date. Where no launch is named each sweep is.
+-- Whether a sweep is one of a launch's nights up to a date; any sweep is if no launch is named.
 create or replace macro is_night_of(sweep_id, of_launch, until) as
     (of_launch is null or night_parts(sweep_id)['launch'] = of_launch)
     and (until is null or night_parts(sweep_id)['date'] <= until);
 
 create or replace macro is_confirmation(sweep_id) as night_parts(sweep_id)['kind'] = 'confirm';
 
--- The median of `x`, and over how many; null where there is none.
+-- The median of `x`, and the number of values; null if there are none.
 create or replace macro median_of(x) as case
     when count(x) > 0
         then struct_pack(value := median(x)::double, word := null::text, processes := count(x))
 end;
 
--- The most common word likewise.
+-- The most common word, and the number of words; null if there are none.
 create or replace macro most_common(words) as case
     when count(words) > 0
         then struct_pack(
@@ -72,7 +72,7 @@ nameless as (
     where names is null
 ),
 
--- of processes whose kernels tell no convolution
+-- for processes whose kernels name no convolution
 logged as (
     select
         sweep_id,

@@ -10,16 +10,16 @@ create or replace macro round_logs(times, rounds, baseline_times, baseline_round
         lambda each: log_ratio(each[1], each[3])
     );
 
--- The variance of a median, by the median deviation, without odd values. Null of one.
+-- The variance of a median, from the median deviation, which odd values do not move; null for one.
 create or replace macro median_variance(logs) as
     if(len(logs) > 1, pi() / 2 * (1.4826 * list_mad(logs)) ** 2 / len(logs), null);
 
--- The variance by which ratios of blocks of closed loops in turns scatter: 0.3%, or 1% where the
--- loop waits for the CPU (whole_jobs.sql has the rows).
+-- The variance of block ratios of closed loops in turns: a scatter of 0.3%, or 1% if the loop is
+-- CPU-bound (whole_jobs.sql has the rows).
 create or replace macro block_variance(launch_bound) as if(launch_bound, 0.01, 0.003) ** 2;
 
--- The variance between launches and hosts of a ratio in such a loop: 0.8%, which three in four of
--- 44 stored cells stay under (their median is 0.06%).
+-- The variance of such a loop's ratio between launches and hosts: 0.8%. Three in four of 44 stored
+-- cells stay below it (their median is 0.06%).
 create or replace macro launch_variance() as 0.008 ** 2;
 
 -- How much of the error the first `k` of `n` looks spend: docs/measuring.md (How many blocks).
@@ -64,7 +64,7 @@ select
     median_variance(wall_logs) as wall_error,
     median_variance(device_logs) as device_error
 from query_table(pairs) as asked
--- One key each: by two DuckDB joins all of a sweep's trials with all others first.
+-- One key a join: with two keys DuckDB first joins all of a sweep's trials with all others.
 inner join records as b on [asked.sweep_id, asked.b_trial_id] = [b.sweep_id, b.trial_id]
 inner join records as c on [asked.sweep_id, asked.c_trial_id] = [c.sweep_id, c.trial_id]
 where b.in_turns and c.in_turns;
@@ -73,15 +73,15 @@ where b.in_turns and c.in_turns;
 -- Times in turns are moved towards each other so that their ratio is the median over rounds.
 -- `pairing` is paired, doubtful, split (on two slots or in two launches) or unpaired (one failed or
 -- is missing). A pair is doubtful if a trial shared its GPU, or both were throttled: if one is, its
--- setting may be the cause, and leaving it out would choose blocks by their outcome. Null are
--- device times from two sources, `compute_cache` if the two met different states, and `choice`,
--- the kernels of both, if unknown. Cold costs are over the shapes that both met. The flag twin
--- pairs a config's A/A trials; others leave out the second.
+-- setting may be the cause, and leaving it out would choose blocks by their outcome. These are
+-- null: device times from two sources, `compute_cache` if the two met different states, and
+-- `choice`, the kernels of both, if unknown. Cold costs are over the shapes that both met. The flag
+-- twin pairs a config's A/A trials; other flags leave out the second.
 --
--- `share` of the error is spent by this look; of several sweeps it is the mean over blocks. If more
--- blocks may come (not `is_over`; null: as the sweep says), those after the last look wait
--- (`waits`), and before the first one it is `too_early`. `wall_elsewhere` and `device_elsewhere`:
--- `block_variance`; unknown device times count as waiting for the CPU. `origin`: host and launch.
+-- `share`: the share of the error that this look spends; over several sweeps, the mean over blocks.
+-- If more blocks may come (not `is_over`; null: as the sweep says), those after the last look wait
+-- (`waits`); before the first look it is `too_early`. `wall_elsewhere` and `device_elsewhere`:
+-- `block_variance`; unknown device times count as CPU-bound. `origin`: host and launch.
 create or replace macro block_pairs(
     flag, from_value, to_value, of_sweep, is_over := null
 ) as table
@@ -98,7 +98,7 @@ with trials as (
         status = 'ok' as ok,
         coalesce(in_turns, false) as took_turns,
         coalesce(compute_cache, 'none') as cache,
-        -- what is kept of each trial until it has met the other is small: no lists of structs
+        -- trials stay small until they are paired: no lists of structs
         list_transform(cold, lambda met: met.first_ms) as first_ms,
         list_transform(cold, lambda met: met.second_ms) as second_ms,
         list_transform(cold, lambda met: array_to_string(met.shape, 'x')) as shape_names,
@@ -111,7 +111,7 @@ with trials as (
         steady_iterations as steps,
         steady_device_source as source,
         1000 * one_time_s as one_time_ms,
-        -- a trial without cuDNN does not tell what would have run in it
+        -- a trial without cuDNN does not show what would run in cuDNN
         flag <> 'enabled' or enabled as tells,
         case
             when contains(lower(array_to_string(routes, ' ')), 'cudnn') then true
@@ -122,7 +122,7 @@ with trials as (
         case
             when not benchmark or coalesce(len(logged_choices), 0) = 0 then null
             when logged_searches > 0 then true
-            -- a search builds many plans: where several were built and none seen timed, who knows
+            -- a search builds many plans; if several were built and none was timed, it is unknown
             when list_max(list_transform(logged_choices, lambda choice: choice.plans_built)) <= 1
                 then false
         end as searched
@@ -150,7 +150,7 @@ reasons as (
 joined as (
     select
         columns(['sweep_id', 'block', 'cell_id', 'other_settings']),
-        -- where the two differ they do not pair: whichever row comes first, it is the baseline's
+        -- the baseline's values; if the two sides differ, they do not pair
         arg_max(columns(['env_hash', 'software_hash', 'workload_hash']), b),
         any_value(columns([
             'ok', 'trial_id', 'loop_kind', 'cache', 'steps', 'steady_wall_ms', 'steady_device_ms',
@@ -273,7 +273,7 @@ paired as (
             in_rounds(kinds.c_steady_device_ms, kinds.b_steady_device_ms, turns.device_log),
             null
         ) as candidate_device_ms,
-        -- which kind its cell has otherwise, where this pair tells none
+        -- the kind of the cell's other pairs, if this pair has none
         coalesce(kinds.own_turns, bool_or(kinds.own_turns) over cell, false) as in_turns,
         list_sum(kinds.baseline_first_ms[:kinds.shapes]) as baseline_cold_ms,
         list_sum(kinds.candidate_first_ms[:kinds.shapes]) as candidate_cold_ms,

@@ -1,8 +1,8 @@
--- The verdict that is shown: where none can be, why; and its words.
+-- The verdict that is shown, in words, and the reason if there can be none.
 
 -- Why a setting cannot have mattered; null if it could, or if unknown. `benchmark`: that setting,
--- if it is not the flag. In cuDNN ran convolutions (`convolved`), `others`, and, by its log, a
--- search (`searched`); each may be unknown. `miopen`: they ran in MIOpen, on ROCm.
+-- unless it is the flag. cuDNN ran convolutions (`convolved`), other operations (`others`) and, by
+-- its log, a search (`searched`); each may be unknown. `miopen`: they ran in MIOpen, on ROCm.
 create or replace macro no_effect_reason(
     flag, device, benchmark, convolutions, convolved, others, searched, miopen
 ) as case
@@ -33,13 +33,13 @@ create or replace macro shown(reason, verdict) as
 create or replace macro shown_unless_it_fails(reason, fails, verdict) as
     if(fails and reason is null and verdict is not null, 'fails', shown(reason, verdict));
 
--- Whether a verdict is an answer that stands; null of none.
+-- Whether a verdict is final; null if there is none.
 create or replace macro is_decided(verdict) as
     verdict in ('helps', 'hurts', 'equivalent', 'fails', 'no_effect');
 
 -- Whether a gate passes: the candidate is not slower by the minimum effect. The upper end is at the
--- look's share of 2.5%: wrong passes of loops that wait for the CPU, whose scatter is often
--- underestimated, stay below 5% too.
+-- look's share of 2.5%: CPU-bound loops, whose scatter is often underestimated, pass wrongly in
+-- less than 5%, too.
 create or replace macro not_slower(blocks, ratio_high, min_effect) as
     blocks > 1 and ratio_high < 1 + min_effect;
 
@@ -105,7 +105,7 @@ create or replace macro why_advised(job, difference) as case
     when job.loop_kind = 'mixed' then 'one loop was open, the other closed'
     when job.blocks < 1 then 'no block has both settings'
     when job.start_blocks = 0 then format('no process started in this state: {}', job.start)
-    when job.own_low is null then 'too few starts tell no scatter'
+    when job.own_low is null then 'too few starts to know their scatter'
     when
         job.advice = 'no difference'
         and abs(job.candidate_first_bytes - job.baseline_first_bytes) >= 0.05 * job.gpu_memory_bytes

@@ -64,7 +64,7 @@ create or replace macro t_half(df, share) as
 -- The standard error of a mean of `x`; null below two values.
 create or replace macro standard_error(x) as stddev_samp(x) / sqrt(count(x));
 
--- Null of a time of zero: it must not fail a whole question.
+-- The logarithm; null for a time of zero, which must not fail a whole question.
 create or replace macro log_of(x) as case when x > 0 then ln(x) end;
 
 create or replace macro log_ratio(candidate, baseline) as
@@ -132,8 +132,8 @@ create or replace macro p_of_failures(failed, others, n) as
         )
     ));
 
--- Whether a side fails more often, each in n blocks, by a test at this share of 5%; without a block
--- whose times compare, by the counts.
+-- Whether a side fails more often in n blocks each: by a test at `share` of 5% or, if no block has
+-- times to compare, by the counts.
 create or replace macro surely_fails(failed, others, n, timed, share) as
     failed > others and (timed = 0 or p_of_failures(failed, others, n) < 0.05 * share);
 
@@ -203,7 +203,7 @@ tested as (
     from given
 ),
 
--- once each: they take their time
+-- computed once each, because they are slow
 halves as (
     select
         df as of_df,
@@ -218,7 +218,7 @@ counted as (
         *,
         greatest(
             count(p) over (partition by clock, family),
-            -- what the other families have of them is not in this one
+            -- `of_cells` without the rows that are in other families
             of_cells - count(*) over (partition by clock)
             + count(*) over (partition by clock, family)
         ) as tests
@@ -260,7 +260,7 @@ levelled as (
     from adjusted
 ),
 
--- What follows uses each of these more than once: DuckDB would plan it as often.
+-- Later steps use each of these more than once, and DuckDB would plan each use anew.
 worded as (
     select
         *,
@@ -313,7 +313,7 @@ create or replace macro in_percent(ratio, ratio_low, ratio_high) as format(
 );
 
 -- Welch's comparison of two groups' means, from their variances and sizes: its standard error, and
--- its degrees of freedom, rounded down to whole ones. Null where a group has less than two values.
+-- its degrees of freedom, rounded down. Null if a group has fewer than two values.
 create or replace macro welch_se(var_1, n_1, var_2, n_2) as sqrt(var_1 / n_1 + var_2 / n_2);
 
 create or replace macro welch_df(var_1, n_1, var_2, n_2) as case

@@ -51,8 +51,8 @@ select
 from records
 where loop_kind = 'open';
 
--- One row a pair of one block: b, c, and their log ratios, in turns by rounds. `processes` names a
--- table of processes with cell, side, block, and the times wall and device.
+-- One row a pair of one block: b, c, and their log ratios, by rounds if in turns. `processes` names
+-- a table of processes with cell, side, block, and the times wall and device.
 create or replace macro same_blocks(processes, b_side, c_side) as table
 with met as (
     select
@@ -300,7 +300,7 @@ matched as materialized (
         b.value = 'b'
         and (not common.hardware or (b.env_hash = c.env_hash and b.cell_id = c.cell_id))
         and (not common.software or b.software_hash = c.software_hash)
-    -- of a user's code that was edited: only the same code, where both sides have it
+    -- if a user's code was edited: pair only equal code, provided that both sides have it
     qualify
         b.workload_hash is not distinct from c.workload_hash
         or not bool_or(b.workload_hash is not distinct from c.workload_hash) over (

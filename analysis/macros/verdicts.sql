@@ -107,8 +107,8 @@ cells as materialized (
     having bool_or(present <> 'candidate') and bool_or(present <> 'baseline')
 ),
 
--- The cells that the same sweeps measured are a family; of those, rows whose setting cannot have
--- mattered are one of their own: however many they are, they hide no effect of the others.
+-- Cells that the same sweeps measured are a family; rows whose setting cannot have mattered form
+-- one of their own, so that they hide no effect of the others, however many they are.
 estimates as materialized (
     select
         means.*,
@@ -197,7 +197,7 @@ select
         and wall_verdict not in ('fails', 'no_effect', 'not_measured')
         and wall_verdict <> device_verdict and device_blocks = blocks,
         'GPU work ' || in_percent(device_ratio, device_ratio_low, device_ratio_high)
-        || '; the loop waits for the CPU: wall ' || in_percent(ratio, ratio_low, ratio_high),
+        || '; the loop is CPU-bound: wall ' || in_percent(ratio, ratio_low, ratio_high),
         null
     ) as headline,
     shown_unless_it_fails(no_effect_reason, fails, so_far(memory_statistical_verdict, looked))

@@ -1,7 +1,7 @@
--- What people say of torch.backends.cudnn, and what the figures of a store say to it.
+-- Common claims about torch.backends.cudnn, beside the figures of a store.
 
--- Whether a figure agrees with a claim: `holds`, of a decided verdict. Device time, like any figure
--- without `holds`, decides nothing. Results of processes are counted, without a test.
+-- Whether a figure agrees with a claim: `holds`, once its verdict is decided. Device time, and a
+-- figure without `holds`, decide nothing. Results of processes are counted, without a test.
 create or replace macro claim_outcome(measure, verdict, holds) as case
     when measure = 'device time, ms' then null
     when
@@ -12,7 +12,7 @@ create or replace macro claim_outcome(measure, verdict, holds) as case
     when not holds then 'does not hold'
 end;
 
--- The other settings of a contrast that are not PyTorch's own, as benchmark=true; none is ''.
+-- The other settings of a contrast that are not PyTorch's own, as benchmark=true; '' if none.
 create or replace macro unusual_among(other_settings) as array_to_string(
     list_filter(
         string_split(other_settings, ', '),

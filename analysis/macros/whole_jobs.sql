@@ -23,7 +23,7 @@ places as (
     group by cell_id
 ),
 
--- of an open loop of listed shapes most steps in a job have shapes that it met before
+-- in an open loop of listed shapes, most steps of a job have shapes that it met before
 timed as materialized (
     select
         blocks.*,
@@ -76,10 +76,10 @@ sides as (
     having bool_or(present <> 'candidate') and bool_or(present <> 'baseline')
 ),
 
--- Few blocks show their scatter badly: one degree of freedom of the scatter elsewhere is added, of
--- the ratio (in turns) and of a process's time. Loops that wait for the CPU: 1% and 5%, others 0.3%
--- and 0.3% (142 closed cells in analysis/reference and docs/results/h200-2026-11-22/turns); open
--- loops: 11% and 8% (10 cells).
+-- Few blocks show their scatter badly, so one degree of freedom of the scatter elsewhere is added,
+-- for the ratio (in turns) and for a process's time. CPU-bound loops: 1% and 5%, others 0.3% and
+-- 0.3% (142 closed cells in analysis/reference and docs/results/h200-2026-11-22/turns); open loops:
+-- 11% and 8% (10 cells).
 cells as materialized (
     select
         * exclude (b_squares, c_squares, waits_for_cpu),
@@ -134,7 +134,7 @@ apart as (
     group by cell, compute_cache
 ),
 
--- Likewise of starts: three degrees of freedom of 11% (551 in docs/results/h200-2026-11-22/turns).
+-- Likewise for starts: three degrees of freedom of 11% (551 in docs/results/h200-2026-11-22/turns).
 scattered as (
     select
         cell,
@@ -201,7 +201,7 @@ moved as (
     where timed.counted and timed.b_ms > 0 and timed.c_ms > 0
 ),
 
--- without those of which no process started in this state
+-- without rows of a state in which no process started
 logs as materialized (
     unpivot moved
     on whole, step
@@ -227,7 +227,7 @@ spread_wholes as (
         t_95(1000) as of_uniform,
         t_half(spreads.df, wholes.error_share) as own,
         t_half(1000, wholes.error_share) as own_uniform,
-        -- 90%, and of it this look's share
+        -- 90%, of which this look has its share
         if(
             wholes.error_share = 1, t_90(spreads.df),
             t_exceeded(0.05 * wholes.error_share, spreads.df)

@@ -72,7 +72,7 @@ class Candidate:
     screening: Screening
     """Tonight's screening; its value before is that of the first night that showed the change."""
     is_seen: bool
-    """Tonight's screen shows it; else it is an alert that is not mended yet."""
+    """Whether tonight's screen shows it; if not, it is an alert that is not mended yet."""
     earlier: Finding | None
     """The finding of the night before."""
     left_out: frozenset[int]
@@ -86,7 +86,7 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Return whether it is worth fresh trials: no gain, no news, and no earlier finding or only a waiting word."""
+        """Return whether it gets fresh trials: no gain, no news, and new or a waiting word."""
         is_word = isinstance(METRIC_OF[self.key.metric], Category)
         is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
         return self.is_seen and self.direction != "better" and not is_known and not self.is_news
@@ -109,9 +109,8 @@ class Screened:
 
 
 def screen_all(history: History, memory: Memory) -> Screened:
-    """Screen each series. Earlier suspects are measured again on the first night of new software. Otherwise a refuted
-    amount, or refuted drawn kernels, stay refuted, without fresh trials every night.
-    """
+    """Screen each series. New software's first night measures earlier suspects again. Until then a
+    refuted amount, or a refuted choice of drawn kernels, stays refuted without fresh trials."""
     earlier = {finding.key.series_id: finding for finding in memory.findings}
     by_key = {series.key: series for series in history.series}
     rechosen = {
@@ -149,9 +148,8 @@ def screen_all(history: History, memory: Memory) -> Screened:
 
 
 def _of_this_machine(series: Series, device: Series | None) -> Series:
-    """Return a series whose loop waits for the CPU without its nights on other machines: such loops differ by several
-    percent from host to host. Equal host names, or equal GPUs, are one machine.
-    """
+    """Return the series; if its loop is CPU-bound, without its nights on other machines: such loops
+    differ by several percent between hosts. Equal host names, or equal GPUs, mean one machine."""
     wall, tonight = series.numbers[-1], series.points[-1]
     gpu = device.numbers[-1] if device is not None else None
     is_wall = series.key.metric == STEADY_WALL.name
@@ -221,7 +219,7 @@ def _candidate(
 
 
 def _lasts(earlier: Finding, screening: Screening) -> bool:
-    """Return whether a finding of the night before lasts: an alert until it is mended, a gain while it shows."""
+    """Return whether last night's finding lasts: an alert until mended, a gain while it shows."""
     is_mended = screening.is_mended and screening.state != "insufficient_data"
     is_shown = DIRECTIONS.get(screening.state) == earlier.direction
     is_over = is_mended or earlier.direction == "better"
@@ -229,7 +227,7 @@ def _lasts(earlier: Finding, screening: Screening) -> bool:
 
 
 def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
-    """Return the night from which on an alert is above its last reported interval, confirmed by its own nights."""
+    """Return the night since which an alert exceeds its reported interval, if nights confirm it."""
     metric, own = METRIC_OF[series.key.metric], series.numbers[since:]
     if not isinstance(metric, Amount) or not isinstance(alert.before, float):
         return None
@@ -243,9 +241,8 @@ def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
 
 
 def _with_new_software(series: Series, before: float, since: int) -> int:
-    """Return the first night of a suspicion: that of new software, if the suspect nights before it are nearer to the
-    usual value than to the one since.
-    """
+    """Return the first night of a suspicion. It is the night of new software if the suspect nights
+    before that one are nearer to the usual value than to the new value."""
     points, numbers = series.points, series.numbers
     for at in range(since + 1, len(points)):
         suspect, now = typical(numbers[since:at]), typical(numbers[at:])
@@ -264,7 +261,7 @@ class Remeasured:
     of_two: tuple[Change, ...] | None
     """Differences of the two interleaved softwares; None if there was one."""
     wall: Confirmation | None = None
-    """Of a device time: the judgement of wall time by the same pairs."""
+    """For a device time: the judgement of wall time by the same pairs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -285,7 +282,7 @@ class FreshTrials:
     def judge_all(
         self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> dict[SeriesKey, Remeasured]:
-        """Judge candidates by fresh trials, but for amounts with one software: their trials join the night's value.
+        """Judge candidates by fresh trials, except amounts with one software: those join the night.
 
         `is_cut`: the time was up, so that missing trials may not have had their turn.
         """
@@ -303,7 +300,7 @@ class FreshTrials:
             return None
         ratios, alike = self._log_ratios(key), self._alike(key)
         pairs = confirm([*ratios.values()], metric.min_effect, [block in alike for block in ratios])
-        if len(ratios) < min(LOOKS):  # time was up: so few are no look
+        if len(ratios) < min(LOOKS):  # time was up: too few pairs for a look
             pairs = replace(pairs, state="undecided")
         wall = None
         if metric == STEADY_DEVICE:

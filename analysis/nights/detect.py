@@ -3,10 +3,10 @@
 1. **Screen.** A number is a candidate if tonight and one more of the last three nights lie beyond a line around the
    median of the nights before: a control chart with a two-of-three run rule (Western Electric, Statistical Quality
    Control Handbook, 1956), on median and median absolute deviation (Hampel 1974), which odd nights hardly move. With new
-   software, and for a time with new kernels, tonight alone is enough if it is far beyond the oddest night. The
-   screen is to miss little. It may be wrong, as a candidate that is not confirmed is not reported.
-2. **Screen words.** A word is a candidate if it is rare among the nights before. In a search that keeps choosing anew
-   it is none: the share of words seen once is about the chance of one never seen (Good 1953).
+   software (or, if it is a time, new kernels) tonight alone suffices if it is far beyond the oddest
+   night. The screen should miss little; it may be wrong: only confirmed candidates are reported.
+2. **Screen words.** A word is a candidate if it is rare among the nights before, unless a search
+   keeps choosing anew: the share of words seen once is about the chance of a new one (Good 1953).
 3. **Confirm by fresh pairs** of two softwares, interleaved, so that the night that both share cancels (`confirm`).
    Their log ratios get one-sided t tests against the least effect, after 6, 12, 24 and 48 pairs. Each look may spend a
    share of the error, as in group-sequential tests (Lan and DeMets 1983). Pairs whose processes took the same kernels
@@ -52,7 +52,7 @@ LATELY = 10  # nights compared with as well: a month would hide that a fresh gai
 LINE_IN_NOISE = 1.2  # standard deviations: at 2% noise, 19 of 20 steps of 5% are then seen
 LINE_IN_EFFECT = 2 / 3  # of the least effect: at no noise a step of just that one is surely seen
 NO_CANDIDATE = -1
-# Of the nights compared with: a word that is seen as often is no news.
+# Shares of the nights compared with: a word that is seen at least as often is no news.
 SELDOM = 0.1  # cuDNN's searches choose among a few kernels, each time anew
 OFTEN = 0.5  # a failure is news for as long as most nights had none
 
@@ -78,9 +78,8 @@ class Past:
 def compared_with(
     logs: Array, min_effect: float, *, left_out: Mask | None = None, is_pinned: bool = False
 ) -> list[Past]:
-    """Return the last month and, if there are more nights, the last LATELY and the first month, which a creep does not
-    move. Of a pinned baseline, return its first month.
-    """
+    """Return the last month; with more nights also the last LATELY nights, and the first month,
+    which a creep does not move. For a pinned baseline, return only its first month."""
     earlier = (logs if left_out is None else np.where(left_out, np.nan, logs))[..., :-RECENT]
     months = [_month(is_pinned)(earlier, MONTH)]
     if earlier.shape[-1] > LATELY and not is_pinned:
@@ -106,7 +105,7 @@ def can_tell(pasts: Sequence[Past]) -> Mask:
 
 
 def first_shown(logs: Array, pasts: Sequence[Past], sign: float = 1.0) -> tuple[Places, Places]:
-    """Return the first night beyond the line of each series, or NO_CANDIDATE, and the first past that shows it."""
+    """Return each series' first night beyond the line, or NO_CANDIDATE, and the past behind it."""
     compared = pasts if sign > 0 else pasts[:2]  # a gain over the first month would last for ever
     starts = np.array([_candidate_since(past.beyond(logs, sign)) for past in compared])
     by = (starts != NO_CANDIDATE).argmax(axis=0)
@@ -119,7 +118,7 @@ def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
 
 
 def _candidate_since(beyond: Mask) -> Places:
-    """Go back from tonight over single nights within the line; the first nights stay to be compared with."""
+    """Return each candidate's first night, never the oldest; single fine nights do not end it."""
     is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
     since = np.full(len(beyond), NO_CANDIDATE)
     nights_off = np.where(is_candidate, 0, 2)
@@ -185,8 +184,8 @@ def screen_words(
     """Judge the last word, as `screen` does a number. Unless one night is enough, one of the two nights before has to be
     unusual too.
 
-    `softwares`: one a night. The word of the newest software's first night is usual since then. Two words of one
-    software among the nights before are drawn by chance: another word is then no change. LATELY nights show that.
+    `softwares`: one a night. The newest software's first word is usual from then on. If LATELY
+    nights show two words of one software, chance draws them, and another word is no change.
     """
     words = [
         (place, value)
@@ -243,19 +242,19 @@ def newest(softwares: Sequence[object]) -> int | None:
 # The numbers of pairs to look at, and each look's chance of a wrong confirmation at just the least effect,
 # together 0.05: the first look is hardest, as most false candidates end there.
 LOOKS = {6: 0.002, 12: 0.008, 24: 0.015, 48: 0.025}
-WRONGLY_REFUTED = 0.05  # the same of a refutation, each time
+WRONGLY_REFUTED = 0.05  # the chance of a wrong refutation, at each look
 FEWEST_ALIKE = 5  # pairs of the same kernels that are judged alone: fewer may agree by chance
 LEAST_DEVIATION = 1e-9  # of log ratios: those of memory are all equal
-MOST_NIGHTS = 14  # since a step, for what a series could show
+MOST_NIGHTS = 14  # nights since a step, in `smallest_step`
 NIGHTS_Z = 4.5  # standard errors: at 2% noise a false alert in 300 series of 60 nights, or rarer
 NIGHT_COUNTS = 3  # standard deviations at most, so that one odd night settles nothing
-# Nights since × the least of their excesses, in the oddest night before: two nights of five times that
-# are believed at once, and so are five of twice that. Of few nights before the oddest counts for more.
+# Believe a change at once if nights × least excess is so many times the oddest night before (two
+# nights of 5 times it, five of twice it). Of few nights before, the oddest counts for more.
 OVERWHELMING = 10
 FEW_NIGHTS = 6
 LEAST_NOISE = 0.003  # from night to night: a few nights may agree by chance
-NOISE_IN_DOUBT = 1.5  # nights: of few nights the noise is taken for 1 + this / nights of itself
-MEDIAN_VARIANCE = np.pi / 2  # of normal noise, in those of a mean
+NOISE_IN_DOUBT = 1.5  # nights: the noise of few is multiplied by 1 + this / nights
+MEDIAN_VARIANCE = np.pi / 2  # variance of a median / of a mean, for normal noise
 ONE_SIDED = 1.645  # standard errors: one time in twenty
 TWO_SIDED = 1.96
 
@@ -304,7 +303,7 @@ def confirm(
 
 
 def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) -> Judgement:
-    """Judge log ratios of pairs, two or more, along the last axis; `looked_at`: the number of pairs they are part of."""
+    """Judge two or more pairs' log ratios, along the last axis, out of `looked_at` pairs."""
     blocks = ratios.shape[-1]
     least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
     se = np.maximum(ratios.std(axis=-1, ddof=1), LEAST_DEVIATION) / np.sqrt(blocks)
@@ -345,10 +344,10 @@ def confirm_by_nights(
 
 
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judgement:
-    """Judge logarithms of the nights before a change, two or more without NaN, and since, along the last axis.
+    """Judge the logs of nights since a change by two or more before it (last axis, without NaN).
 
-    The test is against zero: against the least effect, at 2% noise from night to night, a step of 5% would take a month.
-    The middle night since has to show the least effect. A single night is confirmed only if it is overwhelming.
+    The test is against zero. A test against the least effect would take a month to confirm 5% at 2%
+    noise. The middle night must show the least effect, and a single night must be overwhelming.
     """
     level = medians(before)[..., None]
     noise = _noise(before - level)
@@ -374,7 +373,7 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGH
 def smallest_step(
     values: Sequence[float | None], metric: Amount, left_out: Collection[int], *, is_pinned: bool
 ) -> float | None:
-    """Return the step, as a share, that these nights would confirm in MOST_NIGHTS more, one time in two.
+    """Return the step, as a share, that MOST_NIGHTS more would confirm one time in two.
 
     It is NIGHTS_Z standard errors, and no less than the least effect. None of fewer than two nights.
     """
@@ -390,7 +389,7 @@ def smallest_step(
 
 
 def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False) -> Confirmation:
-    """Judge the words of fresh trials by the usual one: the change is confirmed if most differ, or any if `is_strict`."""
+    """Judge fresh words against the usual one: confirmed if most differ, or any if `is_strict`."""
     different = len(fresh) - Counter(fresh)[before]
     state: Settled = "refuted" if fresh else "undecided"
     if different > (0 if is_strict else len(fresh) / 2):

@@ -31,9 +31,9 @@ from cudnn_sweep.analysis.nights.series import (
 SHARED = "shared"  # the metric of a finding that stands for many
 FEWEST_SERIES = 5  # of one metric: of fewer, most are soon alike by chance
 FEWEST_CELLS = 3  # configs of one cell have more in common than their GPU
-ALIKE = 0.5  # of the typical change, or the least effect: how far apart they may be
-MOST = 0.5  # of a metric's series there
-NIGHTS_APART = 1  # of findings that began together; RECENT, by noise, if it was no alert of its own
+ALIKE = 0.5  # of the typical change, or the least effect: the largest distance of alike changes
+MOST = 0.5  # of a metric's series on that machine
+NIGHTS_APART = 1  # if both began together; RECENT, because of noise, if one was no alert of its own
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,8 +161,8 @@ def share(
 def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:
     """Return which findings began when `most` did; `since` and `most` are numbers of nights.
 
-    An alert of its own before, `is_alone`, is another change unless it began right then. A creep begins over many
-    nights in a row.
+    An earlier alert of its own, `is_alone`, is another change unless it began within NIGHTS_APART.
+    A creep begins over many nights in a row.
     """
     is_near: Mask = abs(since - most) <= np.where(is_alone, NIGHTS_APART, RECENT)
     if may_creep:
@@ -190,7 +190,7 @@ def _begun_together(
 
 
 def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
-    """Return whether most members are confirmed, or were when they were reported: further ones that wait change nothing."""
+    """Return whether most members are confirmed, or were when reported; later ones do not count."""
     confirmed = [finding for finding in members if finding.state == "confirmed"]
     return 2 * len(confirmed) > len(members) or any(
         finding.shared in alerted for finding in confirmed
@@ -208,7 +208,7 @@ def are_most(count: int, of: int) -> bool:
 
 
 def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | None:
-    """Return the key of a shared finding on the machine that last showed the change: tonight may be fine again.
+    """Return the key of a shared finding on the machine that last showed it, which may be fine now.
 
     None if it is no time, was refuted, or its machine is not known.
     """
@@ -225,7 +225,7 @@ def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | 
 
 
 def _ends(finding: Finding, series: Series) -> bool:
-    """Return whether a member of a shared finding is about to end: not all of its last nights show the change."""
+    """Return whether a shared finding's member is about to end: a late night lacks the change."""
     lately = [point for point in series.points if point.value is not None][-FINE_NIGHTS:]
     return finding.shared is not None and not all(_shows(point, finding) for point in lately)
 

@@ -75,9 +75,9 @@ class Night:
     """Number of trials of the plan in blocks that had their turn."""
     recorded: int
     softwares: Mapping[str, str]
-    """By env_hash, the software_hash of most of its trials there."""
+    """The software_hash of most of its trials, by env_hash."""
     parts: Mapping[str, str]
-    """SOFTWARE, HARDWARE, MACHINE and `commit` as text; several in one text if nodes differ, an unknown one empty."""
+    """SOFTWARE, HARDWARE, MACHINE, `commit` as text; joined if nodes differ, empty if unknown."""
     in_turns: bool = False
     """Whether processes of its blocks took turns: times of the other method do not compare."""
 
@@ -95,7 +95,7 @@ class Night:
 @dataclass(frozen=True, kw_only=True)
 class History:
     nights: tuple[Night, ...]
-    """Oldest first, tonight last, whatever their hardware."""
+    """All nights, on any hardware: oldest first, tonight last."""
     series: tuple[Series, ...]
     """The series of tonight's hardware."""
     is_pinned: bool = False
@@ -105,7 +105,7 @@ class History:
     machines: tuple[Machine, ...] = ()
     """The machines that tonight ran on."""
     failures: Mapping[str, str] = field(default_factory=dict)
-    """By cell_id, the message of the last of tonight's failed trials."""
+    """Message of the last of tonight's failed trials, by cell_id."""
     gpu_hours: float | None = None
     """Hours of tonight's GPUs, each from its first trial to its last one, fresh trials included; None on a CPU."""
 
@@ -122,7 +122,7 @@ class History:
         return max(sorted(self.tonight.softwares), key=lambda env: len(self.comparable(env)))
 
     def workload_change(self, key: SeriesKey, at: int) -> tuple[str | None, str | None]:
-        """Return the last recorded workload_hash of a series' cell before the comparable night `at`, and that night's."""
+        """Return a cell's last workload_hash before the comparable night `at`, and that night's."""
         *earlier, now = [
             self.workloads.get((night.sweep_id, key.env_hash, key.cell_id))
             for night in self.comparable(key.env_hash)[: at + 1]
@@ -144,9 +144,8 @@ class History:
         return [*zip((night.softwares[key.env_hash] for night in here), codes, strict=True)]
 
     def moved(self, series: Series, at: int) -> tuple[Change, ...]:
-        """Return the changes from the comparable night before `at` to `at`; of the machine, since the last measured
-        night.
-        """
+        """Return the changes on night `at` since the comparable night before; for the machine,
+        since the last night that measured the series."""
         if not at:
             return ()
         before, now = self.comparable(series.key.env_hash)[at - 1 : at + 1]
@@ -206,7 +205,7 @@ class History:
 def differences(
     before: Mapping[str, object], now: Mapping[str, object], names: Sequence[str]
 ) -> tuple[Change, ...]:
-    """Return those of the parts `names` that differ; a part of MACHINE that older rows lack is no difference."""
+    """Return the parts among `names` that differ; a MACHINE part that old rows lack does not."""
     return tuple(
         Change(part=name, before=str(before[name]), now=str(now[name]))
         for name in names
@@ -275,9 +274,8 @@ def date_of(sweep_id: str) -> date:
 def sign_rows(
     database: Database, contrasts: Sequence[Contrast], **nights_until: Value
 ) -> list[Row]:
-    """Return a row for each setting, night and confirmation: whether it helped or hurt. A row is named by its contrast
-    and its other settings, but for PyTorch's own values.
-    """
+    """Return a row for each setting and each night or confirmation: whether the setting helped or
+    hurt. A row's name is its contrast and its other settings, without PyTorch's own values."""
     rows = []
     for contrast in contrasts:
         for row in database.ask("night_signs", **nights_until, **contrast.values()).to_pylist():
@@ -342,13 +340,13 @@ def _series(
 
 
 def _comparable(nights: Sequence[Night], env_hash: str) -> list[Night]:
-    """Return the nights on this hardware that measured by the same method as the last one of all."""
+    """Return the nights on this hardware that measured by the same method as the newest night."""
     in_turns = nights[-1].in_turns
     return [night for night in nights if env_hash in night.softwares and night.in_turns == in_turns]
 
 
 def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
-    """Leave out cells, and configs of a cell, that the suite has no more."""
+    """Leave out cells, and configs of a cell, that the suite no longer has."""
     last_whole = max((night.sweep_id for night in nights if night.is_whole), default="")
     last: dict[str, str] = {}
     retired: set[tuple[str, str]] = set()

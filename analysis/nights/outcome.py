@@ -35,7 +35,7 @@ class Finding:
     ratio_low: float | None
     ratio_high: float | None
     blocks: int
-    """Fresh pairs of processes that the ratio is from, or fresh trials of a word; 0: from the nights alone."""
+    """Number of fresh pairs behind the ratio, or of fresh trials of a word; 0: nights alone."""
     nights: int
     """Number of nights that it was compared with."""
     since: date
@@ -48,13 +48,12 @@ class Finding:
     shared: str | None = None
     """The series_id of the finding that stands for this one, if there is one."""
     wall_ratio: float | None = None
-    """Of a device time, the ratio of wall times from the same pairs or nights; None unless the loop waits for the
-    CPU and wall time has no confirmed change.
-    """
+    """For a device time: the ratio of wall times from the same pairs or nights; None unless the
+    loop is CPU-bound and wall time has no confirmed change. """
     wall_ratio_low: float | None = None
     wall_ratio_high: float | None = None
     message: str | None = None
-    """Of a failure, the message of a failed trial."""
+    """For a failure: the message of a failed trial."""
     kernels: Change | None = None
     """The kernels before and since, if they changed with it."""
     is_news: bool = False
@@ -122,7 +121,7 @@ class NightOutcome:
     nights: int = 0
     """Comparable nights before this one."""
     fine_series: int = 0
-    """Series without a change, whose nights would have shown one of just the least effect."""
+    """Series without a change whose nights could have shown one of the least effect."""
     insufficient_series: int = 0
     """Series with too few nights yet."""
     findings: tuple[Finding, ...] = ()
@@ -148,7 +147,7 @@ class NightOutcome:
     skipped: dict[str, str] = field(default_factory=dict)
     """Models of the suite whose package cannot be imported, and why."""
     kept_by: int | None = None
-    """The exit code of the error that kept the night from being measured, if it says more than `could_not_tell`."""
+    """Exit code of the error that prevented measuring, if it says more than `could_not_tell`."""
     gpu_hours: float | None = None
     """Hours of GPUs, each from its first trial to its last one, fresh trials included; None without a GPU."""
 

@@ -178,7 +178,7 @@ class Series:
     is_judged: bool = True
     """Whether there were enough nights to compare tonight with."""
     smallest_step: float | None = None
-    """The smallest step, as a share, of which its nights would confirm one in two; None for words."""
+    """Smallest step, as a share, that its nights would confirm one time in two; None for words."""
     could_show: bool = True
     """Whether its nights could show a change of just the least effect; for words, another word."""
 
@@ -210,11 +210,11 @@ class Screening:
     first_bad_night_index: int | None = None
     """Index into the values of the first night beyond the line or with an unusual word; None if fine."""
     is_mended: bool = False
-    """The last FINE_NIGHTS are within the line of what is worse, or have usual words."""
+    """Whether no value of the last FINE_NIGHTS is worse than the line, or no word unusual."""
     could_show: bool = True
-    """Another word would be news; False if new words keep coming."""
+    """Whether another word would be a change; False if new words keep coming."""
     is_news: bool = False
-    """Another word on the first night of new software, of a metric for which that is news."""
+    """Whether it is another word on new software's first night, for a metric with `is_news`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -250,13 +250,13 @@ def medians(logs: Array) -> Array:
 
 
 def last_measured(logs: Array, length: int) -> Array:
-    """Return NaN in place of all but so many of the last numbers that are no NaN."""
+    """Return `logs` with NaN in place of all but the last `length` numbers."""
     from_the_end = np.cumsum(~np.isnan(logs[..., ::-1]), axis=-1)[..., ::-1]
     return np.where(from_the_end <= length, logs, np.nan)
 
 
 def first_measured(logs: Array, length: int) -> Array:
-    """Return NaN in place of all but so many of the first numbers that are no NaN."""
+    """Return `logs` with NaN in place of all but the first `length` numbers."""
     return last_measured(logs[..., ::-1], length)[..., ::-1]
 
 

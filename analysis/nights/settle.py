@@ -29,7 +29,7 @@ from cudnn_sweep.analysis.nights.series import (
     typical,
 )
 
-JUDGED_SHARE = 0.9  # of the series: with fewer a night without alerts is no good news
+JUDGED_SHARE = 0.9  # of the series: if fewer are judged, no alerts is no good news
 RARE = (SIGN.name, BITS.name, REPEATS.name, LAYOUT.name)  # metrics that a night may lack
 NO_WALL: dict[str, Any] = dict.fromkeys(("wall_ratio", "wall_ratio_low", "wall_ratio_high"))
 
@@ -44,9 +44,8 @@ def compare_night(
 ) -> tuple[NightOutcome, Sequence[Series]]:
     """Return the outcome of `night`, measured and not compared yet, and its series.
 
-    `measure` measures new candidates again; `read` reads the history with the fresh trials; `again` returns the command
-    that measures a cell, or all, again.
-    """
+    `measure` measures new candidates again; `read` reads the history with their trials; `again`
+    returns the command that measures one cell, or all cells, again."""
     suspected = screened = screen_all(history, memory)
     fresh: Mapping[SeriesKey, Remeasured] = {}
     if new := [candidate for candidate in suspected.candidates if candidate.is_new]:
@@ -110,9 +109,9 @@ def settle_all(
     history: History,
     again: Callable[[str], str],
 ) -> list[Finding]:
-    """Return the findings. The history was screened before tonight's fresh trials, `suspected`, and with them, `screened`;
-    `fresh` are judgements by these trials; `again` returns the command that measures a cell again.
-    """
+    """Return the findings. `suspected`, `screened`: the history screened without and with tonight's
+    fresh trials; `fresh`: judgements by these trials; `again`: returns the command that measures a
+    cell again."""
     shown = {candidate.key for candidate in screened.candidates}
     gone = [candidate for candidate in suspected.candidates if candidate.key not in shown]
     findings = [
@@ -150,7 +149,7 @@ def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _kernels(finding: Finding, series: Mapping[SeriesKey, Series]) -> Change | None:
-    """Return the change of kernels on the first night that shows a finding, if the nights shortly before had others."""
+    """Return the kernels' change on a finding's first night, if recent nights had other ones."""
     chosen = series.get(finding.key.of(ENGINE))
     at = chosen.place_of(finding.since) if chosen is not None else None
     if chosen is None or at is None or finding.state != "confirmed":
@@ -233,7 +232,7 @@ def _finding(
 def _amounts(
     candidate: Candidate, judged: Confirmation, *, is_of_pairs: bool = False
 ) -> dict[str, Any]:
-    """Return before, now and the ratio; a ratio of nights is that of these two."""
+    """Return before, now and the ratio; if nights decide, the ratio is that of these two."""
     before, now = candidate.screening.before, candidate.screening.now
     ratio, low, high = judged.ratio, judged.low, judged.high
     if candidate.direction == "better" and ratio and low and high:
@@ -248,7 +247,7 @@ def _amounts(
 def _cause(
     candidate: Candidate, fresh: Remeasured | None, history: History
 ) -> tuple[Cause, tuple[Change, ...]]:
-    """Return the cause and the changes: by pairs of two softwares, else on the first night that shows it."""
+    """Return the cause and the changes: between two softwares, else on the first night with it."""
     earlier, since = candidate.earlier, candidate.series.points[candidate.since].date
     if fresh is None and earlier is not None and earlier.since == since:
         return earlier.cause, earlier.moved
@@ -280,7 +279,7 @@ def _walls(
     *,
     is_of_pairs: bool = False,
 ) -> dict[str, Any]:
-    """Return, for a device time of a loop that waits for the CPU, the ratio of wall times from the same pairs or nights."""
+    """Return the wall times' ratio, by the same data, for the device time of a CPU-bound loop."""
     device, key = candidate.series, candidate.key.of(STEADY_WALL)
     wall = next((entry for entry in history.series if entry.key == key), None)
     if device.key.metric != STEADY_DEVICE.name or wall is None or judged.ratio is None:

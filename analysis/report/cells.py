@@ -31,9 +31,9 @@ METHODS = {True: "in turns", False: "one after another"}
 
 
 class ReportCell(OfCell):
-    """A row of questions/cells.sql, OF_CELL, with names: `label`; `short_label`; `row_label`, without the regime; and, if
-    cells of several shapes share them, `family`, without the input's shape, and `size_label`, without the batch.
-    """
+    """A row of questions/cells.sql (OF_CELL) with names: `label`, `short_label`, `row_label`
+    without the regime. If cells of several shapes share them, also `family` without the input's
+    shape, and `size_label` without the batch."""
 
 
 def named(table: pa.Table) -> list[ReportCell]:
@@ -80,9 +80,8 @@ def shared(cells: Sequence[ReportCell]) -> list[str]:
 
 
 def verdict_labels(verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCell]) -> list[str]:
-    """Return a label of each verdict: its cell, its shared settings if they differ from other verdicts', and the method of
-    its closed loop if there are both.
-    """
+    """Return each verdict's label: its cell; its shared settings, if they differ between verdicts;
+    the method of its closed loop, if there are both."""
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
     settings = [set(texts_in(verdict.other_settings).items()) for verdict in verdicts]
     common = set.intersection(*settings)
@@ -109,9 +108,8 @@ def _telling_apart(words: list[Words]) -> list[str]:
 
 
 def _telling_environments(rows: Sequence[CellRow]) -> list[str]:
-    """Return the parts in which environments differ, without those that follow from the rest. Code is among them if one
-    cell ran in several versions.
-    """
+    """Return the parts in which environments differ, without parts that follow from others. `code`
+    is one if a cell ran in several versions."""
     parts: list[str] = []
     for name in ENVIRONMENT:
         besides = [*parts, "cell_id"] if name == "code" else parts

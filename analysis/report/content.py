@@ -20,7 +20,7 @@ CHOICES = f"""
 select {", ".join(VERSIONS)}, {config_name_sql()} as config, {", ".join(CHOICE)}
 from choice_stability()
 """
-MOST_TRIALS = 4000  # in the file: 1 MB; of the other cells' trials it shows the query
+MOST_TRIALS = 4000  # in the file, 1 MB; for the trials of the other cells it shows a query
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,9 +28,9 @@ class JudgedCell:
     verdict: Verdict
     cell: ReportCell
     label: str
-    """A name that tells it from the contrast's others."""
+    """A name that is unique among the contrast's cells."""
     paybacks: Mapping[str, BreakEven]
-    """By the state of the compute cache; none of A/A pairs, whose times alone are queried."""
+    """Break-even points by state of the compute cache; none for A/A pairs (times only)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -34,7 +34,7 @@ MISSING_EXTRA = (
 )
 DRAWN = ("paybacks", "choices")  # tables that charts alone show
 LARGE = ("cells", "verdicts", *DRAWN)  # most of a page of 100,000 trials
-FIRST_SENTENCES = 3  # above the table
+FIRST_SENTENCES = 3  # sentences above the table
 EMBED = "window.vegaEmbed = vegaEmbed;"  # the part of the bundle for pieces.js
 # Characters of JSON that may end a block of HTML or a line of a script.
 ESCAPES = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
@@ -71,7 +71,7 @@ def _used(name: str, sheet: Sheet, drawn: Sequence[Figure], named: Collection[st
 
 
 def _texts_once(tables: Mapping[str, Sheet]) -> dict[str, object]:
-    """Return the tables with each text as [its number in `texts`]: the same few stand in thousands of rows."""
+    """Return the tables with texts as [number in `texts`]: few texts fill thousands of rows."""
     numbers: dict[str, int] = {}
 
     def numbered(value: Scalar) -> object:
@@ -116,9 +116,8 @@ def _libraries() -> str:
 
 
 def _policy(*scripts: str) -> str:
-    """Return the content security policy. Vega sets style attributes as it draws, hence 'unsafe-inline' for styles. It runs
-    without eval: pieces.js lets it interpret its expressions.
-    """
+    """Return the content security policy. Styles need 'unsafe-inline': Vega sets style attributes
+    as it draws. Vega runs without eval: pieces.js lets it interpret its expressions."""
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
     hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:"

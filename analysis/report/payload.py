@@ -105,7 +105,7 @@ def payload(content: Content) -> Payload:
 
 
 def _in_words(content: Content, compared: Compared) -> ComparedWords:
-    # of several sweeps it is not known which would compare these
+    # with several sweeps it is unknown which of them would compare the cells not begun
     not_begun = _not_begun(content) if content.sweeps.num_rows == 1 else 0
     of_cells = len(compared.verdicts) + not_begun
     return ComparedWords(
@@ -149,7 +149,7 @@ def _not_begun(content: Content) -> int:
 
 
 def sentences(compared: Compared, next_step: str | None) -> list[str]:
-    """Return sentences: the largest gain and loss, the next step, blocks to add, and reasons for no effect."""
+    """Return sentences: largest gain and loss, next step, blocks to add, reasons for no effect."""
     by_verdict = defaultdict(list)
     for cell in compared.cells:
         by_verdict[cell.verdict.wall_verdict].append(cell)

@@ -46,7 +46,7 @@ function shownValue(value, field) {
 
 const TITLES = { label: "cell", row_label: "workload", regime_label: "regime", family: "workload", steady_wall_ms: "ms", steady_device_ms: "device ms" };
 
-// A column by its field alone has that field's usual title.
+// A column that is given as a field alone gets that field's usual title.
 function columnOf(column) {
   return typeof column === "string" ? { field: column, title: TITLES[column] ?? column.replaceAll("_", " ") } : column;
 }

@@ -2,7 +2,7 @@
 
 const NOT_FILTERS = ["problem", "input_shape"]; // in the names of workloads, and too many
 const FILTERS = [...report.axes.filter((axis) => !NOT_FILTERS.includes(axis)), "gpu", "verdict"];
-const DENSE_ROWS = 60; // more lines than these stand close together
+const DENSE_ROWS = 60; // with more lines than this, all stand close together
 const HEIGHT_PX = 300; // of a chart that has no lines
 const [LINE_PX, DENSE_PX, MOST_DENSE_PX] = [24, 4, 720];
 const FIRST_SENTENCES = 3; // the others are folded

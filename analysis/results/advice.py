@@ -100,7 +100,7 @@ class Advice(AnswerRow):
 
     @property
     def is_for_candidate(self) -> bool:
-        """Return whether the advice is the candidate, of any setting but benchmark: its values are called on and off."""
+        """Return whether the advice is the candidate; benchmark's words are on and off instead."""
         return bool(self.advice == self.contrast.rpartition(" → ")[2])
 
 
@@ -114,7 +114,7 @@ def kernel_changes(
     candidate: str = "benchmark",
     kind: str | None = "convolution",
 ) -> list[KernelChange]:
-    """Compare a process of each side, in the first block with the kernels of both, of one sweep or the newest.
+    """Compare the kernels of the first block with both sides' known, of one sweep or the newest.
 
     `candidate`: SQL that is true of the candidate's records; `kind`: kernels of this kind alone.
     """
@@ -208,7 +208,7 @@ def _details(advice: Advice, other: Advice | None) -> Iterator[tuple[str, str]]:
         )
         yield "How sure", text
     if advice.step_ratio is not None and advice.baseline_ms and advice.candidate_ms:
-        waits = "; the loop waits for the CPU" if advice.launch_bound else ""
+        waits = "; the loop is CPU-bound" if advice.launch_bound else ""
         sides = f"{milliseconds(advice.baseline_ms)} off, {milliseconds(advice.candidate_ms)} on"
         ends = interval(advice.step_ratio_low, advice.step_ratio_high)
         yield "A step", f"{sides}: {ratio(advice.step_ratio)}{ends}{waits}"

@@ -10,7 +10,7 @@ from cudnn_sweep.analysis.engine.queries import Value
 from cudnn_sweep.analysis.results.contrast import Contrast
 from cudnn_sweep.analysis.store.stored import Stored
 
-KEPT = 8  # answers a store: a launch asks the same at its end and for its summary
+KEPT = 8  # answers of a store: a launch asks the same question at its end and for its summary
 _answers: WeakKeyDictionary[Stored, dict[Hashable, list[Any]]] = WeakKeyDictionary()
 
 

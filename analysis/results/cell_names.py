@@ -15,7 +15,7 @@ from cudnn_sweep.analysis.store.stored import Stored
 from cudnn_sweep.workloads.records.row import BUNDLED
 
 CellRow: TypeAlias = Mapping[str, Any]
-"""NAMED, input_shape as text, and cell_id; maps as mappings, or as Arrow's pairs."""
+"""A cell's columns NAMED, `cell_id`, `input_shape` as text; maps as mappings or Arrow's pairs."""
 Words: TypeAlias = dict[str, str]
 """The words of a name, by their axis or part, in the order of the name."""
 
@@ -31,7 +31,7 @@ def cell_name(row: CellRow) -> str:
 
 
 def name_of_some(row: CellRow) -> str:
-    """Return `cell_name` of a row with only some of the words, as a figure over several cells; empty without a workload."""
+    """Return `cell_name` of a row that lacks words (of several cells); empty without a workload."""
     words = {name: row.get(name) for name in NAMED}
     return cell_name(words) if words["workload"] else ""
 
@@ -87,13 +87,13 @@ def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
 
 
 def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
-    """Return each cell's GPU by the part of its name that no other has: `H100`; no text if all have one."""
+    """Return each cell's GPU, shortened to its unique part (`H100`); empty if all share one."""
     words = {row["gpu"]: (row["gpu"] or "").split() for row in cells}
     count = Counter(word for names in words.values() for word in set(names))
     apart = {}
     for gpu, name in words.items():
         last = next((index for index, word in enumerate(name) if count[word] == 1), len(name))
-        first = int(count[name[0]] == len(words)) if name else 0  # NVIDIA
+        first = int(count[name[0]] == len(words)) if name else 0  # skips a shared NVIDIA
         apart[gpu] = " ".join(name[first : last + 1])
     return [apart[row["gpu"]] if len(words) > 1 else "" for row in cells]
 

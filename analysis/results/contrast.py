@@ -72,10 +72,10 @@ def chosen(contrasts: Iterable[Contrast], named: Collection[str]) -> tuple[Contr
 
 
 def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...]:
-    """Return a contrast for every pair of configs, as their settings' texts, that differ in one setting.
+    """Return a contrast for each pair of configs (texts by setting) that differ in one setting.
 
-    The baseline has PyTorch's own value, or came first. Bans of engines are one contrast together, and are not compared
-    with each other.
+    The baseline has PyTorch's own value, or else came first. All bans of engines form one contrast;
+    two bans are never compared.
     """
     contrasts: dict[Contrast, None] = {}
     usual = usual_texts()
@@ -96,7 +96,7 @@ def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...
 
 
 def stored_contrasts(database: Database) -> list[Contrast]:
-    """Return the contrasts among the configs of a cell in a sweep, in the order in which a launch shows them."""
+    """Return the contrasts among a cell's configs in a sweep, in the order that a launch shows."""
     contrasts: dict[Contrast, None] = {}
     for row in database.query(CONFIGS_OF_CELLS).to_pylist():
         configs = [{name: text or "null" for name, text in texts} for texts in row["configs"]]
@@ -105,6 +105,6 @@ def stored_contrasts(database: Database) -> list[Contrast]:
             contrasts[FROZEN if is_freeze else contrast] = None
         if any(texts["twin"] != "0" for texts in configs):
             contrasts[TWINS] = None
-    # what most come for is the first, false alarms are the last
+    # the usual question first, false alarms last
     order = {ALWAYS_SAID: -1, TWINS.field: 1}
     return sorted(contrasts, key=lambda contrast: order.get(contrast.field, 0))

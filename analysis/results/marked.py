@@ -1,8 +1,8 @@
-"""The columns of a question that a terminal shows, as its head marks them, and its rows in them.
+"""The columns of an answer that a terminal shows. The head of the question's SQL names them:
 
     -- terminal: cell, baseline_ms, ratio[ratio_low ratio_high], wall_verdict
 
-`cell` is a name unique in the answer, and so is `config`; `ratio[...]` has its interval beside
+`cell` and `config` are names that are unique in the answer; `ratio[...]` has its interval beside
 it. An empty column is left out.
 """
 

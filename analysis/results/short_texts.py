@@ -10,7 +10,7 @@ LEFT_OUT = "…"
 PARAMETERS = re.compile(r"([^()]+)\(([^()]+)\)")
 FIRST = (r"^[\w./]+[/:](?=\w)", r" \d+(x\d+)+")  # left out first: module or folder; then sizes
 LEAST = 3  # characters that are left of a word
-WHOLE = 4  # characters of a word that is not shortened: H100 and H200 would be one
+WHOLE = 4  # characters; words up to this length stay whole: else H100 and H200 would be alike
 
 
 def short_names(names: Sequence[str], width: int) -> list[str]:

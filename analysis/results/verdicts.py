@@ -1,5 +1,5 @@
-"""What each cell and contrast shows, and what a sweep's GPUs and its time do: rows of questions, and verdicts in
-words, for whoever displays them.
+"""Rows of the questions about cells and contrasts, GPUs and time, and verdicts in words, for
+whoever displays them.
 
 The arithmetic is in the questions' SQL, and so are the columns' meanings.
 """
@@ -58,9 +58,8 @@ class ContrastState(AnswerRow):
 
 
 class GpuSpeed(AnswerRow):
-    """One GPU and measure; `finding` is slow, fast, differs, alike or alone. Odd GPUs come first, then model by model, the
-    slowest first.
-    """
+    """One GPU and measure; `finding` is slow, fast, differs, alike or alone. Odd GPUs come first;
+    then GPUs by model, the slowest first."""
 
     question = "slow_gpus"
 
@@ -127,7 +126,7 @@ def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
-    """Return what a further launch gives the cells before their first look, and its time."""
+    """Return what one more launch adds to cells that are before their first look, and its time."""
     cells = {
         verdict.cell_id: (FIRST_LOOK - verdict.blocks) * verdict.block_s
         for verdict in verdicts
@@ -139,7 +138,7 @@ def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
 
 
 def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
-    """Yield the number of blocks that the nearest open cell lacks, of cells after their first look."""
+    """Yield how many blocks decide the nearest open cell, of cells after their first look."""
     lacking = [verdict.blocks_needed or 0 for verdict in verdicts if verdict.blocks >= FIRST_LOOK]
     if needed := sorted(filter(None, lacking)):
         text = f"About {two_digits(needed[0])} more block{'s' * (needed[0] > 1)} would decide one"
@@ -147,9 +146,8 @@ def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
 
 
 def further_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]) -> list[str]:
-    """Return lines beside verdicts, of the first cells that have any: the device's ratio if the loop waits for the CPU,
-    and the choices of processes.
-    """
+    """Return lines that explain verdicts, for the first cells with any: the device's ratio if the
+    loop is CPU-bound, and the choices of processes."""
     lines = [
         f"{label(verdict)}: {text}."
         for verdict in verdicts

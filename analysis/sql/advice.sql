@@ -4,7 +4,7 @@
 -- $state TEXT = 'container': container or warm: whether CUDA's compute cache is empty at each start
 -- $runs BIGINT = 1: the interval holds the ratio of the mean times of so many runs of each setting
 -- $memory_limit_gib DOUBLE = NULL: what needs more does not fit; null: the GPU's memory
--- $difference DOUBLE = 0.02: a smaller relative difference of the whole time is none
+-- $difference DOUBLE = 0.02: smaller relative differences of the whole time count as none
 -- $width DOUBLE = 0.1: decided advice is settled if the interval is no wider than +- this
 -- $is_over BOOLEAN = NULL: no further block comes, so that all error is spent; null: as stored
 -- terminal: cell, start, advice, why, saved_s,
@@ -23,7 +23,7 @@ select -- noqa: disable=AM04,RF02,ST06,ST07
     columns(['other_settings', 'loop_kind', 'in_turns', 'launch_bound']),
     jobs.power_capped, -- most of its blocks met the GPU's power limit
     jobs.start, -- container (the compute cache is empty) or warm
-    jobs.asked, -- whether that is $state's
+    jobs.asked, -- whether `start` is $state
     jobs.advice, -- on, off, no difference, does not fit, fails or undecided
     jobs.setting, -- the value to use; the baseline's if it makes no difference or is not decided
     jobs.settled, -- whether it is decided and its interval narrow, so that measuring may stop
@@ -48,9 +48,9 @@ select -- noqa: disable=AM04,RF02,ST06,ST07
     jobs.extra_start_ms / 1000 as extra_start_s, -- how much longer the candidate takes to start
     (jobs.extra_start_ms - jobs.extra_margin_ms) / 1000 as extra_start_s_low,
     (jobs.extra_start_ms + jobs.extra_margin_ms) / 1000 as extra_start_s_high,
-    jobs.break_even_steps, -- steps after which both took as long; null where there are none
+    jobs.break_even_steps, -- steps after which both took as long; null if there are none
     columns(['break_even_low', 'break_even_high']),
-    jobs.baseline_cache_ms / 1000 as baseline_cache_saves_s, -- at a start, by a warm cache
+    jobs.baseline_cache_ms / 1000 as baseline_cache_saves_s, -- what a warm cache saves a start
     jobs.candidate_cache_ms / 1000 as candidate_cache_saves_s,
     columns(['blocks', 'recorded_blocks', 'at_most', 'block_s']),
     jobs.start_blocks, -- paired blocks that met the compute cache in this state

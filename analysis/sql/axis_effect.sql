@@ -1,7 +1,7 @@
 -- What does another value on one axis of a cell change: another precision, layout, state, ...?
 -- $axis TEXT = 'precision': the axis of a cell that is compared
--- $baseline TEXT = NULL: the value that others are compared with; null: of each pair the usual one
--- $candidate TEXT = NULL: the other value; each one where null
+-- $baseline TEXT = NULL: the value that others are compared with; null: each pair's usual one
+-- $candidate TEXT = NULL: the other value; null: every one
 -- terminal: cell, contrast, config, baseline_ms, candidate_ms, ratio[ratio_low ratio_high],
 --     wall_verdict, relative_l2_error
 -- none: no two cells differ in this axis alone
@@ -11,15 +11,15 @@
 -- processes' medians; 5% of the verdicts that help or hurt may be wrong (Benjamini-Hochberg over
 -- the rows). Drift between blocks counts only as far as processes show it.
 --
--- by_choice: of each side what its processes chose, as times over its usual one, if min_effect or
---     more lies between; or what may not have been seen
+-- by_choice: each side's choices, as times over its usual one, if they differ by min_effect or
+--     more; or how common an unseen choice may be
 -- baseline_relative_l2_error, relative_l2_error: largest error of the side against float64
 -- baseline_relative_max_error, relative_max_error: the same by the largest deviation
 -- baseline_roofline_share, roofline_share: the side's share of its precision's roofline, median
 -- baseline_layout_conversions, layout_conversions: most layout conversions that a step launched
 -- baseline_layout_conversion_ms, layout_conversion_ms: device time that they take, median
--- other_kernels: whether each side's processes all made one choice of kernels, and these differ;
---     null where a side's own processes differ and none agrees with one of the other side's
+-- other_kernels: whether each side's processes agree on one choice of kernels, and the two choices
+--     differ; null if a side's own processes differ and none agrees with the other side
 with trials as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
     select
         *,

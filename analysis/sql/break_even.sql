@@ -4,8 +4,8 @@
 --     baseline_cold_ms, candidate_cold_ms, tuning_ms, gain_ms, no_effect_reason
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
--- A row a cell, set of other settings and state of the compute cache; if that is what differs, the
--- state that the side with a cache met. Outcomes:
+-- A row a cell, set of other settings and state of the compute cache; if the cache is the setting,
+-- the state that the side with a cache met. Outcomes:
 --     after         the candidate is ahead after break_even_iterations
 --     at once       it costs no more to start, and gains
 --     until         it costs less to start, loses by the iteration, is ahead until then
@@ -13,12 +13,12 @@
 --     inconclusive  fewer than two blocks, or the gain's interval holds zero; if there is a
 --                   break_even_low, payback does not come before that
 --     open loop     new shapes never end, so that searches are within the time per iteration
--- Intervals are t intervals over blocks; those of break_even divide their ends, the worst and best
--- with each other. A single tuning block gives none: set new_compute_caches in the suite.
+-- Intervals are t intervals over blocks; break_even's divide the ends of those two, worst by best.
+-- A single tuning block gives none: set new_compute_caches in the suite.
 --
--- Per shape, tuning is of its first call; the first shape also bears what all share. Iterations are
--- those at that shape. A loop is timed over all its shapes: each is taken to gain the same share of
--- its time, which is that of the baseline's second call.
+-- Per shape, tuning is the extra cost of its first call; the first shape also bears shared costs.
+-- Iterations are those at that shape. A loop is timed over all its shapes, so each is assumed to
+-- gain the same share of its time, which is that of the baseline's second call.
 with blocks as materialized (
     select
         * exclude (judged_cell),

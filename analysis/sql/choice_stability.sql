@@ -2,21 +2,21 @@
 -- $ranks BIGINT = 8: processes of a job that wait for one another in each step
 -- terminal: cell, config, processes, distinct_choices, slowest_choice_ratio, rank_agreement,
 --     rank_agreement_high, straggler_cost, search_stalls
--- none: no process told its kernels: they are known of ok trials on a GPU
+-- none: no process recorded its kernels; ok trials on a GPU record them
 --
 -- A row a cell and config. A choice is what the convolutions of one step launch: kernels, their
 -- order and grids. Kernels, conversions and logs are those of the modal choice, the most common
 -- one; times are medians over processes. What ranks would do is a prediction: each is taken for one
--- more process like those measured. Few processes do not show rare choices, which only the interval
--- of rank_agreement has in it (Clopper and Pearson's).
+-- more process like those measured. Few processes show no rare choices; only the interval of
+-- rank_agreement allows for them (Clopper and Pearson's).
 --
--- entropy_bits: 0 if all agree, log2(n) of n equally common choices; too small of few processes
+-- entropy_bits: 0 if all agree, log2(n) for n equally common choices; too small for few processes
 -- slowest_choice_ratio: device time of the slowest choice / of the fastest
--- layout_conversion_share: of device time; null where shapes vary
+-- layout_conversion_share: of device time; null if shapes vary
 -- straggler_cost: what a step loses by waiting for the slowest rank: mean device time of the
 --     slowest of so many processes / mean of one, less 1
 -- search_stalls: steps that wait for a search, if each rank draws sizes of its own, all equally
---     likely; null where nothing is searched, or sizes never come back
+--     likely; null if nothing is searched, or sizes never come back
 with drawn as (
     select
         columns([
@@ -64,7 +64,7 @@ config_choices as (
         sum(processes)::bigint as processes, -- processes whose kernels are known
         sum(processes)::bigint as n,
         max(processes) as k,
-        -- each other rank is one of the other processes: one that drew alone has no like
+        -- each further rank is one of the other processes; a choice drawn once has no match
         sum(processes / of_config * ((processes - 1) / nullif(of_config - 1, 0)) ** ($ranks - 1))
             as rank_agreement, -- chance that all ranks choose the same; null for one process
         map_values(list_histogram(flatten(list(fingerprints)))) as of_same_bits,
@@ -99,7 +99,7 @@ predicted as (
             lambda n: n / list_sum(of_same_bits)
             * ((n - 1) / nullif(list_sum(of_same_bits) - 1, 0)) ** ($ranks - 1)
         )) as rank_bits_agreement, -- chance that all compute the same bits; null for one process
-        -- how probable it is that each is the slowest
+        -- the probability that each process is the slowest
         list_sum(list_transform(
             range(1, timed + 1),
             lambda n: every_device_ms[n] * ((n / timed) ** $ranks - ((n - 1) / timed) ** $ranks)

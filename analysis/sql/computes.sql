@@ -4,7 +4,7 @@
 -- none: no trial ended well
 --
 -- A row a cell and config, over all its processes. A fingerprint is of the bits of a step's outputs
--- and gradients; a process without an error of its own shares that of one with the same
+-- and gradients; a process whose error is unknown takes that of a process with the same
 -- fingerprint. PyTorch's default config is compared with its A/A twins.
 --
 -- processes_with_error: processes whose error against float64 is known

@@ -2,10 +2,10 @@
 -- terminal: sweep_id, cell, blocks, usable_blocks, planned, recorded, failed, missing, not_begun
 -- none: no trial is recorded
 --
--- A row a sweep and cell. What is planned of a cell follows from its blocks, each of its configs
--- once. A cell or block of which nothing is recorded shows in the sweep's own counts alone:
--- sweep_planned less sweep_recorded lack in all, those of shards that have not begun included.
--- not_begun: cells of the sweep's plan without a recorded trial; 0 of rows from before the column
+-- A row a sweep and cell. A cell's planned trials follow from its blocks: each of its configs once.
+-- A cell or block without records shows only in the sweep's own counts: in all, sweep_planned less
+-- sweep_recorded trials lack, including those of shards that have not begun.
+-- not_begun: cells of the sweep's plan without a recorded trial; 0 for rows older than the column
 --
 -- split_blocks: complete ones whose trials ran on different slots or in different launches
 -- doubtful_blocks: complete ones on one slot with a trial whose GPU was throttled or shared
@@ -62,7 +62,7 @@ grouped as (
         sweep_id,
         cell_id,
         count(*) as blocks, -- blocks of which a trial is recorded
-        count(*) filter (where is_repeat) as repeated_blocks, -- those that ran a split one again
+        count(*) filter (where is_repeat) as repeated_blocks, -- blocks that repeat a split one
         count(*) filter (where ok_configs < configs) as incomplete_blocks, -- with a config not ok
         count(*) filter (where ok_configs = configs and split) as split_blocks,
         count(*) filter (where ok_configs = configs and not split and doubtful)

@@ -7,13 +7,13 @@
 -- cpu_cores, fewest_cpu_cores: CPU cores of a trial, the most and the fewest
 -- trials, sweeps: what was recorded there
 -- throttled, shared_gpu, power_capped, clocks_unsettled: trials with this warning
--- other_shapes: trials whose workload made other shapes than it was asked for
+-- other_shapes: trials whose workload made other shapes than requested
 -- own_loss_unused: trials whose model returned a loss of its own that the step did not use
 -- not_finite: trials whose first calls gave infinities or NaN
 -- diverged: trials whose loss was finite at first and was not at the end
 -- resembling_sweeps: sweeps whose blocks resemble each other, so that intervals may be too narrow
 -- copy_gbps_p10, copy_gbps_p90: 10% and 90% of the trials are below
--- commits: git commits of cudnn-sweep, where known
+-- commits: git commits of cudnn-sweep, if known
 with trials as (
     select
         *,

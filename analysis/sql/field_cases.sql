@@ -17,7 +17,7 @@
 -- bound: the claim's bound
 -- assumed: what the report did not say
 -- outcome: still there, gone, reversed, undecided, not measured yet, or not to be run here
--- value_low, value_high: ends of its interval; of one side the range over its processes
+-- value_low, value_high: ends of the value's interval; for one side, its range over processes
 -- baseline_value: what was measured of the baseline: ms, bytes of memory, or the number itself
 -- torch_then, cudnn_then, gpu_then: where it was reported
 with claims as materialized ( -- noqa: disable=RF01,RF02,RF03,RF04,RF05,ST06,LT02,LT14
@@ -81,7 +81,7 @@ processes as materialized (
             'cell', 'side', 'cell_id', 'sweep_id', 'launch_id', 'slot', 'block', 'trial_id',
             'steady_device_source'
         ]),
-        -- of open loops only as many steps as every process made: later ones have other shapes
+        -- in open loops, only the steps that every process made: later ones have other shapes
         coalesce(list_avg(loops.ms[:trials.steps]), trials.steady_wall_ms) as wall,
         trials.steady_device_ms as device,
         greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)::double as memory,

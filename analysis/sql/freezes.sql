@@ -1,5 +1,5 @@
 -- What does a kept choice keep: errata with benchmark off, beside off and on alone?
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all if null
 -- terminal: cell, off_ms, on_ms, frozen_ms, frozen_ratio[frozen_ratio_low frozen_ratio_high],
 --     kept[kept_low kept_high], kept_by, on_first_ms, frozen_first_ms
 -- none: no cell was measured with benchmark off, on, and with errata: see `sweep freeze`
@@ -15,7 +15,7 @@
 -- frozen_ratio: wall time of a step, frozen / off
 -- frozen_device_ratio: device time, frozen / off
 -- kept: share of the gain of on that frozen has too; null unless the interval of on is below 1
--- kept_by: what kept compares: wall, or device if the loop waits for the CPU
+-- kept_by: what kept compares: wall, or device if the loop is CPU-bound
 -- off_ms: time per step with off, median of the processes
 -- off_first_ms: first calls of all shapes with off and an empty compute cache, median
 -- off_first_warm_ms: with off and a warm compute cache
@@ -68,7 +68,7 @@ pairs as materialized (
     where pairing = 'paired'
 ),
 
--- Both against the same trial with off. Kept moves by so much with the log of each, over on's gain.
+-- Both against one trial with off. by_frozen, by_on: kept's slope in each log, times on's gain.
 blocks as (
     select
         frozen.cell_of_pair as cell,

@@ -7,7 +7,7 @@
 -- with the same software joins it. Times leave out processes whose GPU was throttled or shared. A
 -- single trial that failed makes a failure of the night. Second trials of A/A pairs are left out.
 --
--- value: median over the processes; null where the metric is no number
+-- value: median over the processes; null if the metric is no number
 -- word: of engine the most common kernels of a step, of bits their hash, of repeats whether bits
 --     repeat, in three processes or more, of failure how trials ended, of layout_losses the layers
 --     that lose channels_last; else null

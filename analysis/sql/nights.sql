@@ -1,10 +1,10 @@
--- Which nights are there, what were they to measure, and with what?
+-- Which nights are stored, what did they plan to measure, and with what?
 -- terminal: night, planned, recorded, first_started_at, gpu, torch, cudnn, driver
 -- none: no night is recorded
 --
 -- A row a night, hardware and software.
 --
--- launch: name that ends it; null where the sweep is no night
+-- launch: the launch's name, with which the sweep_id ends; null if the sweep is no night
 with named as (
     select *
     from records

@@ -1,4 +1,4 @@
--- How near to the hardware's limit is each cell, which limit is it, and does it wait for the CPU?
+-- How near to the hardware's limit is each cell, which limit is it, and is its loop CPU-bound?
 -- terminal: cell, config, timed_ms, roofline_ms, roofline_share, limited_by, achieved_tflops,
 --     wall_over_device, launch_bound
 -- none: neither a roofline nor a device time is known of any trial
@@ -7,9 +7,9 @@
 -- GPU at that moment: a matrix product in the trial's precision, and a copy. A step's other work is
 -- in its time, not in its limit. A share above 1 is possible: the matrix product is no upper bound,
 -- algorithms may need fewer operations, caches save bytes. No limit is known without calibration or
--- convolutions. If a loop waits for the CPU, only a CUDA graph shows what a setting saves.
+-- convolutions. If a loop is CPU-bound, only a CUDA graph shows what a setting saves.
 --
--- operations_per_byte: their arithmetic intensity
+-- operations_per_byte: arithmetic intensity of the convolutions
 -- matmul_tflops, copy_gbps: what calibration reached
 -- wall_ms, device_ms: time per iteration; device time is free of launch gaps
 with found as (

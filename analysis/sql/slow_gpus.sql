@@ -1,5 +1,5 @@
 -- Which GPU is slower than its peers of the same model?
--- $threshold DOUBLE = 0.05: by what share of the faster one two GPUs must differ to be told apart
+-- $threshold DOUBLE = 0.05: least difference of two GPUs that counts, as a share of the faster one
 -- $least_trials BIGINT = 3: GPUs with fewer calibrated trials are left out
 -- terminal: gpu, host, gpu_uuid, measure, finding, ratio, peers, trials
 -- none: no GPU has enough calibrated trials
@@ -8,7 +8,7 @@
 -- GPUs of its model that ran the same software. A GPU that differs from most of its peers is off.
 -- If half of a model's GPUs are, as with two that differ, nobody can say which is at fault.
 --
--- throttled: of its trials those that found the GPU throttled
+-- throttled: trials that found the GPU throttled
 with speeds as (
     select
         *,

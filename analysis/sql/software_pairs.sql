@@ -4,12 +4,12 @@
 -- none: no block was measured with two softwares side by side
 --
 -- A row a block, cell, config and metric that both softwares measured on one slot: what the night
--- has in common cancels in their ratio. Pairs of which one failed, was throttled or shared its GPU
--- are left out, and those that ran on two slots or in two launches. Of open loops only as many
--- steps count as both made.
+-- has in common cancels in their ratio. A pair is left out if a trial failed, was throttled or
+-- shared its GPU, or if the two ran on two slots or in two launches. In open loops, only the steps
+-- that both made count.
 --
 -- baseline, candidate: what the other software measured, and what the launch's own did
--- log_ratio: ln(candidate / baseline), above 0 where the launch's own takes more
+-- log_ratio: ln(candidate / baseline), above 0 if the launch's own takes more
 with processes as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
     select
         trial.* exclude (software, device, steady_wall_samples_ms, steady_device_samples_ms),
@@ -17,7 +17,7 @@ with processes as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
         concat_ws(
             '|', cell_id, settings, env_hash, loop_kind, coalesce(in_turns, false)
         ) as cell,
-        -- of open loops only as many steps as both made: later ones have other shapes
+        -- in open loops, only the steps that both made: later ones have other shapes
         min(steady_iterations) over pair as steps,
         if(loop_kind = 'open', list_avg(loops.ms[:steps]), steady_wall_ms) as wall,
         if(

@@ -2,9 +2,9 @@
 -- terminal: sweep_id, suite, first_started_at, planned, recorded, ok, failed, gpu
 -- none: no trial is recorded
 --
--- shards: parts of the plan that recorded something, as 1/4; null where it was not split
--- not_begun: cells of its plan without a recorded trial; 0 of rows from before the column
--- has_ended: whether its launch has, or that of each shard; until then answers are those of a look
+-- shards: parts of the plan that recorded something, as 1/4; null if it was not split
+-- not_begun: cells of its plan without a recorded trial; 0 for rows older than the column
+-- has_ended: whether its launch, or each shard's, has ended; until then answers are those of a look
 with ended as (
     select sweep_id
     from ended_sweeps()
@@ -23,7 +23,7 @@ select
     count(*) filter (where status <> 'ok') as failed,
     greatest(max(plan_cells) - count(distinct cell_id), 0) as not_begun,
     string_agg(distinct shard || '/' || shards, ', ' order by shard || '/' || shards) as shards,
-    -- where cells get blocks until they are decided, `decided` tells
+    -- if cells get blocks until they are decided, the question `decided` answers this
     case
         when recorded >= planned then true
         when any_value(looks) is null then false

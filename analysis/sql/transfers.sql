@@ -1,19 +1,19 @@
 -- What carries over from one GPU model, or version, to another: verdicts, choices, bits?
--- $between TEXT = NULL: gpu, torch, cudnn or driver; the first of which there are two where null
+-- $between TEXT = NULL: gpu, torch, cudnn or driver; null: the first with two values
 -- terminal: what, cells, share[share_low share_high], cell, of_a, a, of_b, b, why
 -- none: no cell was measured on two of them
 --
--- First a row for each two of them and each thing that may carry over, with a 95% interval of its
--- share (Clopper and Pearson's) that is for cells like these. Then a row for each cell whose
--- verdict does not carry over. A verdict does if both sides decided alike: helps, hurts or
--- equivalent. Choices are the most common kernels and grids of a config's processes. Bits are those
--- of one step's outputs and gradients, of versions alone: each GPU model draws inputs of its own.
+-- First a row for each two of them and each thing that may carry over, with Clopper and Pearson's
+-- 95% interval of its share, for cells like these. Then a row for each cell whose verdict does not
+-- carry over. A verdict does if both sides decided alike: helps, hurts or equivalent. Choices are
+-- the most common kernels and grids of a config's processes. Bits, compared for versions alone, are
+-- those of one step's outputs and gradients: each GPU model draws inputs of its own.
 --
 -- of_a, of_b: models or versions
 -- what: verdict (of wall time), device verdict, direction (the interval excludes 1), or choice and
 --     bits of either config
--- a, b: its verdict and ratio of each
--- why: kernels, if a config's choice differs; cpu, if the loop waits for the CPU on one side alone;
+-- a, b: the cell's verdict and ratio on each side
+-- why: kernels, if a config's choice differs; cpu, if the loop is CPU-bound on one side alone;
 --     else speed: another clock or bandwidth
 with kinds as ( -- noqa: disable=RF02,RF04,ST03,AM07
     select
@@ -148,8 +148,8 @@ counts as (
 
 select
     counts.* exclude (n, k),
-    counts.n as cells, -- those of which both tell it; under other settings a cell counts again
-    counts.k as carried, -- those of which both tell the same
+    counts.n as cells, -- cells for which both sides know it, once for each set of other settings
+    counts.k as carried, -- cells for which both sides agree
     counts.k / counts.n as share, -- carried / cells
     intervals.low as share_low,
     intervals.high as share_high

@@ -2,8 +2,8 @@
 -- terminal: sweep_id, part, measuring, trials, median_s, total_s, share
 -- none: no trial is recorded
 --
--- A row a sweep and part of its trials' time, the largest first. What a trial waits for others of
--- its block is their time, and one-time costs that several pay side by side count once.
+-- A row a sweep and part of its trials' time, the largest first. A trial's wait for others of its
+-- block counts as their time; one-time costs that several pay side by side count once.
 --
 -- part: a phase of a record, log (the untimed process after it), gap (before it), or other, such as
 --     what a failed trial was at when it ended
@@ -47,11 +47,11 @@ summed as (
 select
     sweep_id,
     part,
-    measuring, -- whether the part yields what was asked for
+    measuring, -- whether the part measures the cell
     trials, -- trials that had the part
     median_s,
     total_s,
-    overlapped_s, -- of one_time, what is in neither: others of the block paid theirs meanwhile
+    overlapped_s, -- the part of one_time left out: others of the block paid theirs meanwhile
     total_s / sum(total_s) over (partition by sweep_id) as share -- noqa: RF04
 from summed
 order by sweep_id asc, total_s desc, part asc

@@ -125,7 +125,7 @@ class LocalFolder(Folder):
             _sync_folder(target.parent)
 
     def require_file(self, path: str) -> None:
-        """Raise TornFileError for a pipe, which would wait for its other end, a device, or a link to nothing."""
+        """Raise TornFileError for a device, a broken link, or a pipe, which would block reads."""
         try:
             kind = os.stat(self.full(path)).st_mode
         except OSError as error:
@@ -136,7 +136,7 @@ class LocalFolder(Folder):
             raise StoreError(f"cannot read {self.shown(path)}: {error.strerror}") from error
         if not stat.S_ISREG(kind):
             raise TornFileError(f"{self.shown(path)} is no file")
-        if path.encode(errors="replace").decode() != path:  # half characters of a listing
+        if path.encode(errors="replace").decode() != path:  # surrogates: bytes that are no UTF-8
             raise TornFileError(f"{self.shown(path)} has a name that is no UTF-8")
 
     def is_folder(self, path: str) -> bool:
@@ -147,10 +147,10 @@ class LocalFolder(Folder):
             os.rename(self.full(path), self.full(new_path))
 
     def names(self, path: str, suffix: str = "") -> list[str]:
-        """List in one look: of a file compacted meanwhile, the file or its part is listed."""
+        """Return the names by one listing: it has a file or, if compacted meanwhile, its part."""
         listed: list[str] = []
         full = self.full(path)
-        # a file or a link that loops, in a folder's place, holds nothing; only of the root it is an error
+        # a file or looping link in a folder's place holds nothing; for the root it is an error
         if not path or not os.path.lexists(full) or self.is_folder(path):
             action = f"list {self.shown(path)}"
             with suppress(FileNotFoundError), naming(action, may_be_gone=True):

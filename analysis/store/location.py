@@ -1,6 +1,6 @@
-"""Location: a user's name of a results folder, a path or the URL of a prefix in an object store.
+"""Location of results as a user writes it: a folder's path, or a URL of an object store's prefix.
 
-Reports, logs and commands to repeat show locations, and are shared: a location with a key is refused.
+A location with a key is refused: reports, logs and printed commands show it and are shared.
 """
 
 import re
@@ -30,7 +30,7 @@ REFERENCE = Path(__file__).parents[1] / "reference"
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A location. Raises StoreError for text that is none, or that may hold a key."""
+    """A checked location. Raises StoreError if the text is no location or may hold a key."""
 
     text: str
 
@@ -70,7 +70,7 @@ class Location:
 
     @property
     def is_url(self) -> bool:
-        """Return whether it means the same on every machine: an object store, or file:// and a shared disk."""
+        """Return whether it is a URL, alike on all machines: object store or file:// share."""
         return "://" in self.text
 
     @property

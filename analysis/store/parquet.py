@@ -1,7 +1,7 @@
-"""Tables as Parquet bytes, with checksums, and back: an unreadable file is torn.
+"""Encodes tables as Parquet bytes with checksums, and decodes them; an unreadable file is torn.
 
-Each page has a checksum, verified whenever a page is read. The CRC-32 in a file's name covers the bytes between pages:
-of a small file all bytes, of a larger one its footer.
+Each page has a checksum, verified whenever the page is read. The CRC-32 in a file's name protects
+the bytes between pages: it is that of all bytes if the file is small, else that of the footer.
 """
 
 import re
@@ -20,26 +20,26 @@ from cudnn_sweep.analysis.errors import StoreError, TornFileError
 from cudnn_sweep.analysis.store.folder import Folder
 from cudnn_sweep.analysis.store.schema import SCHEMA_VERSION, arrow_schema
 
-# As one of these pyarrow reports damaged bytes.
+# The exceptions with which pyarrow reports damaged bytes.
 UNREADABLE = (OSError, ValueError, pa.ArrowException)
 FEW_ROWS = 2
 GROUP_ROWS = 5000  # read at a time by one core: about 12 MB of samples
 SMALL_BYTES = 2**20  # a file is read whole before it is used: that takes a millisecond
 END_BYTES = 8  # the footer's length, and Parquet's mark
 DIGEST = re.compile(r"\.(crc|footer)-([0-9a-f]{8})\.parquet$")
-# Of every row of every version.
+# Columns that every row of every version has.
 VERSION = "schema_version"
 DATES = ("started_at", "ended_at")
 KEYS = (VERSION, "sweep_id", "trial_id", "attempt_id", "retry", "status", *DATES)
 LAST_DATE_US = 253_402_300_799_999_999  # the end of year 9999: Python and DuckDB know no later one
-# Ours, and the files that a scan reads: with their checksums.
+# The format of our files, also in scans: it verifies the checksums of pages.
 FORMAT = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
 
 
 def encode(table: pa.Table) -> pa.Buffer:
-    """Return Parquet bytes; a row or two go without compression: written in a quarter of the time, read in half."""
+    """Return Parquet bytes. One or two rows stay uncompressed: written 4, read 2 times as fast."""
     many = table.num_rows > FEW_ROWS
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -48,7 +48,7 @@ def encode(table: pa.Table) -> pa.Buffer:
         row_group_size=GROUP_ROWS,
         compression="zstd" if many else "none",
         use_dictionary=many,
-        # those of all columns, and Arrow's own schema, are half of a small file
+        # statistics of all columns, and Arrow's own schema, would be half of a small file
         write_statistics=[*KEYS],
         store_schema=False,
         write_page_checksum=True,
@@ -131,7 +131,7 @@ def _footer(file: pa.NativeFile) -> bytes:
 
 
 def _check_digest(shown: str, path: str, content: pa.Buffer | bytes) -> None:
-    """Raise TornFileError for a wrong checksum; `content`: the whole file or, of a large one, its end."""
+    """Raise TornFileError for a wrong checksum; `content`: the file or, if large, its end."""
     digest = DIGEST.search(path)
     if digest is None:
         return
@@ -178,7 +178,7 @@ def _check_range(shown: str, name: str, least: int | None, most: int | None) -> 
 
 
 def _check_schema(shown: str, schema: pa.Schema) -> None:
-    """Raise TornFileError if one of our columns has another type; further columns are no mistake."""
+    """Raise TornFileError if one of our columns has another type; further columns are allowed."""
     if not _is_ours(schema.remove_metadata()):
         raise TornFileError(f"{shown} holds no records of ours")
 

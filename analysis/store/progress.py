@@ -6,7 +6,7 @@ from datetime import datetime
 
 from cudnn_sweep.analysis.store.snapshot import Snapshot
 
-MOST_REPEATS = 2  # of a split block: if it is split each time, repeats do not mend the cause
+MOST_REPEATS = 2  # of one split block: if each repeat is split, too, more do not mend the cause
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +81,7 @@ class SweepState:
 
 
 def counting(snapshot: Snapshot) -> list[StoredTrial]:
-    """Return one row a key, as the view `records` does."""
+    """Return one row for each recorded trial, chosen as in the view `records`."""
     columns = [field.name for field in fields(StoredTrial)]
     trials = [StoredTrial(**row) for row in snapshot.table(columns).to_pylist()]
     ordered = sorted(
@@ -129,7 +129,7 @@ def blocks_of(trials: Iterable[StoredTrial]) -> Blocks:
 
 
 def _is_split(rows: Iterable[StoredTrial]) -> bool:
-    """Return whether ok trials of a block ran in several places or launches; verdicts leave failed ones out too."""
+    """Return whether a block's ok trials (as in verdicts) have several places or launches."""
     counted = [row for row in rows if row.status == "ok"]
     places = {(row.launch_id, row.slot, row.env_hash) for row in counted}
     hashes = {(row.software, row.software_hash) for row in counted}

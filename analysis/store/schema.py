@@ -53,7 +53,7 @@ def arrow_schema() -> pa.Schema:
 
 
 def to_table(records: list[RunRecord]) -> pa.Table:
-    """Return records as a table; not by asdict, which copies each number of a list."""
+    """Return records as a table. It avoids `asdict`, which copies each number of a list."""
     names = arrow_schema().names
     rows = [{name: _plain(getattr(record, name)) for name in names} for record in records]
     return pa.Table.from_pylist(rows, schema=arrow_schema())
@@ -80,7 +80,7 @@ Mark = TypeVar("Mark")
 
 
 def _marked(kind: type[Mark]) -> dict[str, Mark]:
-    """Return the columns with such a mark behind their type and meaning."""
+    """Return the columns annotated with a mark of this kind, and the mark."""
     columns = _columns(RunRecord).items()
     return {name: mark for name, column in columns for mark in column[2:] if isinstance(mark, kind)}
 

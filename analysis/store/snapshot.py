@@ -18,7 +18,7 @@ from cudnn_sweep.analysis.store.folder import Folder
 from cudnn_sweep.analysis.store.schema import arrow_schema
 
 TRIALS = "trials"  # the folder of the loose files, below a sweep's
-OPENED_TOGETHER = 16  # objects: each waits for several requests, of 30 ms or more
+OPENED_TOGETHER = 16  # objects opened in parallel: each needs several requests of 30 ms or more
 Opened: TypeAlias = pa.Table | ds.ParquetFileFragment
 
 
@@ -97,7 +97,7 @@ def is_damaged(folder: Folder, path: str) -> bool:
 def scanned(
     fragments: list[ds.ParquetFileFragment], folder: Folder | None = None
 ) -> ds.FileSystemDataset:
-    """Return one dataset of these fragments; those of several folders know their own."""
+    """Return one dataset of these fragments; without `folder` each has a file system of its own."""
     filesystem = folder.filesystem if folder else None
     return ds.FileSystemDataset(fragments, _nullable_schema(), parquet.FORMAT, filesystem)
 

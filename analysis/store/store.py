@@ -4,9 +4,9 @@
     sweep=<id>/trials/together-<unique>.<crc>.parquet         trials that finished while another was written
     sweep=<id>/part-<unique>.<crc>.parquet                    many, once compacted
 
-Killing a writer at any moment loses nothing. It may repeat rows, which readers drop by key: of several rows for one
-(sweep_id, trial_id) the highest retry counts, of these the earliest. At its end a launch stores its last row again,
-with `ends_launch`.
+Killing a writer at any moment loses nothing. It may repeat rows: of the rows for one (sweep_id,
+trial_id), readers keep those of the highest retry, and of these the earliest. At its end a launch
+stores its last row again, with `ends_launch`.
 """
 
 import fnmatch
@@ -38,9 +38,9 @@ Answer = TypeVar("Answer")
 SWEEP = "sweep="  # begins the name of a sweep's folder
 TORN_SUFFIX = ".torn"
 SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # ids become names of files
-MANY_PARTS = 10  # small ones that are merged: a query over 200 takes ten times as long
-LARGE_PART = 5000  # rows of a part that is merged no more
-LISTINGS = 5  # a compaction may remove listed files before they are read; it is over soon
+MANY_PARTS = 10  # so many small parts are merged: a query over 200 takes ten times as long
+LARGE_PART = 5000  # rows from which a part is no longer merged
+LISTINGS = 5  # attempts: a compaction may remove listed files before they are read, but ends soon
 COMPACT_EVERY = 500  # trials: a query over 5,000 loose files takes 0.65 s, compacted 0.03 s
 
 
@@ -63,7 +63,7 @@ class Store:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self._reader = SnapshotReader(folder)
-        # By sweep, since its last compaction: to read them again takes ten times as long as the rest.
+        # By sweep and path, until compacted: reading again takes ten times as long as the rest.
         self._written: dict[str, dict[str, pa.Table]] = {}
 
     @property
@@ -96,7 +96,7 @@ class Store:
             self._written.setdefault(sweep_id, {})[path] = table
 
     def compact(self, sweep_id: str) -> None:
-        """Merge a sweep's loose files, and small parts if there are many, and remove them once the part is durable."""
+        """Merge loose files, and small parts if many; remove them once the new part is durable."""
         written = self._written.pop(sweep_id, {})
         small = [path for path in self._parts(sweep_id) if self._is_small(path)]
         merged = small if len(small) >= MANY_PARTS else []
@@ -124,7 +124,7 @@ class Store:
             self.try_to_compact(sweep_id)
 
     def try_to_compact(self, sweep_id: str) -> None:
-        """Compact a sweep; after a failure the loose files are still read, and the next writer compacts them."""
+        """Try to compact a sweep; if that fails, loose files stay and the next writer compacts."""
         with suppress(StoreError, OSError):
             self.compact(sweep_id)
 
@@ -150,7 +150,7 @@ class Store:
         return [name.removeprefix(SWEEP) for name in self._named_sweep() if self._is_sweep(name)]
 
     def strays(self) -> list[str]:
-        """Return folders named like a sweep's that are none, such as a file manager's copy: they count nowhere."""
+        """Return folders named like a sweep that are none (a file manager's copy): none counts."""
         return [self.folder.shown(name) for name in self._named_sweep() if not self._is_sweep(name)]
 
     def _named_sweep(self) -> list[str]:
@@ -172,7 +172,7 @@ class Store:
         return self._reader.find_damage()
 
     def files(self, sweep_id: str | None = None) -> list[str]:
-        """Return the paths of the Parquet files of one sweep, of those that a pattern as `night-*` matches, or of all.
+        """Return the paths of Parquet files of one sweep, of those matching `night-*`, or of all.
 
         Loose files are listed before parts: rows compacted meanwhile are in a part by then.
         """
@@ -192,7 +192,7 @@ class Store:
         for path in self.torn_files():
             try:
                 self.folder.rename(path, path + TORN_SUFFIX)
-            except FileNotFoundError:  # another launch just did, and says so
+            except FileNotFoundError:  # another launch just renamed it, and reports it
                 continue
             aside.append(self.folder.shown(path + TORN_SUFFIX))
         return aside
@@ -203,7 +203,7 @@ class Store:
 
         try:
             return self._retried(count)
-        except (OSError, pa.ArrowException) as error:  # a page of a part, when it was scanned
+        except (OSError, pa.ArrowException) as error:  # a damaged page, found by the scan
             if self.has_damage():
                 return self._retried(count)
             raise StoreError(f"cannot read {self.folder.shown()}: {error}") from error

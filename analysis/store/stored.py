@@ -16,7 +16,7 @@ NAMED = 8  # of them, in an error
 
 
 class Joined:
-    """Several stores read as one. A sweep in two of them is one: rows count once."""
+    """Several stores read as one. If two stores hold one sweep, each of its rows counts once."""
 
     def __init__(self, stores: Sequence[Store]) -> None:
         self.stores = stores
@@ -47,7 +47,7 @@ def shown(stored: Stored) -> str:
 
 
 def has_lost(stored: Stored, snapshot: Snapshot) -> bool:
-    """Return whether a part of a snapshot was compacted since, so that it is gone."""
+    """Return whether a part of a snapshot is gone because it was compacted since."""
     present = {store.folder.full(path) for store in stored.stores for path in store.files()}
     return not present.issuperset(snapshot.parts.files)
 

@@ -1,4 +1,4 @@
-"""A cluster's jobs, by Ray's REST interface: how a sweep runs where nobody's laptop must stay open."""
+"""The jobs of a cluster, through Ray's REST interface: a sweep runs while your laptop is closed."""
 
 import asyncio
 import logging
@@ -25,17 +25,17 @@ from cudnn_sweep.cluster.errors import ClusterError
 
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-ANSWER_S = 10.0  # of silence
+ANSWER_S = 10.0  # without a byte of the answer
 WHOLE_S = 60.0  # for a whole answer, which may come in drips
 SUBMIT_S = 600.0  # with the package of code, whose upload takes long from home
 DASHBOARD_PORT = 8265
 VERSION = "/api/version"  # which each dashboard answers
 DASHBOARD = f"`address` is that of the dashboard, usually port {DASHBOARD_PORT}"
-LONGEST = 300  # characters of what the cluster says
-NO_AGENT = "No available agent"  # as Ray says it of a cluster that has just come up
+LONGEST = 300  # characters of the cluster's message
+NO_AGENT = "No available agent"  # in Ray's error while a cluster is coming up
 AGENT_S = 60.0
 PORT_TAKEN = "; if another Ray on its head has the port of the agents, start it with --dashboard-agent-listen-port"
-PREFERRED = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")  # by Ray's client to what it is given
+PREFERRED = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")  # Ray's client prefers these to its argument
 CHATTY = (
     "ray.dashboard.modules.dashboard_sdk",
     "ray.dashboard.modules.job.sdk",
@@ -51,7 +51,7 @@ class SentJob:
 
     job_id: str
     results: str
-    """Where copies of its records go here, or the URL where they are."""
+    """Local folder for copies of its records, or the URL where they are."""
     sweep: str
     """The command that sends it again."""
     night: str = ""
@@ -84,7 +84,7 @@ class Jobs:
     def submit(
         self, job: SentJob, sender: str, entrypoint: str, runtime_env: Mapping[str, Any]
     ) -> None:
-        """Submit a job, for up to AGENT_S again while the cluster has no agent."""
+        """Submit a job; while the cluster has no agent, try again for up to AGENT_S."""
         metadata = {"results": job.results, "sweep": job.sweep, "night": job.night}
         submit = partial(
             self._client.submit_job,
@@ -106,7 +106,7 @@ class Jobs:
             sleep(1)
 
     def sent(self, sender: str) -> list[SentJob]:
-        """Return the sender's jobs in the order in which they were sent. An earlier head's are lost."""
+        """Return the sender's jobs, the first sent first. Jobs of an earlier head are lost."""
 
         def find() -> list[SentJob]:
             jobs = sorted(self._client.list_jobs(), key=lambda job: job.start_time or 0)
@@ -170,7 +170,7 @@ class Jobs:
         return _read(Request(f"{self.url}{path}", headers=self._headers))
 
     def _fault(self, error: Exception) -> str:
-        """Return why the version was not answered."""
+        """Return why the request for the version failed."""
         if isinstance(error, HTTPException):
             return (
                 f"speaks no HTTP: {DASHBOARD}, not the one that `ray start` prints for nodes (6379)"
@@ -184,7 +184,7 @@ class Jobs:
 
 
 def _within(limit_s: float, question: Callable[[], T]) -> T:
-    """Return the answer. Raises TimeoutError after `limit_s`; the thread that waits for it ends with the process."""
+    """Return the answer. Raises TimeoutError after `limit_s`; the waiting thread is abandoned."""
     answer: Future[T] = Future()
 
     def wait() -> None:
@@ -243,7 +243,7 @@ def _open(cluster: str) -> str:
 
 
 def _url(address: str) -> str:
-    """Raises ClusterError for Ray Client's, which takes no jobs."""
+    """Return the dashboard's URL. Raises ClusterError for a Ray Client URL, which takes no jobs."""
     scheme, is_url, rest = address.partition("://")
     if is_url and scheme not in ("http", "https"):
         host = urlsplit(f"//{rest}").hostname or "HOST"
@@ -265,7 +265,7 @@ def make_token(path: Path) -> str:
 
 
 class KnownCluster:
-    """What is kept of a cluster, in a folder that only this user can read."""
+    """Files about a cluster, in a folder that only this user can read."""
 
     def __init__(self, name: str) -> None:
         home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
@@ -276,7 +276,7 @@ class KnownCluster:
         """The copy that `ray up` was given."""
 
     def sender(self) -> str:
-        """Return a random name: the jobs that are sent from here bear it."""
+        """Return the random name, made once, that marks the jobs sent from this machine."""
         return make_token(self._folder / "sender")
 
     def fetched(self, night: SentJob) -> Path:

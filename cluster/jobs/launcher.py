@@ -33,15 +33,15 @@ LINES_SHOWN = 20
 RAY = (sys.executable, "-P", "-m", "ray.scripts.scripts")
 # Autoscaler v2 counts the head as a worker of provider `local` and starts one too few.
 SETTINGS = {"RAY_UP_enable_autoscaler_v2": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-# Directly at home: a folder that Docker makes for a mount is root's, and our results lie in ~/.cudnn-sweep.
+# In the home folder itself: Docker would make ~/.cudnn-sweep as root, and results go there.
 REMOTE_TOKEN = "~/.cudnn-sweep-token"  # a path
 REMOTE_MARK = "~/.cudnn-sweep-brought-up"
 MARK = "brought_up"  # a file beside the token
-# In front of a whole command, so that it holds however the command starts its Ray.
+# Put before each whole command, so that it applies however the command starts its Ray.
 EXPORT = 'export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH="$HOME/.cudnn-sweep-token"; '
 START_COMMANDS = ("head_start_ray_commands", "worker_start_ray_commands")
 CHANGED = (*START_COMMANDS, "file_mounts")
-# And in front of each `ray start` in it, so that it holds also where the command drops the variable before.
+# Also put before each `ray start`, in case the command unsets the variable first.
 START = re.compile(r"[\w./~${}-]*\bray\s+start\b")
 START_WITH_TOKEN = r"env RAY_AUTH_MODE=token \g<0>"
 EVERYBODY = "--dashboard-host=0.0.0.0"
@@ -76,22 +76,22 @@ def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> N
 
 
 def _speaks_ssh(host: str, port: int, timeout_s: float) -> bool:
-    """Return whether a server there greets as ssh does: a proxy on the way may take any connection."""
+    """Return whether an SSH server greets us; a proxy on the way may accept any connection."""
     with suppress(OSError), socket.create_connection((host, port), timeout_s) as connection:
         return connection.recv(4) == b"SSH-"
     return False
 
 
 def bring_up(file: Path) -> None:
-    """`ray up`: makes what is missing, changes what differs. Raises ClusterError."""
+    """Run `ray up`, which makes what is missing and changes what differs. Raises ClusterError."""
     _ray("up", "-y", "--no-config-cache", str(file), log=file.with_name("up.log"))
 
 
 def take_down(file: Path) -> None:
-    """`ray down`: ends every node. Raises ClusterError.
+    """Run `ray down`, which ends every node. Raises ClusterError.
 
-    `ray down` ends Ray by a bare `ray stop`, which finds no `ray` in an environment of its own. So the head's own
-    commands that only end a Ray run before. The other nodes end when their head is gone.
+    `ray down` calls a bare `ray stop`, which finds no `ray` that is in a virtual environment. So
+    the head's own commands that only stop Ray run first. The other nodes end once the head is gone.
     """
     log = file.with_name("down.log")
     for command in yaml.safe_load(file.read_text()).get("head_start_ray_commands") or []:
@@ -123,9 +123,8 @@ def unheard() -> Iterator[None]:
 
 
 def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
-    """Return the number of hosts that `ray up` starts before there is work, with the head, and that of their GPUs by the
-    file; None: only Ray finds out there.
-    """
+    """Return (hosts, GPUs) that `ray up` starts before there is work, the head included. GPUs is
+    None if the file states none: then only Ray finds out."""
     filled = with_defaults(ray_part)
     hosts, stated = 0, []
     for name, kind in filled["available_node_types"].items():
@@ -158,7 +157,7 @@ def running(
     folder: Path | None = None,
     stderr: int | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process with a process group of its own, which ends with the block: by SIGTERM, after `end_s` by SIGKILL."""
+    """Run a process in a group of its own; the block's end sends SIGTERM, after `end_s` SIGKILL."""
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -183,7 +182,7 @@ def running(
 
 
 def _ray(*words: str, log: Path) -> None:
-    """Run a command of Ray. Its output goes into `log`, and the last lines of it into the error."""
+    """Run a Ray command with its output in `log`. An error quotes the log's last lines."""
     with log.open("w") as output:
         done = subprocess.run(
             [*RAY, *words],
@@ -230,9 +229,9 @@ def secure(ray_part: Mapping[str, Any], token: Path) -> dict[str, Any]:
 
 
 def difference(ray_part: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    """Return how `secure` changed the user's file with Ray's defaults filled in, as a unified diff."""
+    """Return a unified diff from the user's file, with Ray's defaults filled in, to `secure`'s."""
     parts = _changed_part(ray_part), {key: config[key] for key in CHANGED}
-    # a command keeps to its line
+    # one line for each command
     old, new = (yaml.safe_dump(part, sort_keys=False, width=10**6).splitlines() for part in parts)
     return "\n".join(difflib.unified_diff(old, new, "your file", "as launched", lineterm=""))
 
@@ -243,5 +242,5 @@ def _changed_part(ray_part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def mark_anew(token: Path) -> None:
-    """Change a file before `ray up`, which else copies no files to a node again, even if the node has lost its disk."""
+    """Change a mounted file: else `ray up` copies no files, even to a node that lost its disk."""
     token.with_name(MARK).write_text(secrets.token_hex(8))

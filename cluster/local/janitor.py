@@ -23,7 +23,7 @@ MARKER = "CUDNN_SWEEP_LOCAL_RAY"
 GRACE_S = 3.0  # Ray's workers end by themselves up to 2.5 s after a driver that was killed
 KILL_S = 5.0  # a process that ignores SIGKILL for so long is stuck in the kernel
 POLL_S = 0.05
-PROC = Path("/proc")  # elsewhere than on Linux, Ray's own reaper has to do
+PROC = Path("/proc")  # on Linux only; elsewhere Ray's own reaper must suffice
 
 
 def main(folder: Path) -> None:
@@ -48,7 +48,7 @@ def wait_for_the_end(parent: int) -> None:
 
 
 def processes_of(folder: Path) -> Iterator[int]:
-    """Processes that carry the marker, and Ray's agents, which overwrite their environment."""
+    """Yield processes with the marker, and Ray's agents, which overwrite their environment."""
     marker = f"{MARKER}={folder}\0".encode()
     for process in PROC.glob("[0-9]*"):
         try:
@@ -59,7 +59,7 @@ def processes_of(folder: Path) -> Iterator[int]:
 
 
 def is_agent(process: Path, folder: Path) -> bool:
-    """Named by Ray and writing to a log of this Ray: neither alone would do."""
+    """Return whether Ray named the process and it writes a log of this Ray: both are needed."""
     if not (process / "cmdline").read_bytes().startswith(b"ray::"):
         return False
     return any(file.readlink().is_relative_to(folder) for file in (process / "fd").iterdir())

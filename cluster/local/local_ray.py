@@ -1,8 +1,8 @@
 """A Ray of our own on this machine, that no other Ray notices and nobody else can use.
 
-It listens on the loopback alone, needs a token made for it, and lives in a folder of its own. Its processes and files
-end with the block: after an exception or Ctrl-C, too, and when this process is killed. The token keeps others out: a
-Ray that did not follow us to the loopback would still need it.
+It listens on the loopback alone, needs a token made for it, and lives in a folder of its own. Its
+processes and files end with the block, also after an exception, Ctrl-C or a kill of this process.
+If a Ray listens elsewhere despite our settings, the token still keeps others out.
 """
 
 import logging
@@ -31,8 +31,8 @@ PREFIX = "sweep-"
 MAX_PARENT_BYTES = MAX_SOCKET_BYTES - len(f"/{PREFIX}12345678{SUFFIX}{SOCKET}")
 
 OBJECT_STORE_BYTES = 80_000_000  # Ray's least is 75 MiB; our records are a few KB
-TOO_SLOW = "timed out during startup"  # as Ray says it after 30 s, too few where a machine is busy
-START_S = 180.0  # for two tries; what Ray waits for in vain may be without an end
+TOO_SLOW = "timed out during startup"  # in Ray's error after 30 s, too short on a busy machine
+START_S = 180.0  # for two tries; Ray itself may wait forever
 STOP_TIMEOUT_S = 15.0  # the janitor needs 8 s at most
 
 SETTINGS = {
@@ -42,17 +42,17 @@ SETTINGS = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     # What Ray does on laptops that are not Linux: every port listens on 127.0.0.1.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-    # As newer Rays do unasked; older ones warn: a worker without a GPU of its own sees them all.
+    # The default of newer Rays; older ones warn. A worker without a GPU of its own sees all GPUs.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    # Out of memory is for the kernel to judge: Ray would end the recorder or a slot, not the trial.
+    # The kernel handles lack of memory: Ray would kill the recorder or a slot, not the trial.
     "RAY_memory_monitor_refresh_ms": "0",
-    # Without its head Ray ends after so long, and takes us along: 60 s unasked.
+    # A Ray that has lost its head ends after so long, and ends us; its default is 60 s.
     "RAY_gcs_rpc_server_reconnect_timeout_s": "15",
-    # Nobody reads them, and what collects them runs beside our measurements.
+    # Nobody reads the metrics, and their collector would run beside our measurements.
     "RAY_enable_metrics_collection": "0",
 }
-# The user's, which would lead to another Ray, give away another token, change how workers start or show
-# each of them all GPUs.
+# The user's variables that would lead to another Ray, reveal another token, change how workers
+# start or show each worker all GPUs.
 REMOVED = (
     "RAY_ADDRESS",
     "RAY_AUTH_TOKEN",
@@ -73,8 +73,8 @@ def local_ray(
 ) -> Iterator[Path]:
     """Start a Ray with `slots` CPUs and `gpus` GPUs and connect this process to it for the block.
 
-    `gpu_uuids`: the CUDA_VISIBLE_DEVICES of its workers, one GPU or slice (MIG) each; that of this process if there is
-    none. A slice has no number, and of a UUID nobody doubts whose it is.
+    `gpu_uuids`: the GPUs or slices (MIG) that its workers see, one each; if empty, those of this
+    process. UUIDs, because a slice has no number and a UUID is unambiguous.
     `dashboard`: with its job server, on the loopback too.
     Returns the folder of Ray's logs and sockets, for this user alone; it is removed at the end. Must be entered in a
     thread that lives as long as the block: Linux ends Ray with the thread that started it. Raises LocalRayError.
@@ -87,7 +87,7 @@ def local_ray(
         folder = stack.enter_context(_folder())
         token = (
             folder / "token"
-        )  # for this Ray alone; other users cannot replace it in a folder of ours
+        )  # for this Ray alone; other users cannot replace a file in our folder
         token.touch(mode=0o600)
         token.write_text(secrets.token_hex(32))
         settings = {**SETTINGS, "RAY_AUTH_TOKEN_PATH": str(token)}
@@ -102,7 +102,7 @@ def local_ray(
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A folder, and the janitor that removes it when we are done or dead."""
+    """Yield a folder; a janitor process removes it when we are done or dead."""
     folder, held = make_held(PREFIX, _parent(), _end)
     # -I -S: without site-packages it starts in 20 ms.
     command = [sys.executable, "-I", "-S", janitor.__file__, str(folder)]
@@ -117,7 +117,7 @@ def _folder() -> Iterator[Path]:
         except subprocess.TimeoutExpired:
             if any(janitor.processes_of(folder)):
                 raise LocalRayError(f"{folder}: Ray's processes there do not end") from None
-            process.wait()  # for its files: 20,000 trials leave 30,000 folders of Tune
+            process.wait()  # it deletes files: 20,000 trials leave 30,000 folders of Tune
         finally:
             os.close(held)
 
@@ -129,14 +129,14 @@ def _end(folder: Path) -> None:
 
 
 def _parent() -> Path:
-    """The system's folder of temporary files, where sockets fit in its name."""
+    """Return the system's temporary folder, or /tmp if a socket's path there would be too long."""
     usual = Path(tempfile.gettempdir())
     return usual if len(os.fsencode(usual)) <= MAX_PARENT_BYTES else Path("/tmp")
 
 
 @contextmanager
 def _ray_reads(settings: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables and have Ray, imported or not, go by them; restore all of it."""
+    """Set variables, make Ray use them even if it is imported already, and restore both."""
     from ray._private import ray_constants
 
     before = dict(os.environ)
@@ -160,7 +160,7 @@ def _ray_reads(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def _read_environment_again() -> None:
-    """Ray's C++ half keeps its settings, and the token of the last Ray that it met."""
+    """Make Ray's C++ part drop its cached settings and the token of the last Ray."""
     from ray._raylet import (  # type: ignore[attr-defined]
         AuthenticationTokenLoader,
         Config,
@@ -172,9 +172,9 @@ def _read_environment_again() -> None:
 
 @contextmanager
 def _with_less_beside(*, dashboard: bool) -> Iterator[None]:
-    """Ray starts no autoscaler, no log monitor, and no dashboard that nobody reads: what runs beside our
-    measurements costs them, and each takes a second to start. All Rays' agents listen on port 52365 unasked;
-    of two on a machine only the first would take jobs.
+    """Start Ray without autoscaler, log monitor and, unless `dashboard`, dashboard: each would slow
+    our measurements and takes a second to start. By default the agents of all Rays listen on port
+    52365, and only the first Ray of a machine would take jobs.
     """
     from ray._private import parameter, services
 
@@ -182,7 +182,7 @@ def _with_less_beside(*, dashboard: bool) -> Iterator[None]:
     params = partial(
         parameter.RayParams,
         dashboard_agent_listen_port=0,
-        include_log_monitor=False,  # type: ignore[arg-type]  # they call a flag a text
+        include_log_monitor=False,  # type: ignore[arg-type]  # Ray annotates this flag as text
         no_monitor=True,
     )
     parameter.RayParams = params  # type: ignore[assignment,misc]
@@ -196,7 +196,7 @@ def _with_less_beside(*, dashboard: bool) -> Iterator[None]:
 
 def _give_up() -> None:
     os.write(2, f"sweep: Ray does not start on this machine within {START_S:g} s\n".encode())
-    os._exit(1)  # nothing else ends what the main thread waits for in Ray
+    os._exit(1)  # nothing else ends the main thread's wait in Ray
 
 
 def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
@@ -208,7 +208,7 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
         """Keeps the current folder and the script's out of the path of Ray's workers."""
 
         def _runtime_env_has_working_dir(self) -> bool:
-            """Return True, for which Ray adds no folder: worker.py, at `py_driver_sys_path`."""
+            """Return True, so that Ray adds no folder: worker.py, at `py_driver_sys_path`."""
             return True
 
     options: dict[str, Any] = {
@@ -224,7 +224,7 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
         "_node_ip_address": "127.0.0.1",
         "_temp_dir": str(folder / "r"),  # Ray opens it to everybody; the one above stays private
     }
-    # Ray sets a handler of its own, and one below Python that prints a trace of the stack and dies.
+    # Ray sets a handler of its own, and one below Python that prints a stack and dies.
     on_sigterm = signal.getsignal(signal.SIGTERM)
     limit = threading.Timer(START_S, _give_up)
     limit.start()
@@ -235,7 +235,7 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
         except Exception as error:
             if TOO_SLOW not in str(error):
                 raise
-            ray.init(**options)  # what is left of the first ends with the folder
+            ray.init(**options)  # the rest of the first Ray ends with the folder
     except Exception as error:  # Ray has no error class for this; its logs are gone with the folder
         raise LocalRayError(f"Ray does not start on this machine: {error}") from error
     finally:
@@ -243,7 +243,7 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, on_sigterm)
         del os.environ[janitor.MARKER]
-    # Where several Rays are on a machine, a job's driver joins the one that this names.
+    # If a machine runs several Rays, a job's driver joins the one whose address is written here.
     write_ray_address(ray.get_runtime_context().gcs_address, str(folder / "r"))
 
 
@@ -262,5 +262,5 @@ def probe_ray() -> float:
 
 
 def _worker_pid() -> int:
-    """A worker must import this module to run it, as it imports what a sweep sends."""
+    """Return the process number. A worker must import this module first, as for a sweep's code."""
     return os.getpid()

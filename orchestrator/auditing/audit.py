@@ -43,9 +43,9 @@ from cudnn_sweep.workloads.auditing.begin import begin
 begin(os.path.dirname(__file__), before)
 """
 REPEAT_S = 5.0  # between signals to a script that does not end at its limit
-GRACE_S = 30.0  # for it to end, save what it has, and say so
+GRACE_S = 30.0  # for the script to end and to save its findings
 LOOK_S = 0.5  # between looks at the script's processes; torch takes longer to import
-SIGNALLED = 128  # an exit code, and the signal's number
+SIGNALLED = 128  # plus a signal's number: the exit code that a shell prints for the signal
 WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
 
 Ended = Literal["itself", "limit", "interrupt", "signal"]
@@ -54,7 +54,7 @@ WRITTEN_BY_US = "# Written by sweep audit"
 MAIN = "__main__"
 HALF = {"bfloat16": "bf16", "float16": "fp16"}
 REPLICATING = "DataParallel"  # calls a copy of the model on each GPU
-BELOW = 2  # a placeholder: an audit reads no tensor
+BELOW = 2  # a placeholder for the number of classes or tokens: an audit reads no tensor's values
 
 Direction = Literal["training", "inference"]
 
@@ -63,17 +63,17 @@ Direction = Literal["training", "inference"]
 class Audited:
     request: AuditRequest
     ended: Ended
-    """itself: at its end; limit: by --seconds or --steps; interrupt: Ctrl-C, or the command's end; signal: another."""
+    """How: by itself, at a limit (--seconds, --steps), by Ctrl-C or SIGTERM, by another signal."""
     exit_code: int
-    """The script's own; 0 at a limit; 128 and its number for a signal."""
+    """The script's own; 0 at a limit; for a signal 128 plus the signal's number."""
     findings: Findings | None
     """None: the script was killed, or replaced itself by another program, before it wrote any."""
     others: int
-    """Processes that it started and that the audit did not see: they loaded torch, or set a flag after a fork."""
+    """Number of the script's processes that loaded torch, or set a flag after a fork, unaudited."""
 
     @property
     def unseen(self) -> str | None:
-        """A text on the processes that the audit did not see, with the command that audits each; None without any."""
+        """Message on the `others`, with the command that audits each; None without `others`."""
         if not self.others:
             return None
         arguments = self.request.arguments if self.request.is_module else ()
@@ -99,7 +99,7 @@ def audit_script(request: AuditRequest) -> Audited:
         command = [sys.executable, *by_name, script, *request.arguments]
         environment = _environment(request, Path(folder))
         with_torch = Others()
-        # Hold signals back, to wait for them: the script decides what Ctrl-C does to it.
+        # Block signals, so that `_wait` receives them: the script decides what Ctrl-C does to it.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
         try:
             process = subprocess.Popen(  # the command has one thread
@@ -169,7 +169,7 @@ def _ended(code: int, findings: Findings | None, signalled: int | None) -> tuple
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inputs:
-    """Calls of one model in one direction, whose input differs in the batch and in space alone."""
+    """Calls of one model in one direction; their inputs differ only in batch and spatial sizes."""
 
     model: Model
     direction: Direction
@@ -192,7 +192,7 @@ def _inputs(model: Model) -> Inputs | None:
     direction: Direction = "training" if is_training else "inference"
     calls = {seen.shape: getattr(seen, direction) for seen in model.shapes}
     by_kind: dict[tuple[int, int | None], Counter[Sizes]] = defaultdict(Counter)
-    for shape, count in calls.items():  # those of one file have as many sizes and channels
+    for shape, count in calls.items():  # shapes of one file agree in dimensions and channels
         if count and len(shape) <= MOST_SIZES and 0 not in shape:
             by_kind[len(shape), named_sizes(shape).get("channels")][shape] = count
     if not by_kind:
@@ -290,7 +290,7 @@ def _what_to_name(model: Model) -> str:
     """Return advice on a model that cannot be made from its class and plain values."""
     code, name = "what makes it", "FILE.py:NAME"
     if model.made is not None:
-        code = f"what {place_text(model.made.at)} makes"
+        code = f"the code at {place_text(model.made.at)}"
         name = f"{os.path.relpath(model.made.at.file)}:NAME"
     return f"put {code} into a function that returns it, and name that, `workload: {name}`"
 
@@ -333,7 +333,7 @@ def check_may_write(file: Path) -> None:
 
 
 def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any, list[str]]:
-    """Return a suite's `inputs`, None for one tensor of floats; and the arguments that no suite can describe."""
+    """Return a suite's `inputs` (None for one float tensor), and arguments that it cannot have."""
     of_direction = (argument for argument in model.arguments if argument.training == training)
     given = [arg for arg in of_direction if arg.kind != "NoneType" or isinstance(arg.name, int)]
     by_place = all(isinstance(argument.name, int) for argument in given)
@@ -375,7 +375,7 @@ def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:
 
 
 def _size(at: int, shape: Sequence[Sequence[int | str]], space: Sequence[str]) -> str | int | None:
-    """Return a size in space as the input's if all of the last sizes are; else a number if each call has one."""
+    """Return the name of the input's size that this one equals, else a number, else None."""
     tail = zip(space, shape[-len(space) :], strict=False)
     from_end = at - len(shape)
     if at > 0 and -from_end <= len(space) and all(name in sizes for name, sizes in tail):

@@ -16,8 +16,8 @@ class Others:
         self.found: set[int] = set()
 
     def look(self, process: int, parent: bytes | None = None) -> None:
-        """Note a process with torch, and its descendants. `parent`: how the parent began, if that has torch; a fork
-        began in the same way, and is not counted.
+        """Note a process with torch, and its descendants. `parent`: command line and environment
+        of a parent with torch; a child with the same ones is a fork, and is not counted.
         """
         with suppress(OSError):  # it has ended
             command = _read(process, "cmdline")

@@ -1,4 +1,4 @@
-"""A trace as a suite's file, with its convolutions as problems and cells that time each alone; and as a table."""
+"""Writes a trace as a suite that times each convolution, a problem, alone; and as a table."""
 
 import textwrap
 from collections import defaultdict
@@ -44,7 +44,7 @@ WIDE = 120
 
 
 def suite_text(trace: Trace, command: str) -> str:
-    """Return strict YAML for `load_suite`, which says that `command` wrote it. Raises SpecError if no convolution has a precision that a suite has."""
+    """Return YAML for `load_suite` that names `command`. Raises SpecError if no precision fits."""
     kept = {name: conv for name, conv in trace.named().items() if conv.precision is not None}
     if not kept:
         dtypes = ", ".join(sorted({conv.dtype for conv in trace.convolutions}))
@@ -155,7 +155,7 @@ def yaml_text(part: Mapping[str, object], width: int = WIDTH) -> str:
 
 
 def trace_table(trace: Trace, console: Console) -> RenderableType:
-    """Return the table; on a narrow console without the kernel, which the name has, and with narrow gaps."""
+    """Return the table. A narrow console gets narrow gaps and no `kernel`: the name includes it."""
     rows = [_row(trace, name, conv) for name, conv in trace.named().items()]
     same = {
         column: value

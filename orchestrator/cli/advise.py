@@ -36,11 +36,11 @@ def advise(options: step_options.AdviseOptions) -> None:
 
 
 def freeze(options: step_options.FreezeOptions) -> None:
-    """Keep the choice of a search as a file: with it benchmark off takes the plans that are fastest.
+    """Save a search's choice in a file, with which benchmark off takes the fastest plans.
 
-    It searches in several processes, times the best plans again, finds rules that ban what stands in front of
-    them, and compares off, on and frozen in turns. What is frozen starts like off, does not search, and holds no
-    memory for a search. The file is for this GPU model, cuDNN and PyTorch.
+    It searches in several processes, times the best plans again, and finds rules that ban the plans
+    in front of them. It compares off, on and frozen in turns. A frozen model starts as fast as with
+    off, and needs no search nor memory for it. The file is for this GPU model, cuDNN and PyTorch.
     """
     start_watchdog()
     from cudnn_sweep.orchestrator.freezing.freeze import freeze as find_and_tell
@@ -74,11 +74,11 @@ def bans(options: step_options.BansOptions) -> None:
 
 
 def gate(options: step_options.GateOptions) -> None:
-    """Does one change make a step of your model slower? Two commits in turns, until it is decided.
+    """Decide whether a change makes a step of your model slower, by measuring two commits in turns.
 
     BASE and HEAD are commits of your repository, folders, wheels, or Pythons of two environments with cudnn-sweep.
-    Each process runs one side, both in turns on one GPU (or CPU), with pairs of each side as control. The
-    answer says what else differs, and how large a slowdown this gate would have found.
+    Each process runs one side. The sides take turns on one GPU (or CPU), with A/A pairs as control.
+    The answer lists what else differs, and the smallest slowdown that the gate would have found.
     """
     start_watchdog()
     from cudnn_sweep.orchestrator.gating.gate import gate as measure_and_tell
@@ -89,10 +89,10 @@ def gate(options: step_options.GateOptions) -> None:
 def bisect(options: step_options.BisectOptions) -> None:
     """Find which of several environments made a step slower, such as one of four versions of torch.
 
-    Each of --pythons is an environment with cudnn-sweep. The newest is compared with the oldest in turns, until that
-    is decided. If it is slower, the middle one of those that are left follows, until the first slow one is known. The
-    answer names it, and what changed there. The same command resumes: pairs that are decided in the results are not
-    measured again.
+    Each of --pythons is an environment with cudnn-sweep. The newest takes turns with the oldest
+    until the pair is decided. If the newest is slower, the middle one of the rest follows, until
+    the first slow one is known. The answer names that environment and its changes. The same command
+    resumes: it does not measure pairs again that are decided in the results.
     """
     start_watchdog()
     from cudnn_sweep.orchestrator.gating.bisect import bisect as measure_and_tell
@@ -107,8 +107,8 @@ def _run(
     is_apart: bool,
     needs_gpu: bool = False,
 ) -> None:
-    """On this machine once its device is free: time limits count from then. `is_apart`: progress goes to standard
-    error, as the answer is for a program.
+    """Measure on this machine once its device is free; time limits count from then. `is_apart`:
+    print progress on standard error, because a program reads the answer.
     """
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.terminal.say import console_here

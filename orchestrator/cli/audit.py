@@ -31,10 +31,10 @@ def audit(
     model: Annotated[
         str | None,
         "CLASS",
-        "Whose inputs these are; or FILE.py:LINE that makes it. Default: the model that runs most "
-        "convolutions.",
+        "Model whose inputs are written, or FILE.py:LINE that makes it. Default: the model that "
+        "runs most convolutions.",
     ] = None,
-    format: Annotated[Literal["text", "json"], "Of the report."] = "text",
+    format: Annotated[Literal["text", "json"], "Format of the report."] = "text",
     json: Annotated[bool, "Short for --format json."] = False,
     output: Annotated[
         Path | None, "FILE", "Where the report goes. Default: standard error."
@@ -82,7 +82,7 @@ def audit(
 
 
 def _of_rank(file: Path) -> Path:
-    """Each rank of a launcher has files of its own."""
+    """Return the name for this rank: each rank of a launcher writes its own files."""
     rank = os.environ.get("RANK")
     return file.with_stem(f"{file.stem}-rank{rank}") if rank and rank.isdigit() else file
 
@@ -124,7 +124,7 @@ def _ending(audited: "Audited") -> str:
     name, findings = audited.request.script, audited.findings
     code = f"exit code {audited.exit_code}"
     if findings is None:
-        return f"{name} said nothing of what it did: it was killed, or ran another program in its place; {code}"
+        return f"{name} left no findings: it was killed, or was replaced by another program; {code}"
     took = f"after {clock(findings.wall_s)}"
     if audited.ended == "limit":
         return f"{name} was ended at its limit {took}"

@@ -1,4 +1,4 @@
-"""How commands present themselves: options as they are spelled, flags without a type, panels of plain text."""
+"""Help of commands: options as spelling.py spells them, flags without a type, plain text."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -20,12 +20,12 @@ SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print the text, to standard error with `err`; names of users in it steer no terminal."""
+    """Print the text (on standard error if `err`), without characters that steer a terminal."""
     typer.echo(printable(text), err=err)
 
 
 def spelled(function: Callable[..., None]) -> Callable[..., None]:
-    """As Typer takes it: a parameter that is a dataclass stands for those of its fields that are options."""
+    """Return the function for Typer: a dataclass is replaced by the options among its fields."""
     found = signature(function).parameters.values()
     groups: dict[str, Any] = {
         each.name: each.annotation for each in found if is_dataclass(each.annotation)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from cudnn_sweep.analysis.compare.comparison import Comparison
 
 OF_AN_ENVIRONMENT = {"torch", "cuda", "cudnn", "python", "version"}
-CASE_ID = re.compile(r"[A-Z]\w*")  # a trial's is of small letters
-FOR_PEOPLE = ("table", "markdown")  # the others' output holds the rows and nothing else
+CASE_ID = re.compile(r"[A-Z]\w*")  # a trial_id is in lower case
+FOR_PEOPLE = ("table", "markdown")  # standard output has only the rows in the other formats
 
 
 def compare(
@@ -119,9 +119,9 @@ def repro(
     ],
     results: ResultsOption = None,
 ) -> None:
-    """Print a Python script of at most 40 lines that times it with torch alone, five processes a setting.
+    """Print a script of at most 40 lines that times CASE or TRIAL with torch alone.
 
-    Without CUDA its times are CPU times.
+    The script times five processes for each setting. Without CUDA its times are CPU times.
     """
     from cudnn_sweep.orchestrator.repro.script import of_case, script, stored_trial
     from cudnn_sweep.workloads.cells.field_case import find_field_case

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PLAIN_WIDTH = 100  # columns where the output is no terminal
 STATE_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 STATE_WIDTH, NAME_WIDTH = 7, 17
-REFRESHES_PER_S = 1  # what moves on the terminal must not disturb the self-test
+REFRESHES_PER_S = 1  # drawing the spinner must not disturb the self-test
 SELF_TEST_S = 20.0  # about ten pairs on two CPU cores
 
 

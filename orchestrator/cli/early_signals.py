@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM until a command handles them: an exit code, and no traceback out of an import."""
+"""Ends the program on Ctrl-C or SIGTERM during imports, with an exit code and no traceback."""
 
 import os
 import signal

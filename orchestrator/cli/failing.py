@@ -1,4 +1,4 @@
-"""How a command ends. Every folder's errors meet here: a mistake is a message and a code, no traceback."""
+"""Ends commands: a mistake, of any folder, becomes a message and an exit code, not a traceback."""
 
 import os
 import signal
@@ -21,13 +21,13 @@ from cudnn_sweep.orchestrator.exit_codes import ExitCode
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-AGAIN_S = 0.1  # by then the finalizer has ended in which Python dropped an interrupt
+AGAIN_S = 0.1  # by then the finalizer that swallowed an interrupt has ended
 CLICK_EXCEPTION: Any = typer.BadParameter.__mro__[2]  # it has no public name
 SHOWN_BY_TYPER = (typer.Exit, CLICK_EXCEPTION)
 
 
 class Commands(Group):
-    """All of `sweep`: whatever the command, it ends as `mistakes_exit` says."""
+    """All commands of `sweep`; `mistakes_exit` decides how each ends."""
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
         with mistakes_exit():  # --help is printed here
@@ -40,7 +40,7 @@ class Commands(Group):
 
 @contextmanager
 def mistakes_exit() -> Iterator[None]:
-    """SIGTERM, which schedulers send, ends a command as Ctrl-C does."""
+    """Turn errors into exit codes. SIGTERM, which schedulers send, ends a command like Ctrl-C."""
     code = ExitCode.INTERRUPTED
     for stream in (sys.stdout, sys.stderr):  # a name of a file may be no UTF-8
         if isinstance(stream, TextIOWrapper):
@@ -59,17 +59,17 @@ def mistakes_exit() -> Iterator[None]:
         with _no_interrupt_dropped():
             try:
                 yield
-            finally:  # bytes that standard output refuses are an error here, not when Python ends
+            finally:  # so that a failed write to standard output is an error here, not later
                 print(end="", flush=True)
     except SHOWN_BY_TYPER:
         raise
     except (KeyboardInterrupt, typer.Abort):
         _tell(f"sweep: interrupted; {KEPT}")
         leave(code)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # Python ends with 1, which means worse
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # Python would end with 1: WORSE
         text, ends_with = _ending(error)
         _tell(text)
-        if _came_of(error, KeyboardInterrupt):  # it took along what the command needs to end well
+        if _came_of(error, KeyboardInterrupt):  # it also ended what a normal exit needs
             leave(code)
         if is_watched():  # Ray Tune may have run here
             leave(ends_with)
@@ -80,9 +80,9 @@ def _ending(error: BaseException) -> tuple[str, int]:
     """Return what is printed of an error, and the exit code."""
     if isinstance(error, MISTAKES):
         return f"sweep: {error}", exit_code_of(error)
-    is_exit = isinstance(error, SystemExit)  # Rich's, too
+    is_exit = isinstance(error, SystemExit)  # Rich raises it for a broken pipe, too
     if isinstance(error, BrokenPipeError) or (is_exit and _came_of(error, BrokenPipeError)):
-        _output_fails()  # whoever reads has read enough
+        _output_fails()  # the reader has closed the pipe
         return "", ExitCode.UNFINISHED
     if isinstance(error, SystemExit):
         code = error.code if isinstance(error.code, int) else ExitCode.UNFINISHED
@@ -96,11 +96,11 @@ def _ending(error: BaseException) -> tuple[str, int]:
 
 
 def _output_fails() -> bool:
-    """Return whether standard output takes nothing more; if so, Python does not write to it again when it ends."""
+    """Return whether standard output fails; if so, redirect it, so that Python can end."""
     try:
-        print(flush=True)  # what failed may be in no buffer any more
+        print(flush=True)  # the failed bytes may have left the buffer
     except OSError:
-        with suppress(OSError):  # inside another program it is no file
+        with suppress(OSError):  # inside another program standard output may have no descriptor
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return True
     return False
@@ -120,7 +120,7 @@ def _came_of(error: BaseException | None, kind: type[BaseException]) -> bool:
 
 @contextmanager
 def _no_interrupt_dropped() -> Iterator[None]:
-    """Python drops what is raised in a finalizer or in a hook of fork(): there Ctrl-C comes once more."""
+    """Repeat a Ctrl-C that came in a finalizer or fork() hook, where Python drops exceptions."""
     usual = sys.unraisablehook
 
     def raise_again(dropped: "UnraisableHookArgs") -> None:
@@ -137,8 +137,8 @@ def _no_interrupt_dropped() -> Iterator[None]:
 
 
 def leave(code: int) -> NoReturn:
-    """End at once, after Ray Tune ran here. All is closed by then; a tidy end of the interpreter would
-    have DuckDB's bindings report, in 40 lines, the reference cycles that Tune leaves behind.
+    """End this process at once: all is closed by then. After Ray Tune ran here, a normal exit would
+    make DuckDB's bindings print 40 lines on the reference cycles that Tune leaves behind.
     """
     print(end="", flush=True)
     database = sys.modules.get("cudnn_sweep.analysis.engine.database")

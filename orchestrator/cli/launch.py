@@ -49,13 +49,13 @@ def attach(file: File = Path("cluster.yaml")) -> None:
         pass
     report = running.follow(job, Console(markup=False))
     if report.outcome:
-        echo(f"What became of the night: {job.sweep}")
+        echo(f"To see the night's outcome: {job.sweep}")
     failing.leave(report.exit_code)
 
 
 def status(
     file: Annotated[Path | None, typer.Argument(help="What was launched: file or suite.")] = None,
-    results: Annotated[str | None, "Of a sweep on this machine: as it was launched with."] = None,
+    results: Annotated[str | None, "For a sweep on this machine: --results of its launch."] = None,
     json: Annotated[bool, "Print the status as JSON."] = False,
 ) -> None:
     """Show the progress of the last sweep: on this machine, or sent to FILE's cluster."""

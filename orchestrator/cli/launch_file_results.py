@@ -21,8 +21,8 @@ ResultsOption = Annotated[
 
 ReferenceOption = Annotated[
     bool,
-    "Read the results that are installed with cudnn-sweep: networks on H200s and H100s, reported cases on H200s; with "
-    "--results beside one's own.",
+    "Read the results installed with cudnn-sweep: networks on H200s and H100s, reported cases on "
+    "H200s. Add --results to read your own, too.",
 ]
 
 
@@ -39,18 +39,18 @@ def results_asked(named: Sequence[str] | None, *, reference: bool = False) -> li
 
 
 def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "Stored":
-    """Raises StoreError for a folder that is not there, or holds stores below it."""
+    """Raise StoreError if a folder does not exist or has stores in folders below it."""
     from cudnn_sweep.analysis.store.stored import open_stored
 
     stored = open_stored(results_asked(named, reference=reference))
-    for store in stored.stores[:-1] and stored.stores:  # of one alone a question says it itself
+    for store in stored.stores[:-1] and stored.stores:  # a query reports a single empty store
         if not store.sweep_ids():
             echo(f"warning: no results are stored in {store.folder.shown()}", err=True)
     return stored
 
 
 def check_sweep(store: "Stored", sweep_id: str | None) -> None:
-    """Raises QueryError for an id or a pattern that no stored sweep has; of an empty store it may be any."""
+    """Raise QueryError if no stored sweep matches the id or pattern; an empty store accepts any."""
     from cudnn_sweep.analysis.store.stored import shown
 
     stored = store.sweep_ids()
@@ -61,9 +61,9 @@ def check_sweep(store: "Stored", sweep_id: str | None) -> None:
 
 @contextmanager
 def asking(store: "Stored", sweep_id: str | None = None) -> "Iterator[Database]":
-    """Damaged files are named at the end, whatever came of it: those too that a question came upon.
+    """Open a database; at the end, even after an error, warn of all damaged files that were found.
 
-    Raises QueryError for a sweep that is not there, or if every stored file is damaged.
+    Raises QueryError if the sweep does not exist, or if every stored file is damaged.
     """
     from cudnn_sweep.analysis.engine.database import open_database
 

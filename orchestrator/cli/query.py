@@ -108,7 +108,7 @@ def query(
 
 
 def _explained(asked: "NamedQuery") -> str:
-    """Its parameters and its columns, which no store is needed for."""
+    """Return a question with its parameters and columns; this needs no store."""
     from cudnn_sweep.analysis.engine.dictionary import columns_explained
 
     parts = [asked.question]
@@ -155,7 +155,7 @@ def _print_prelude(store: "Stored", asked: "NamedQuery | None", options: list[st
 
 
 def _export(store: "Stored", file: Path) -> None:
-    """Not over a file that is there: a database may have tables of its owner's."""
+    """Write to a new file; an existing database may have tables of its owner."""
     from cudnn_sweep.analysis.engine.database import export
 
     if os.path.lexists(file):
@@ -205,7 +205,7 @@ def answer(
     output: Path | None = None,
     all_columns: bool = False,
 ) -> None:
-    """`options`: the question's own, as they are typed."""
+    """Print or write the answer. `options`: the question's own options, as typed."""
     from pyarrow import concat_tables
 
     from cudnn_sweep.analysis.results.contrast import stored_contrasts
@@ -244,7 +244,7 @@ def deliver(
     output: Path | None,
     marked: "Sequence[MarkedColumn] | None" = None,
 ) -> None:
-    """`marked`: what a table shows in place of all columns."""
+    """Print or write the answer. `marked`: columns that a table shows; None shows all columns."""
     from cudnn_sweep.analysis.engine import formats
     from cudnn_sweep.orchestrator.terminal.drawing import draw, draw_marked
 

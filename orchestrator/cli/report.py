@@ -41,8 +41,8 @@ def report(
     json: Annotated[bool, "Short for --format json."] = False,
     page: Annotated[
         str | None,
-        "Write this page instead: claims, what people say of these settings; field_cases, what became of cases that "
-        "they reported; or transfers, what carries over from one GPU model or version to another.",
+        "Write this page instead: claims (what people say of these settings), field_cases (cases "
+        "that they reported), or transfers (what holds on other GPU models and versions).",
     ] = None,
 ) -> None:
     """Write a report of the stored results: one HTML file that needs no network.

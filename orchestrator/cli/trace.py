@@ -28,7 +28,7 @@ class TraceOptions(StepOptions):
             "returns a module, or a module.",
         ),
     ]
-    # has to be given
+    # required here
     input: Annotated[Sequence[str], "SIZES", "Input sizes, such as 8x3x512x512."] = field()
     loss: None = None  # no options here
     expect: None = None
@@ -99,7 +99,7 @@ def _request(options: TraceOptions) -> "TraceRequest":
 
 
 def _suite_file(options: TraceOptions) -> Path:
-    """Where the suite goes: looked at before the model runs, which may take long."""
+    """Return the suite's file, checked before the model runs, because a run may take long."""
     from cudnn_sweep.orchestrator.errors import SpecError
 
     file = options.output or Path(f"{options.workload.rpartition(':')[2]}.yaml")

@@ -1,8 +1,8 @@
-"""The process that a shell waits for, beside the one that does the work: it lives whatever becomes of that.
+"""A parent that waits for the worker, so that a shell gets our exit code if Ray kills the worker.
 
-Ray ends the process that joined it with exit code 1 where one of its own dies, and takes SIGTERM for itself
-while it starts. Neither may be what a shell, a timer or Slurm is told. A process that does not run any more is
-ended, and is then a lost one to the launch: stopped by a signal, or stuck in the kernel (proc(5)).
+If a process of Ray dies, Ray ends the worker with exit code 1; while Ray starts, it handles SIGTERM
+itself. A shell, a timer or Slurm must see neither. The watchdog also kills a process that is
+stopped by a signal or stuck in the kernel (proc(5)); the launch then counts that process as lost.
 """
 
 import math
@@ -17,14 +17,14 @@ from time import monotonic
 from cudnn_sweep.orchestrator.cli import early_signals
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 
-FROM_RAY = 1  # what it ends a process with
+FROM_RAY = 1  # the exit code with which Ray ends a process
 END_S = 25.0  # to close after a signal; Slurm gives 30 s
 WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
 CODES = early_signals.CODES | {signal.SIGHUP: ExitCode.TERMINATED}
 KEPT = "recorded trials are kept; launch again to resume"
 NO_ANSWER_S = 60.0  # a network disk whose server starts again is often back by then
 LOOK_S = 10.0  # a look takes some milliseconds of a core that may be measuring
-NAMES = {  # by what the command line holds
+NAMES = {  # by a part of the process's command line
     "ray::Recorder": "the recorder",
     "ray::ResourceTrainable": "a slot",
     "raylet/raylet": "Ray's raylet",
@@ -34,12 +34,12 @@ NAMES = {  # by what the command line holds
 WAYS = {"T": "stopped by a signal", "D": "stuck in the kernel"}
 PROC = Path("/proc")
 
-_say: int | None = None  # where the working process says its exit code
+_say: int | None = None  # pipe to which the worker writes its exit code
 
 
 def start_watchdog() -> None:
-    """Return in a new process that does the work; this one waits for it, and ends as it ends. If that ends without a
-    word of its own, nothing is finished. Nothing is done inside another program, as a test.
+    """Return in a new process, the worker; this one waits, and ends with the worker's exit code. If
+    the worker reports none, the launch is unfinished. Inside another program (a test), do nothing.
     """
     from cudnn_sweep.orchestrator.process.linux import die_with_parent
 
@@ -63,12 +63,12 @@ def start_watchdog() -> None:
 
 
 def is_watched() -> bool:
-    """Whether this process does the work that another one waits for."""
+    """Return whether this process is the worker of a watchdog."""
     return _say is not None
 
 
 def say_code(code: int) -> None:
-    """Whoever waits knows by this that the exit code is ours, and not Ray's."""
+    """Report the exit code to the watchdog, as proof that the code is ours and not Ray's."""
     if _say is not None:
         os.write(_say, bytes([code]))
 
@@ -81,7 +81,7 @@ class StuckBelow:
         self._since: dict[tuple[str, ...], float] = {}
 
     def look(self) -> dict[int, str]:
-        """Those of which a thread has not run for NO_ANSWER_S, though it does not sleep: in what way."""
+        """Return processes with a thread stopped or stuck for NO_ANSWER_S, and which of `WAYS`."""
         now, before, self._since = monotonic(), self._since, {}
         found = {}
         for pid in _below(self._root):
@@ -110,7 +110,7 @@ def _below(root: int) -> list[int]:
 
 
 def _standing_still(pid: int) -> Iterator[tuple[str, ...]]:
-    """A mark for each thread that is stopped or waits in the kernel: another one as soon as it has run."""
+    """Yield a mark for each stopped or stuck thread; the mark changes once the thread runs."""
     with suppress(OSError):
         for thread in os.listdir(PROC / f"{pid}/task"):
             lines = _read(f"{pid}/task/{thread}/status").splitlines()
@@ -128,20 +128,20 @@ def _read(file: str) -> str:
 
 
 class _Watch:
-    """Waits for the worker's end, passes signals on, and ends processes that do not run any more."""
+    """Waits for the worker's end, passes signals on, and kills stopped or stuck processes."""
 
     def __init__(self, worker: int) -> None:
         self._worker = worker
         self._below = StuckBelow(worker)
         self._killed: set[int] = set()
-        """Processes that did not run."""
+        """Stopped or stuck processes that were killed."""
         self._signal: int | None = None
         """The last one that came from outside."""
         self._ends = math.inf
         """When a worker that got a signal is killed."""
 
     def code(self, said: int) -> int:
-        """Return the exit code when the worker has ended. `said`: where the worker writes its own."""
+        """Wait for the worker; return the exit code. `said`: pipe with the worker's own code."""
         while not (ended := os.waitpid(self._worker, os.WNOHANG))[0]:
             self._wait()
         if own := os.read(said, 1):
@@ -167,11 +167,11 @@ class _Watch:
         elif came.si_signo != signal.SIGCHLD:
             self._signal = came.si_signo
             self._ends = min(self._ends, monotonic() + END_S)
-            if came.si_code <= 0:  # from a process, and not to all from the terminal
+            if came.si_code <= 0:  # from a process; a terminal signals the worker itself
                 os.kill(self._worker, came.si_signo)
 
     def _look(self) -> None:
-        """Kill what does not run any more; the worker, if that survived; exit, if the worker survived."""
+        """Kill a stuck process; if it survived that before, the worker; if that survived, exit."""
         for pid, way in self._below.look().items():
             name = name_of(pid)
             if pid not in self._killed:

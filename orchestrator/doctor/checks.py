@@ -28,7 +28,7 @@ SEVERITY: tuple[State, ...] = ("ok", "warning", "problem")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A problem keeps a sweep from running, or makes its verdicts wrong; a warning may not."""
+    """A `problem` prevents a sweep or makes its verdicts wrong; a `warning` possibly does so."""
 
     name: str
     state: State
@@ -106,15 +106,15 @@ def _read(source: MonitorKind, uuid: str | None) -> GpuTelemetry:
 def _monitor(source: MonitorKind, readings: list[GpuTelemetry], gpus: int) -> Check:
     silent = sum(reading.telemetry is None for reading in readings)
     if source != "nvml":
-        advice = "leave it at nvml: only NVML reports real clocks and other processes"
-        return warning("NVML", f"not asked: telemetry is {source}", advice)
+        advice = "use --telemetry nvml: only NVML reports real clocks and other processes"
+        return warning("NVML", f"not queried: telemetry is {source}", advice)
     if not gpus:
         state = "no NVML, and no GPU whose clocks, power and processes it could report"
         return warning("NVML", state, "nothing to do without a GPU; a GPU driver includes NVML")
     if silent:
         advice = (
-            "see that nvidia-smi lists them; in a container NVIDIA_DRIVER_CAPABILITIES must name "
-            "utility. Until then nothing tells of a GPU that is shared or throttled"
+            "check that nvidia-smi lists them; in a container NVIDIA_DRIVER_CAPABILITIES must name "
+            "utility. Until then no trial reports a shared or throttled GPU"
         )
         return warning("NVML", f"does not answer for {silent} of {gpus} GPUs", advice)
     return ok("NVML", f"answers for {gpus} of {gpus} GPUs")
@@ -122,8 +122,8 @@ def _monitor(source: MonitorKind, readings: list[GpuTelemetry], gpus: int) -> Ch
 
 def _clocks(name: str, reading: GpuTelemetry, max_mhz: int | None) -> Check:
     if reading.sm_clock_mhz is None:
-        advice = "measure on a whole GPU where throttling matters: a slice does not tell"
-        return warning(name, "not said", advice)
+        advice = "measure on a whole GPU if throttling matters: a slice does not report it"
+        return warning(name, "not reported", advice)
     most = "" if max_mhz is None else f" of at most {max_mhz}"
     warmth = "" if reading.temperature_c is None else f", {reading.temperature_c} °C"
     reasons = ", ".join(reading.throttle_reasons or ()) or "none"
@@ -149,8 +149,8 @@ def others_on(uuid: str) -> int:
 
 def _others(name: str, reading: GpuTelemetry) -> Check:
     if reading.other_processes is None:
-        advice = "see that nvidia-smi lists no process on it: results would not tell"
-        return warning(name, "not said", advice)
+        advice = "check that nvidia-smi lists no process on it: results would not report one"
+        return warning(name, "not reported", advice)
     if "shared_gpu" in (reading.warnings or ()):
         users = f"other processes that work on it: {reading.other_processes}"
         return warning(name, users, ADVICE["shared_gpu"])

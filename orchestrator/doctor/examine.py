@@ -40,7 +40,7 @@ from cudnn_sweep.workloads.survey import Survey
 from cudnn_sweep.workloads.warnings import ADVICE
 
 MOST_PAIRS = 1000  # more than time allows
-# On an H200 0.8 ms, too long to wait for launches, at its full clock, below its power cap; on two cores 6 ms.
+# 0.8 ms on an H200, at its full clock and below its power cap: not CPU-bound. 6 ms on two cores.
 CELL = CellAxes(
     workload="conv",
     problem="tutorials/rgb256",
@@ -48,7 +48,7 @@ CELL = CellAxes(
     batch=BatchByDevice(cuda=64, cpu=1),
 )
 FACTS = {"conv": WorkloadFacts(directions=("forward",), varies=(), input_shape=None)}
-MANY = 100  # replicates: beyond, the estimate says no more than that the machine is unfit
+MANY = 100  # replicates: a higher estimate means only that the machine is unfit
 
 
 def check_pairs(machine: Survey, telemetry: MonitorKind, seconds: float) -> Iterator[Check]:
@@ -111,12 +111,12 @@ def _self_test(records: list[RunRecord], pairs: list[Check]) -> Iterator[Check]:
     """Yield the first failure, the pairs, and the warnings that make them doubtful."""
     failed = next((record for record in records if record.status != "ok"), None)
     if failed is not None:
-        end = f"a trial ended with {failed.status}: {failed.message or 'without a word'}"
-        yield problem("self-test", end, "every trial here would end so: mend this first")
+        end = f"a trial ended with {failed.status}: {failed.message or 'no message'}"
+        yield problem("self-test", end, "every trial here would end like this: fix it first")
     yield from pairs
     if not pairs and failed is None:
         no_pair = "no pair can be judged: the GPU was shared or throttled in each"
-        yield warning("self-test", no_pair, "mend what is said below, and run this again")
+        yield warning("self-test", no_pair, "fix the warnings below, and run this again")
     for name, advice in ADVICE.items():
         if trials := sum(name in (record.warnings or ()) for record in records):
             yield warning("self-test, GPU", f"{name} in {trials} of {len(records)} trials", advice)

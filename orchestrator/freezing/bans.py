@@ -31,7 +31,7 @@ MEASURE = MeasureSpec(calibrate=False, steady_budget_s=0.5, device_budget_s=0.3)
 def bans(
     options: BansOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Ran | None:
-    """Measure; None if no cell takes an engine. Raises NeedsGpuError if there is no GPU."""
+    """Measure bans; return None if no cell takes an engine. Raises NeedsGpuError without a GPU."""
     open_results(options.location, console)  # to fail before anything is looked at
     say(console, LOOKING.format(workload=options.workload))
     name, suite = suite_asked(options, MEASURE)

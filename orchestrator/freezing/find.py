@@ -17,17 +17,17 @@ from cudnn_sweep.workloads.cells.measurement import LogPass, TimedPlan
 from cudnn_sweep.workloads.records.measured import LoggedChoice
 
 SEARCHES = 3  # processes that time all plans of a search
-AGAIN = 3  # that time the best of them once more
-BEST = 1.1  # times the fastest: plans that are timed once more
+AGAIN = 3  # processes that time the best plans again
+BEST = 1.1  # plans that take up to so many times the fastest one's time are timed again
 ROUNDS = 10  # processes without a search, until they take the expected plans
-CONFLICTS = 2  # operations that come first once, to see what that costs the others
-MATTERS = 0.005  # of the time of all operations
+CONFLICTS = 2  # operations that get priority once each, to see the cost for the others
+MATTERS = 0.005  # least loss of an operation that counts, as a share of all operations' time
 TURNS = 3  # of whole steps, one process each
 
-LEAST_GAIN = 0.001  # of the time of all operations, of one more ban
+LEAST_GAIN = 0.001  # share of all operations' time that one more change of bans must save
 First: TypeAlias = Sequence[tuple[int, str]]
-"""Operations, by number, whose plan is decided before all others'."""
-UNTIMED = 10.0  # times the slowest timed plan: the assumed time of a plan that no search timed
+"""Number and plan of each operation whose plan is decided before the others."""
+UNTIMED = 10.0  # assumed time of a plan that no search timed, in times of the slowest timed one
 
 
 @dataclass(kw_only=True, slots=True)
@@ -53,7 +53,7 @@ class Operation:
         return next(allowed, None)
 
     def saw(self, took: str, expected: str | None) -> None:
-        """Move the plan that a process without a search took to the place of the expected one: it is tried earlier."""
+        """Move `took`, the plan of a process without a search, before `expected` in the list."""
         if took in self.plans:
             self.plans.remove(took)
         at = self.plans.index(expected) if expected in self.plans else len(self.plans)
@@ -66,7 +66,7 @@ class PlanChoice:
     ms: float
     """Time of all operations, by the searches' times."""
     lost_ms: tuple[float, ...]
-    """Difference of each operation to its fastest plan."""
+    """Time that each operation takes beyond its fastest plan."""
 
 
 class _Search:
@@ -210,7 +210,7 @@ def _each(log: LogPass) -> list[tuple[LoggedChoice, list[TimedPlan]]]:
 
 
 def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
-    """Return bans of the plans that are far from the best of their operation, if they ban none of the best."""
+    """Return bans of plans that take over BEST times the fastest, if they ban none of the best."""
     best = {
         plan
         for operation in operations

@@ -1,4 +1,4 @@
-"""`sweep freeze`: compares off, on and a search's kept choice in turns, and writes that to a file; or checks a file."""
+"""`sweep freeze`: compares off, on and frozen in turns, and saves the choice; or checks a file."""
 
 import json
 import os
@@ -68,7 +68,7 @@ def freeze(
         return _check(options, console, place, out, opened)
     if options.file.exists():
         raise SpecError(
-            f"{options.file} is there already: see with --check what it does, or name another one by --output"
+            f"{options.file} exists: test it with --check, or name another file with --output"
         )
     if not os.access(options.file.parent, os.W_OK):
         raise SpecError(f"--output: {options.file.parent} is no folder that can be written to")
@@ -101,7 +101,7 @@ def freeze(
         with written_anew(options.file) as made:
             made.write_text(as_json(frozen.rules, indent=1, frozen=provenance))
         say(console, f"\nWritten: {file}")
-    finally:  # the answer took minutes
+    finally:  # print the answer even if the file fails: it took minutes
         tell(options, replace(answered, kept=kept, command=options.advise_command()), out)
     return ExitCode.FINE
 
@@ -126,7 +126,7 @@ def _nothing(options: FreezeOptions, out: Console, why: str) -> int:
 
 
 def _not_shown(kept: Kept) -> str:
-    """Return why there is no gain, with the number of blocks measured, and of blocks that would show one."""
+    """Return that no gain is shown and, if undecided, the blocks and minutes that would decide."""
     row, text = kept.advice, f"No gain shown {kept.step}."
     if row.advice != UNDECIDED or row.blocks_needed is None:
         return text
@@ -186,7 +186,7 @@ def _check(
         say(out, json.dumps(answer, indent=2))
         return code
     count = f"{same} of {counted(len(taken), 'operation')} take the plan of {file}"
-    step = "no block has a step with it and one with off"
+    step = "no block has both a frozen step and one with off"
     if row is not None and row.ratio is not None:
         share = f"{ratio(row.ratio)} of the time with off{interval(row.ratio_low, row.ratio_high)}"
         step = f"a step takes {milliseconds(row.candidate_ms)}, {share}"

@@ -50,13 +50,13 @@ class Gate:
     alone: Sequence[AnswerRow] = ()
     """A/A pairs, a row a side: kind (base, head), pairs, ratio, ratio_low, ratio_high."""
     false_alarms: float | None = None
-    """Share of equal changes that this gate would call slower."""
+    """Share of changes without any effect that this gate would call slower."""
     least_found: float | None = None
     """Slowdown that this gate would find in four of five cases, as a share."""
     kernels: Sequence[KernelChange] = ()
     """Kernels that base and head launch a different number of times in a step."""
     different: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Parts of the environment that differ: those of base and head, by name."""
+    """Values at base and head of each part of the environment that differs, by name."""
     messages: dict[str, str] = field(default_factory=dict)
     """Message of a failed trial of each side, by the side's label."""
     notes: Sequence[str] = ()
@@ -64,13 +64,13 @@ class Gate:
     changed: Sequence[str] = ()
     """Files of a commit's tree that were changed while it was measured."""
     passes_undecided: bool = False
-    """Whether `cannot tell yet` is no failure (--cannot-tell ok)."""
+    """Whether `cannot tell yet` passes (--cannot-tell ok)."""
     results: Sequence[str] = ()
     """Options of a query that reads this gate's results."""
 
     @property
     def is_excused(self) -> bool:
-        """Return whether it passes undecided. If files were changed, never: else a change could excuse itself."""
+        """Whether an undecided gate passes; not if files changed: a change could excuse itself."""
         return self.state == "cannot tell yet" and self.passes_undecided and not self.changed
 
     @property

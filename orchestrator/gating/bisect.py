@@ -1,5 +1,5 @@
-"""`sweep bisect`: which of several environments, from the oldest to the newest, made a step slower? Pairs of them in
-turns, as `sweep gate` measures two sides.
+"""`sweep bisect`: finds which of several environments, from the oldest to the newest, made a step
+slower. It measures pairs of environments in turns, as `sweep gate` measures two sides.
 """
 
 import json
@@ -66,7 +66,7 @@ class Bisection:
     good: int
     """Number of the last environment that is not slower."""
     first: int | None
-    """Number of the first slow environment; those between the two are undecided."""
+    """Number of the first slow environment; those between `good` and `first` are undecided."""
 
     @property
     def decisive(self) -> Gate:
@@ -93,7 +93,7 @@ class Bisection:
 
     @property
     def changed(self) -> dict[str, tuple[object, object]]:
-        """Versions that differ between the last good environment and the first slow one, of software and packages."""
+        """Versions of software and packages that differ in the last good and first slow one."""
         if self.first is None:
             return {}
         before, since = (
@@ -158,10 +158,10 @@ def _bisected(
     measure: Callable[[Installation, BisectOptions], Gate],
     console: Console,
 ) -> Bisection:
-    """Compare the newest environment with the oldest; if it is slower, the middle one of those that are left, and so on.
+    """Compare the newest environment with the oldest; if it is slower, bisect those between.
 
-    An undecided environment is passed over for its neighbours; if it is the newest, for the one before it. From then
-    on half of the newest's slowdown counts as slow: that is soon decided, and no small change on the way is named.
+    An undecided environment is skipped for its neighbours (the newest: for the one before). Once
+    one is slower, half its slowdown counts as slow: this decides soon, and names no small change.
     """
     answers: dict[int, Gate] = {}
     good, slow = 0, len(environments)

@@ -40,7 +40,7 @@ MEASURE = MeasureSpec(
 )
 SETTINGS_APART = ["torch", "cudnn", "cuda", "driver", "python", "ray", "version"]
 
-# Pairs of base with head, and of each side with itself. They have one scatter: kinds may differ in their means alone.
+# Pairs of base with head, and of each side with itself: a mean for each kind, one scatter for all.
 PAIRS = """
 with pairs as (
     select null as kind, log_ratio(candidate_ms, baseline_ms) as log_ratio, wall_elsewhere
@@ -81,7 +81,7 @@ from kinds
 where df > 0
 order by kind nulls first
 """
-# What the rule takes at each look, if the minutes suffice for `$most` blocks.
+# Quantile that the rule takes at each look, if the minutes suffice for `$most` blocks.
 LOOKS = f"""
 select
     blocks,
@@ -107,7 +107,7 @@ def gate(options: GateOptions, console: Console, place: Place, out: Console) -> 
     code = answer.code
     try:
         say(out, answer.json() if options.json else f"\n{answer.text()}")
-    finally:  # if nobody reads what is printed, too
+    finally:  # even if standard output is closed
         try:
             _write(options, answer.markdown(), answer.junit())
         except OutputError as error:
@@ -160,7 +160,7 @@ def _measured(options: GateOptions, sides: Sides, console: Console, place: Place
 
 
 def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -> SuiteSpec:
-    """Return the suite with both sides in each block, and one of them once more."""
+    """Return the suite with both sides in each block, and a twin of one side."""
     configs = [Config(benchmark=options.benchmark, code=side.label) for side in (base, head)]
     changed = {"configs": configs, "replicates": UNTIL, "twin_every": 1}
     return suite.model_copy(update={**changed, "without_gpu": WithoutGpu()})

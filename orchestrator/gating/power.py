@@ -1,4 +1,4 @@
-"""The slowdown that a gate can find: its own rule, applied to made-up pairs that scatter like its real ones."""
+"""Estimates the slowdown that a gate can find, by its rule on simulated pairs of equal scatter."""
 
 import math
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ FOUND = 0.8  # of these gates find the least slowdown that is reported
 def power(
     scatter: float, prior: float | None, threshold: float, quantiles: Mapping[int, float]
 ) -> tuple[float, float]:
-    """Return how often the gate would call an equal change slower, and the least slowdown found in four of five gates.
+    """Return the rate of false alarms, and the least slowdown found in four of five gates.
 
-    `scatter`: standard deviation of a pair's log ratio. `prior`: the one that the rule adds as one degree of freedom.
-    `quantiles`: of Student's t that a look takes, by its number of pairs. A look calls head slower if the mean exceeds
-    the threshold by so many standard errors.
+    `scatter`: standard deviation of a pair's log ratio. `prior`: the one that the rule adds as one
+    degree of freedom. `quantiles`: quantile of Student's t by a look's number of pairs. A look
+    calls head slower if the mean exceeds the threshold by this many standard errors.
     """
     noise = scatter * np.random.default_rng(0).standard_normal((GATES, max(quantiles)))
     slowdowns = []
@@ -27,5 +27,5 @@ def power(
             squares, df = squares + prior**2, pairs
         error = np.sqrt(squares / df / pairs)
         slowdowns.append(math.log1p(threshold) + quantile * error - seen.mean(axis=1))
-    least = np.min(slowdowns, axis=0)  # with which each gate calls head slower at some look
+    least = np.min(slowdowns, axis=0)  # from here on each gate calls head slower at some look
     return float(np.mean(least <= 0)), math.expm1(np.quantile(least, FOUND))

@@ -20,9 +20,9 @@ SETTINGS = (
     *("core.untrackedCache=false", "core.ignoreStat=false", "submodule.recurse=false"),
 )
 VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-# Magit exports one of them, and git does not list them.
+# Magit exports one of them, and `git rev-parse --local-env-vars` lists none.
 PATHSPECS = frozenset(f"GIT_{kind}_PATHSPECS" for kind in ("LITERAL", "GLOB", "NOGLOB", "ICASE"))
-CODE = ("*.py", "*.pth", "*.so")  # a new one stands in for a module
+CODE = ("*.py", "*.pth", "*.so")  # a new file of this kind can replace a module
 SUBMODULE = "160000 "  # how `git ls-files --stage` begins its line
 POINTER = b"version https://git-lfs"
 END_S = 5.0  # for git to remove its temporary files
@@ -59,14 +59,14 @@ class Tree:
         try:
             names = self.git("diff", "--name-only", "-z").split("\0")
             names += self.git("ls-files", "--others", "-z", "--", *CODE).split("\0")
-        except SpecError as error:  # its folder or its index
+        except SpecError as error:  # the tree's folder or index is damaged
             names = [f"all ({error})"]
         return [printable(name) for name in names if name]
 
 
 def check_out(commit: str, scratch: Path) -> Tree:
     """Return the commit's tree in a new folder below `scratch`. Raises SpecError with git's reason."""
-    folder = Path(tempfile.mkdtemp(dir=scratch))  # no tree knows the other's name
+    folder = Path(tempfile.mkdtemp(dir=scratch))  # a random name that the other tree cannot know
     repository = git("rev-parse", "--absolute-git-dir")
     tree = Tree(folder=folder / "tree", index=folder / "index", repository=repository)
     tree.folder.mkdir()
@@ -75,10 +75,10 @@ def check_out(commit: str, scratch: Path) -> Tree:
 
 
 def commit_of(text: str) -> str | None:
-    """Return the whole hash of the commit that is called so."""
+    """Return the full hash of the commit that `text` names; None if there is none."""
     with suppress(SpecError):
         name = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
-        return name if name.isalnum() else None  # ^main is all but its commits
+        return name if name.isalnum() else None  # `^main` stands for all commits but main's
     return None
 
 
@@ -100,7 +100,7 @@ def git(*words: str, folder: Path | None = None, index: Path | None = None) -> s
 
 @cache
 def _of_hooks() -> frozenset[str]:
-    """Return the variables that git exports to hooks. Those with settings stay: safe.directory may come by them."""
+    """Return variables that git exports to hooks. GIT_CONFIG_* stay: safe.directory may be set."""
     _, output, _ = _run(["git", "rev-parse", "--local-env-vars"], os.environ)
     local = {name for name in output.split() if not name.startswith("GIT_CONFIG_")}
     return PATHSPECS.union(local)

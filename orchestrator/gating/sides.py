@@ -34,7 +34,7 @@ class Side:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Let processes that start meanwhile find its modules, and files from its folder."""
+        """Let processes that start in the `with` block find this side's modules and files."""
         with chdir(self.code.folder or "."):
             os.environ.update(self.code.variables)
             try:
@@ -139,7 +139,7 @@ def _label(name: str, text: str, commit: str) -> str:
 
 
 def _in_results(text: str) -> str:
-    """Return a text without the separator of settings in results, a comma and a blank."""
+    """Return the text with "," for each ", ", which separates settings in results."""
     return one_line(text).replace(", ", ",")
 
 
@@ -158,7 +158,7 @@ def _at_path(name: str, text: str, scratch: Path) -> Side:
 
 
 def _why_no_commit() -> str:
-    """Return why a text is no commit: git's reason if it reads no repository, or a history that is not there."""
+    """Return why a text is no commit: git's error if there is no repository, or a shallow clone."""
     try:
         is_shallow = git("rev-parse", "--is-shallow-repository") == "true"
     except SpecError as error:
@@ -195,7 +195,7 @@ def _is_wheel(path: Path) -> bool:
 
 
 def _in_folder(root: Path, below: str = "") -> CodeLocation:
-    """Return a place in a tree, such as the one that our folder has in the repository; its root if that is missing."""
+    """Return the code in the folder `below` of a tree, or in the root if that folder is missing."""
     folder = root / below if (root / below).is_dir() else root
     return CodeLocation(folder=folder, variables=_looked_for_in([folder, root, root / "src"]))
 

@@ -17,7 +17,7 @@ def our_temporary_folder() -> Path:
 
 
 def temporary_path() -> Path:
-    """Return its path, unchecked: everybody knows this name."""
+    """Return the path of this user's folder, unchecked; other users can guess the name."""
     return Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}")
 
 

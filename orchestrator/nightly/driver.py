@@ -1,7 +1,7 @@
 """A night on a cluster, as a Ray job on its head: measures over the cluster's nodes, compares, confirms.
 
-Started by `sweep nightly` as remote/driver.py is by a launch. Whoever follows gets the outcome, writes the reports and
-posts the news.
+Started by `sweep nightly`, as remote/driver.py is by a launch. The command that follows the job
+gets the outcome, writes the reports and posts the news.
 """
 
 from contextlib import nullcontext
@@ -29,7 +29,7 @@ def run(request: JobRequest, console: Console) -> Ended:
         host=job.host,
         place=place_of(request, console),
     )
-    # of a driver that is no job the command itself holds it
+    # if the driver is a process of the command (`inside`), the command holds the lock
     lock = night_lock(night.request.results, night.name.launch)
     with nullcontext() if request.inside else lock:
         outcome, _ = measured_and_compared(night, console)

@@ -48,7 +48,7 @@ ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 KEY = "metadata.sweep.nightly.webhook"
 TRIES = 5
 PAUSE_S = 2.0  # the second try comes at once, the third after twice this; then the pause doubles
-SILENCE_S = 10.0  # in a try
+SILENCE_S = 10.0  # longest wait for a byte in one try
 LIMIT_S = 120.0  # for all tries and pauses together, however an answer comes
 
 
@@ -73,7 +73,7 @@ class Webhook:
 
     @property
     def shown(self) -> str:
-        """Return the URL without its secret, which stands anywhere behind the scheme of an apprise URL."""
+        """Return the URL without its secret, which may be anywhere behind apprise's scheme."""
         if self.form == "apprise":
             return f"{self.url.partition('://')[0]}://"
         parts = urlsplit(self.url)
@@ -81,7 +81,7 @@ class Webhook:
 
 
 def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
-    """Return the webhook of the launch file. Raise SpecError, without the text in place of a URL, if there is none."""
+    """Return the launch file's webhook. Raise SpecError, which omits the text, if it is no URL."""
     if keys.url_env is not None:
         where, text = f"{KEY}.url_env: {keys.url_env}", environment.get(keys.url_env)
         if text is None:
@@ -98,12 +98,12 @@ def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
         if not _apprise(url):
             raise SpecError(f"{where} holds no URL that apprise knows")
     elif not _is_plain_url(url):
-        raise SpecError(f"{where} holds no https:// or http:// URL without user name, in one line")
+        raise SpecError(f"{where} must hold one https:// or http:// URL, without a user name")
     return Webhook(url=url, form=keys.form)
 
 
 def _is_plain_url(url: str) -> bool:
-    """Return whether it is a plain URL: urllib3 refuses others with the whole URL in its message."""
+    """Return whether a URL is plain: urllib3's errors on other URLs quote the whole URL."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - reading it checks it
@@ -131,9 +131,9 @@ def tell(webhook: Webhook, news: News) -> None:
 
 
 def _notify(webhook: Webhook, news: News) -> str:
-    """Send by apprise, which tries once, with its own limits; return the failure, or no text.
+    """Send by apprise, which tries once, with its own limits; return the failure, or "".
 
-    A name in the text is no markup, and mentions nobody: a character of no width follows each @.
+    The text is sent as plain text, and mentions nobody: a zero-width space follows each @.
     """
     texts = (news.headline, "\n\n".join(news.findings))
     title, body = (text.replace("@", "@\u200b") for text in texts)
@@ -155,7 +155,7 @@ def _apprise(url: str) -> Any:
 
 
 def _post(webhook: Webhook, news: News) -> str:
-    """Send in several tries; return the failure, or no text."""
+    """Send in several tries; return the failure, or ""."""
     parts = slack_body(news) if webhook.form == "slack" else asdict(news)
     body = json.dumps(parts, allow_nan=False).encode()
     logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # its messages have the URL's path
@@ -182,7 +182,7 @@ def _post(webhook: Webhook, news: News) -> str:
             ) as response,
         ):
             status = response.status
-    except (HTTPError, OSError, OverflowError) as error:  # the last of a pause of many years
+    except (HTTPError, OSError, OverflowError) as error:  # OverflowError: a pause of many years
         return _failure(error)
     phrase = next((item.phrase for item in HTTPStatus if item.value == status), "")
     return "" if 200 <= status < 300 else f"answered {status} {phrase}".rstrip()

@@ -71,7 +71,7 @@ from cudnn_sweep.workloads.hashes import content_hash
 
 RUN_ERRORS = (OrchestratorError, ClusterError, AnalysisError)  # not the user's input
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
-TIME_SHARE = 0.5  # of the night's budget, besides it, for fresh trials
+TIME_SHARE = 0.5  # of the night's budget, added to it for fresh trials
 Compared: TypeAlias = tuple[NightOutcome, Sequence[Series]]
 Suspect: TypeAlias = tuple[Cell, Sequence[Config]]
 
@@ -84,8 +84,8 @@ def run_night(
 ) -> int:
     """Run a night and return the exit code.
 
-    `place`: measure there, whatever the launch file names. Raise the errors of the folders for a mistake in the
-    launch file or an option.
+    `place`: measure there, whatever the launch file names. Raise an error of `MISTAKES` for a
+    mistake in the launch file or in an option.
     """
     night = read_night(options, environment, place)
     if night.fault is not None and (options.dry_run or night.diary().of(night.name)):
@@ -254,7 +254,7 @@ def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> N
     notable = [finding for finding in outcome.findings if finding.is_alert or finding.is_news]
     to_tell = {as_sent_alert(finding): finding for finding in notable}
     fresh = [finding for alert, finding in to_tell.items() if alert not in sent]
-    is_measured = bool(outcome.recorded_trials)  # else alerts that were sent may last
+    is_measured = bool(outcome.recorded_trials)  # a night without records ends no alert
     kept = [alert for alert in sent if alert in to_tell or not is_measured]
     before, measured = diary.before(night.name, measured=False), diary.before(night.name)
     is_news = bool(
@@ -282,7 +282,7 @@ def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> N
 
 
 def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:
-    """Return whether the outcome is the first without an answer: learning is no news unless nights compared before."""
+    """Return whether this is the first night without an answer; learning counts after answers."""
     if outcome.state == "learning":
         return before is not None and before.state in ("fine", "regression")
     return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
@@ -294,9 +294,9 @@ def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool
 def measure_again(
     night: NightRequest, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """Judge new candidates by fresh trials, or by those of an earlier start of this night if nothing is to be measured.
+    """Judge candidates by fresh trials; without a place, by those of this night's earlier start.
 
-    An amount without a last good software gets no judgement: its trials join the night's value.
+    An amount is not judged without a last good software: its trials join the night's value.
     """
     if night.place is not None:
         try:
@@ -396,7 +396,7 @@ def confirmation_plan(
 
 
 def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
-    """Return the candidates' cells and configs, in the plan's order; cells that it has no more are left out."""
+    """Return the candidates' cells and configs in the plan's order, if they are in the plan."""
     keys = [candidate.key for candidate in candidates]
     suspect = {
         (key.cell_id, None if key.metric in OF_EVERY_CONFIG else key.settings) for key in keys

@@ -1,4 +1,4 @@
-"""What a night is to do, read before anything runs, and its diary: what nights leave beside the results for later ones.
+"""A night's request, read before it runs, and its diary: files beside the results for later nights.
 
     nightly/NAME/night-2026-11-21-NAME.json    a night's outcome, as `night.json` of its reports
     nightly/NAME/told.json                     alerts that were posted, so that each is posted once
@@ -6,8 +6,8 @@
     nightly/NAME/accepted.json                 accepted changes, oldest first
 
 NAME is the launch file's. A night that is compared again overwrites its outcome; nothing is removed.
-Each file is `{"crc32": ..., "content": ...}`, and is not used where its checksum does not fit. To edit one by hand,
-write "edited" for the checksum.
+Each file is `{"crc32": ..., "content": ...}`; a file with a wrong checksum is ignored. To edit a
+file by hand, write "edited" as its checksum.
 """
 
 import json
@@ -53,13 +53,13 @@ from cudnn_sweep.workloads.hashes import checksum
 
 NO_SUITE = SuiteSpec(cells=[CellAxes(workload="noop")])  # of a night whose own suite cannot be read
 COMPARED_WITH = timedelta(days=100)  # nights that a job takes along, where none is pinned
-MOST_NAMED = 10  # of what could have been meant
+MOST_NAMED = 10  # alerts named in a message
 MOST_CHARACTERS = 200  # of a file that cannot be read
 SENT = "told.json"
 BY_HAND = "edited"  # in place of the checksum
 AGAIN = "restore it, or compare that night again: --night DATE --no-measure"
 T = TypeVar("T")
-SentAlert: TypeAlias = tuple[str, date]  # its series_id, and since when
+SentAlert: TypeAlias = tuple[str, date]  # series_id, and the first night of the finding
 DATE = TypeAdapter(date)
 SENT_ALERTS = TypeAdapter(list[SentAlert])
 ACCEPTED = TypeAdapter(list[Acceptance])
@@ -89,7 +89,7 @@ class Diary:
         return self._outcome(f"{name.sweep_id}.json")
 
     def before(self, name: NightName, *, measured: bool = True) -> NightOutcome | None:
-        """Return the last outcome of an earlier night, of one that measured something or of any."""
+        """Return the outcome of the last earlier night, or, if `measured`, the last with trials."""
         nights = [night for night in self._nights() if night < f"{name.sweep_id}.json"]
         outcomes = map(self._outcome, reversed(nights))
         return next((it for it in outcomes if not measured or it and it.recorded_trials), None)
@@ -150,10 +150,10 @@ class Diary:
             return None
 
     def _sent(self) -> list[SentAlert]:
-        return self._read(SENT, SENT_ALERTS.validate_json, "alerts are told again") or []
+        return self._read(SENT, SENT_ALERTS.validate_json, "alerts are sent again") or []
 
     def _read(self, name: str, parse: Callable[[str], T], otherwise: str = AGAIN) -> T | None:
-        """Return the parsed file; None if it is missing. Raise SpecError if it is not as it was written."""
+        """Return the parsed file; None if it is missing. Raise SpecError if it is damaged."""
         folder, path = self.store.folder, self._path(name)
         try:
             text = folder.read(path).to_pybytes().decode(errors="replace")
@@ -250,8 +250,8 @@ class NightRequest:
 def read_night(
     options: NightOptions, environment: Mapping[str, str], place: Place | None = None
 ) -> NightRequest:
-    """Read the launch file. Raise an error of the folders for a mistake in it; a mistake in a file that it names is the
-    night's `fault`, to be reported. `place`: measure there, whatever the launch file names.
+    """Read the launch file, and raise an error for a mistake in it. A mistake in a file that it
+    names becomes the night's `fault`. `place`: measure there, whatever the launch file names.
     """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
@@ -288,7 +288,7 @@ def read_night(
         webhook = find_webhook(keys.webhook, environment) if keys.webhook is not None else None
     except SpecError as error:  # the night is measured, and warns
         webhook = error
-    # each night as many: what a series is compared with stays
+    # the same number of blocks each night, so that its series stay comparable
     request = replace(request, suite=request.suite.with_blocks(FIXED_BLOCKS), may_skip=True)
     return NightRequest(
         options=options,

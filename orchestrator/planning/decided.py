@@ -1,4 +1,4 @@
-"""Standing: whether a cell gets a further block, in a sweep of blocks until decided."""
+"""Standing of a cell in an until-decided sweep: whether the cell gets a further block."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ OPEN, HOPELESS = "open", "hopeless"
 
 
 def contrasts_of(configs: Iterable[Config]) -> tuple[Contrast, ...]:
-    """Every pair that differs in one field; the baseline has PyTorch's default there, or came first."""
+    """Return pairs that differ in one field; the baseline has PyTorch's default or came first."""
     return contrasts_among(settings_of(config) for config in configs)
 
 
@@ -44,7 +44,7 @@ def settings_of(config: Config) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """One cell over all of its contrasts."""
+    """The state of one cell, over all its contrasts."""
 
     states: Sequence[ContrastState]
 
@@ -58,7 +58,7 @@ class Standing:
 
     @property
     def is_out_of_reach(self) -> bool:
-        """Neither decided nor given further blocks."""
+        """Whether the cell is undecided and gets no further blocks."""
         return not self.is_open and not self.is_decided
 
     @property

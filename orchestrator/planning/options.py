@@ -25,7 +25,7 @@ WaitOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchOptions:
-    """Those that are None leave it to the launch file."""
+    """Options of a launch. The launch file decides those that are None."""
 
     file: Annotated[
         Path | None,
@@ -42,7 +42,7 @@ class LaunchOptions:
     replicates: Annotated[
         str | None,
         "N|decided[:MOST]",
-        "Blocks per cell: a number, or until it is decided, at most 20 (the default).",
+        "Blocks per cell: a number, or as many as decide it, at most MOST (default: 20).",
     ] = None
     minutes: Annotated[
         float | None,
@@ -62,13 +62,13 @@ class LaunchOptions:
     json: Annotated[bool, "On this machine: print the outcome as JSON at the end."] = False
     wait: WaitOption = False
     results_asked: str | None = None
-    """Where `sweep query` and `sweep report` look in the folder that this was typed in."""
+    """Results that `sweep query` and `sweep report` read by default in the launch's folder."""
     program: str = field(default_factory=program)
     """What was typed to start us: `sweep`, or its path where the shell does not find it."""
 
     @cached_property
     def own_shard(self) -> "Shard | None":
-        """Raises SpecError for text that is no shard."""
+        """The shard of `--shard`. Raises SpecError for text that is no shard."""
         from cudnn_sweep.orchestrator.planning.plan import read_shard
 
         return None if self.shard is None else read_shard(self.shard)
@@ -83,7 +83,7 @@ class LaunchOptions:
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        """Of `--only`: field and value."""
+        """Field and value of each `--only`."""
         return [(name, value) for name, _, value in map(_parted, self.only)]
 
     def check(self) -> None:
@@ -121,7 +121,7 @@ def read_date(text: str, option: str) -> date:
 
 @dataclass(frozen=True, kw_only=True)
 class NightOptions:
-    """Those that are None leave it to the launch file."""
+    """Options of a night. The launch file decides those that are None."""
 
     file: Annotated[Path, typer.Argument(help="Launch file.")] = Path("cluster.yaml")
     suite: Annotated[str | None, "Overrides `nightly.suite` of the launch file."] = None
@@ -198,7 +198,7 @@ def _parted(text: str) -> tuple[str, str, str]:
 
 
 def read_replicates(text: str) -> "Replicates":
-    """`8`, `decided` or `decided:50`. Raises SpecError."""
+    """Return the replicates that `8`, `decided` or `decided:50` means. Raises SpecError."""
     from pydantic import TypeAdapter, ValidationError
 
     from cudnn_sweep.workloads.cells.suite import LOOKS, Replicates

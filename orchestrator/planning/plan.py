@@ -21,14 +21,14 @@ from cudnn_sweep.workloads.records.row import BUNDLED
 
 T = TypeVar("T")
 
-OWN_SOFTWARE = ""  # the launch's own, where a sweep interleaves two
-LAST_GOOD = "last_good"  # the other one
+OWN_SOFTWARE = ""  # the launch's own software, if a sweep interleaves two
+LAST_GOOD = "last_good"  # the other software
 WRITTEN = re.compile(r"(\d+)/(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """One cell, one config, one replicate; of an A/A pair, `twin` says which."""
+    """One cell, one config, one replicate; `twin`: 1 for the second of an A/A pair, else 0."""
 
     cell: Cell
     config: Config
@@ -37,11 +37,11 @@ class Trial:
     block: int
     position: int
     cache_generation: int
-    """Which of its cell's caches of compiled kernels it uses: the first trial there finds it empty."""
+    """Number of the cell's compute cache to use; its first trial finds the cache empty."""
     repeats_block: int | None = None
-    """The block of the plan that was split and that this one's repeats."""
+    """Number of the plan's split block that this trial's block repeats."""
     software: str = OWN_SOFTWARE
-    """By which of the session's pythons it runs; empty: by the launch's own."""
+    """Name of the session's Python that runs the trial; empty: the launch's own Python."""
 
     @property
     def trial_id(self) -> str:
@@ -50,7 +50,7 @@ class Trial:
 
     @property
     def seed(self) -> int:
-        """The same for all configs of a block: they compute the same."""
+        """Random seed, the same for all configs of a block, so that they compute the same."""
         return int(content_hash((self.cell.cell_id, self.replicate)), 16) % 2**31
 
     def fields(self) -> dict[str, str]:
@@ -72,14 +72,14 @@ class Trial:
         }
 
     def has(self, field: str, value: str) -> bool:
-        """Compare in any case: a class may have capitals, YAML's True has one. A network's shown name matches, too."""
+        """Ignore case: a class or YAML's True has capitals. A network's shown name matches, too."""
         own = self.fields()[field].lower()
         return value.lower() in (own, own.removeprefix(BUNDLED))
 
 
 @cache
 def _text(config: Config) -> str:
-    """The config as JSON: a million trials have few."""
+    """Return the config as JSON. Cached: a million trials share a few configs."""
     return json.dumps(config.identity(), sort_keys=True)
 
 
@@ -103,7 +103,7 @@ class Plan:
         return {trial.cell.cell_id for trial in self.trials}
 
     def configs(self) -> list[Config]:
-        """The configs of its trials, in an order that does not depend on theirs."""
+        """Return the configs of all trials, in an order independent of the trials' order."""
         return sorted({trial.config for trial in self.trials}, key=str)
 
     def blocks(self) -> Iterator[tuple[int, list[Trial]]]:
@@ -114,7 +114,7 @@ class Plan:
         return replace(self, trials=tuple(t for t in self.trials if t.trial_id not in trial_ids))
 
     def estimated_s(self, slots: int, *, gpu: bool) -> float:
-        """Time to run it, roughly: budgets, and what a process costs besides."""
+        """Return the rough time to run the plan: the budgets, and the overhead of each process."""
         spec = self.measure
         closed = spec.warmup_s + spec.steady_budget_s
         if gpu and spec.device_budget_s > 0:
@@ -128,7 +128,7 @@ class Plan:
         return START_S + (sum(each) + sum(besides)) / slots
 
     def first_look(self) -> "Plan":
-        """The blocks up to each cell's first look; of a plan without looks as many blocks."""
+        """Return the blocks up to each cell's first look; as many if the plan has no looks."""
         first = self._first_blocks
         return replace(self, trials=tuple(t for t in self.trials if t.replicate < first))
 
@@ -137,8 +137,8 @@ class Plan:
         return self.looks[0] if self.looks else LOOKS[0]
 
     def cell_by_cell(self) -> "Plan":
-        """Return the plan with all blocks up to the first look in front, cell by cell, beginning with the least
-        missing.
+        """Return the plan with the blocks up to the first look in front, cell by cell. The cell
+        that lacks the fewest trials comes first.
         """
         first = self.first_look().trials
         lacking = Counter(trial.cell.cell_id for trial in first)
@@ -158,11 +158,11 @@ def make_plan(
     cells: list[Cell],
     configs: Mapping[str, tuple[Config, ...]] | None = None,
 ) -> Plan:
-    """Rounds of every cell once, each in random order; the same for the same content.
+    """Return a plan in rounds of every cell once, in a random order that the content determines.
 
-    So each cell's replicates are spread over the sweep, and a time budget that cuts it leaves every
-    cell as many of them, but for one: the same cells in every night. A block's configs are in an order
-    that is balanced over the blocks of their cell. `configs`: of the cells that have their own, by id.
+    So each cell's replicates are spread over the sweep. If a time budget cuts the sweep, cells lack
+    at most one replicate, and the same cells every night. A block's configs are in an order that is
+    balanced over their cell's blocks. `configs`: of cells with configs of their own, by id.
     """
     replicates = most_replicates(suite.replicates)
     given = {cell.cell_id: tuple(suite.configs) for cell in cells} | dict(configs or {})
@@ -203,7 +203,7 @@ def make_plan(
 
 
 def with_alternate_caches(plan: Plan) -> Plan:
-    """Every second replicate of a cell starts with an empty compute cache, the others with what it left."""
+    """Return the plan with an empty compute cache for even replicates; the odd ones reuse it."""
     trials = tuple(
         replace(trial, cache_generation=trial.replicate - trial.replicate % 2)
         for trial in plan.trials
@@ -212,15 +212,15 @@ def with_alternate_caches(plan: Plan) -> Plan:
 
 
 def first_blocks(plan: Plan, most: int) -> Plan:
-    """Without the blocks of a cell past so many; the same where nothing else was chosen."""
+    """Return the plan with at most `most` blocks of each cell; the whole plan if that is empty."""
     kept = tuple(trial for trial in plan.trials if trial.replicate < most)
     return replace(plan, trials=kept or plan.trials)
 
 
 def first_calls(plan: Plan) -> list[TrialRequest]:
-    """A trial of each of the user's models with PyTorch's own settings, to be called before any is measured.
+    """Return a trial of each of the user's models, with default settings, to call before measuring.
 
-    A bundled model is called only if counts are expected of it.
+    A bundled model is called only if its cell has expected counts.
     """
     first: dict[tuple[str, str], Trial] = {}
     for trial in plan.trials:
@@ -241,7 +241,7 @@ def first_calls(plan: Plan) -> list[TrialRequest]:
 
 
 class _BlockOrder:
-    """In which order the blocks of one cell take their configs."""
+    """The order of the configs in each block of one cell."""
 
     def __init__(self, of_cell: Sequence[Config], order: random.Random) -> None:
         configs = list(dict.fromkeys(of_cell))
@@ -252,9 +252,9 @@ class _BlockOrder:
         self._order = order
 
     def of(self, replicate: int, *, has_twin: bool) -> list[tuple[Config, int]]:
-        """Return each config, with its place in an A/A pair: the second comes first in every other one.
+        """Return each config with its `twin`. In every other A/A pair, twin 1 comes before twin 0.
 
-        The sides of a gate have an A/A pair in turn.
+        The sides of a gate take turns in having the A/A pair.
         """
         placed = [(config, 0) for config in balanced(self._start, replicate)]
         if has_twin:
@@ -267,10 +267,10 @@ class _BlockOrder:
 
 
 def balanced(start: Sequence[T], number: int) -> list[T]:
-    """The order in block `number`, from 0. Of any two each comes before the other in every second block; over
-    twice as many blocks as there are members each comes first equally often.
+    """Return the order in block `number`, from 0. Of any two members, each is ahead in every second
+    block. Over twice as many blocks as members, each member comes first equally often.
 
-    Every second block reverses the one before it; each two of them rotate by two places.
+    Every second block reverses the block before it; each such pair of blocks rotates by two places.
     """
     first = 2 * (number // 2) % len(start)
     rotated = [*start[first:], *start[:first]]
@@ -278,9 +278,9 @@ def balanced(start: Sequence[T], number: int) -> list[T]:
 
 
 def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
-    """The trials that have every FIELD=VALUE. Raises SpecError for an unknown field or an empty rest.
+    """Return the trials with every FIELD=VALUE. Raises SpecError for an unknown field or no trial.
 
-    A part of a cell's trials decides nothing: all of it are run then.
+    If only a part of a cell's trials is left, they can decide nothing: then all of them run.
     """
     kept = plan.trials
     for field, value in choices:
@@ -311,11 +311,11 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def part(self, plan: Plan) -> Plan:
-        """Return this shard's whole blocks, as many as any other shard's, or one less: the same for the same plan.
+        """Return this shard's whole blocks, always the same. Shards differ by at most one block.
 
-        In a sweep until decided it has whole cells: a decision needs all of a cell's blocks. Dealt in the order of a
-        hash: by number the A/A pairs, one block in so many, might all fall to one shard. Raises SpecError if the shard
-        gets none.
+        In an until-decided sweep a shard has whole cells: a decision needs all of a cell's blocks.
+        Blocks are dealt by a hash: by number, all A/A pairs (one in every so many blocks) might
+        fall to one shard. Raises SpecError if the shard has no block.
         """
         whole = "cells" if plan.looks else "blocks"
         part_of = {t.block: t.cell.cell_id if plan.looks else t.block for t in plan.trials}

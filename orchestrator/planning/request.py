@@ -33,7 +33,7 @@ class SweepRequest:
     may_skip: bool = False
     """Whether models are left out whose package is not installed, as a night does."""
     job: Job | None = None
-    """What advice is measured for: every second block meets an empty compute cache."""
+    """The job to advise on; with a job, every second block starts with an empty compute cache."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
     """By a config's `code`."""
     min_effect: float = MIN_EFFECT
@@ -49,7 +49,7 @@ class Planned:
     """Modules that the fork server imports once."""
     whole: Plan
     chosen: Plan
-    """What `--only` left of it."""
+    """The part of `whole` that `--only` selects."""
     skipped: Mapping[str, str] = field(default_factory=dict)
     """Models that a night leaves out because their package is not installed, and why."""
 

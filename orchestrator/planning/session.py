@@ -25,13 +25,13 @@ class Job:
     steps: int = DEFAULT_STEPS
     """Steps in one process."""
     hours: float | None = None
-    """Instead: as many steps as the baseline makes in so many hours."""
+    """Hours instead of `steps`: as many steps as the baseline makes in these hours."""
     state: str = "container"
     """container or warm: whether CUDA's compute cache is empty when a process starts."""
     memory_limit_gib: float | None = None
-    """What needs more does not fit."""
+    """Memory of the GPU; a setting that needs more does not fit."""
     runs: int = 1
-    """The interval holds the mean of so many runs each way."""
+    """Number of runs with each setting; the confidence interval is for their mean."""
 
     @property
     def blocks_owed(self) -> int:
@@ -44,7 +44,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeLocation:
-    """Where a trial's code is: a folder to start in, a Python, where modules are looked for first."""
+    """Where a trial's code is: its working folder, its Python, and its first module folders."""
 
     folder: Path | None
     python: Path | None = None
@@ -69,32 +69,32 @@ class Session:
     plan_trials: int
     """How many trials the whole sweep's plan has."""
     looks: tuple[int, ...] = ()
-    """After how many blocks of a cell it is asked whether the cell is decided; empty: blocks are a fixed number."""
+    """Numbers of blocks after which a cell may be decided; empty: the number of blocks is fixed."""
     job: Job | None = None
-    """What decides a cell is the advice about this job; None: its verdict."""
+    """The job whose advice decides a cell; None: the cell's verdict decides."""
     cell_by_cell: bool = False
     """Cells go to their first look one after another, as there may be no time for all."""
     begun: Mapping[str, int] = field(default_factory=dict)
-    """How many blocks of each cell the sweep has trials of, by cell_id."""
+    """Number of each cell's blocks that have recorded trials, by cell_id."""
     of_cells: int = 0
     """How many cells the whole sweep's plan has."""
     plan_blocks: int = 0
-    """How many blocks it has, with looks at most."""
+    """Number of blocks of the whole sweep's plan; with looks, the most that may run."""
     shard: Shard | None = None
     """The part of the plan that this launch runs; None: all of it."""
     retries: dict[str, int]
-    """How often each trial was retried before, this launch included, by trial_id; 0 where not named."""
+    """Number of retries of each trial, this launch's included, by trial_id; 0 for other trials."""
     scratch: Path
     """A folder on each node, for compute caches; kept until the sweep is finished."""
     folder: Path
-    """Where the launch was typed: a user's own workload files are named from here. On a cluster relative:
-    each node has a copy, where its workers are started."""
+    """Folder of the launch; paths of the user's workload files are relative to it. On a cluster, a
+    relative path: each node has a copy of the folder, in which its workers start."""
     gpus: tuple[str, ...] = ()
     """UUIDs of the GPUs that are launched on, on this machine; on a cluster those of one node."""
     preload: tuple[str, ...] = ()
     """Modules that the fork server imports once."""
     pythons: Mapping[str, Path] = field(default_factory=dict)
-    """By a trial's `software` the Python of another environment: its own torch and version of ours."""
+    """Pythons of environments with their own torch and cudnn-sweep, by a trial's `software`."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
     """By a config's `code`."""
     min_effect: float = MIN_EFFECT
@@ -104,11 +104,11 @@ class Session:
 
     @property
     def lock_name(self) -> str:
-        """Shards of one plan may run side by side."""
+        """Name of the lock: one for each shard, as shards of one plan may run side by side."""
         return self.plan_hash + (f"-{self.shard.number}-of-{self.shard.of}" if self.shard else "")
 
     def lacks(self, stored: Iterable[StoredTrial], hopeless: Collection[str] = ()) -> bool:
-        """Return whether trials of the sweep, or of this launch's shard, are missing: not those of `hopeless` cells."""
+        """Return whether the sweep, or this shard, lacks trials, not counting `hopeless` cells."""
         recorded = {trial.trial_id for trial in planned(stored)}
         left = self.own.without(recorded).trials
         given_up = sum(trial.cell.cell_id in hopeless for trial in left)
@@ -124,13 +124,13 @@ class Session:
     def fallback_folders(self) -> list[Path]:
         """Return folders for records that the results location does not take: other disks, or memory."""
         places = [Path("/dev/shm"), Path.home()]
-        with suppress(OrchestratorError):  # then elsewhere
+        with suppress(OrchestratorError):  # the other folders remain
             places.insert(0, our_temporary_folder())
         return [place / f"sweep-held-{self.launch_id}" for place in places]
 
 
 def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:
-    """A session that runs the whole of a plan as a new sweep, its scratch below `folder`."""
+    """Return a session that runs a whole plan as a new sweep, with its scratch below `folder`."""
     return Session(
         sweep_id=sweep_id,
         launch_id=f"launch-{sweep_id}",

@@ -1,4 +1,4 @@
-"""What a launch file asks of us under `metadata.sweep`, and where its suite comes from."""
+"""The keys of a launch file under `metadata.sweep`, and the choice of its suite."""
 
 import re
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ SUITES = files("cudnn_sweep.workloads").joinpath("suites")
 DEFAULT_SUITE = "quick"
 DEFAULT_RESULTS = "results"
 INLINE = "inline"
-LAUNCH_FILE = Path("cluster.yaml")  # in the current folder, where no file is named
+LAUNCH_FILE = Path("cluster.yaml")  # in the current folder, if the command names no file
 USER = re.compile(r"(\w+:)?/*[^/]*@")  # before the host of a URL
 UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -66,7 +66,7 @@ class WebhookKeys(BaseModel, frozen=True, extra="forbid"):
 
     @model_validator(mode="after")
     def _one_source(self) -> "WebhookKeys":
-        # Of the whole, not of a key: an error shows what stands at its key, which may be the URL.
+        # Validates the model, not a key: an error prints its key's value, which may be the URL.
         if (self.url_env is None) == (self.url_file is None):
             raise ValueError("give `url_env` or `url_file`, one of them")
         if self.url_env is not None and not self.url_env.isidentifier():
@@ -84,7 +84,7 @@ class NightlyKeys(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     minutes: PositiveFloat = 60.0
     """No new block starts after this long."""
     wait_minutes: NonNegativeFloat = 30.0
-    """How long a GPU of this machine that others work on is waited for, before the budget begins."""
+    """Longest wait for a busy GPU of this machine, before the budget begins."""
     last_good: str | None = None
     """The Python of a virtual environment whose software counts as good."""
     name: str | None = None
@@ -93,11 +93,11 @@ class NightlyKeys(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     webhook: WebhookKeys | None = None
     """Where the outcome of a night is posted."""
     report_url: str | None = None
-    """Where the folder of its reports is served, for the message: it links DATE/night.html below it."""
+    """URL of the folder of the reports; a night's message links DATE/night.html below it."""
 
     @model_validator(mode="after")
     def _link_without_key(self) -> "NightlyKeys":
-        # Of the whole, as above: the link stands in a message that many read.
+        # Validates the model, as above. Many people read the message that has the link.
         if self.report_url and USER.match(self.report_url):
             raise ValueError("`report_url` takes a URL without user and password")
         return self
@@ -159,8 +159,8 @@ class SweepSpec(BaseModel):
 def choose_suite(
     spec: SweepSpec, name: str | None, replicates: Replicates | None = None
 ) -> tuple[str, SuiteSpec]:
-    """Return the suite that `name` (the command line's) or else the launch file names, and its name; `replicates`
-    likewise.
+    """Return the chosen suite's name and the suite. `name` and `replicates`, from the command line,
+    override the launch file.
 
     Raises SpecError for an unknown suite, LaunchFileError for a mistake in a suite's file.
     """
@@ -174,7 +174,7 @@ def choose_suite(
     keys = ("configs", "replicates", "gpus")
     changed = {key: value for key in keys if (value := getattr(spec, key)) is not None}
     without_gpu = dict.fromkeys(changed.keys() - {"gpus"})
-    if spec.measure is not None:  # what is not written there stays as the suite has it
+    if spec.measure is not None:  # keys that are not written there keep the suite's values
         written = {key: getattr(spec.measure, key) for key in spec.measure.model_fields_set}
         changed["measure"] = suite.measure.model_copy(update=written)
         if suite.without_gpu.measure is not None:
@@ -201,7 +201,7 @@ def cells_named(file: Path, suite: str) -> Iterator[None]:
         elif is_path(suite):
             file = Path(suite)
         else:
-            raise kind(str(error)) from None  # the command line said what it is
+            raise kind(str(error)) from None  # the command line names the cell
         line = read_document(file).line(at)
         raise kind(f"{file}:{line}: {dotted(at)}: {error}") from None
 
@@ -246,7 +246,7 @@ def suite_names() -> list[str]:
 def asked_file(
     typed: Path | None, suite: str | None, results: str | None
 ) -> tuple[Path | None, str | None, str]:
-    """Return the launch file, if there is one, the suite, and what was taken without being named, for the user.
+    """Return the launch file, if any, the suite, and a note for the user on what was not typed.
 
     Raises SpecError for two suites or a Python file, LaunchFileError for a file that is no YAML.
     """
@@ -286,7 +286,7 @@ def _is_suite(file: Path) -> bool:
 class NightName:
     date: date
     launch: str
-    """Tells the nights of launch files apart that share results."""
+    """Name that distinguishes this launch file's nights from others in the same results."""
 
     @property
     def sweep_id(self) -> str:

@@ -1,4 +1,4 @@
-"""An option is spelled once: the field of a dataclass says what Typer makes of it, and how it is typed again."""
+"""Defines each option once: a dataclass's field is Typer's option, and the words that repeat it."""
 
 import os
 import shutil
@@ -20,12 +20,12 @@ NAMES = {
     "precision": "cudnn_sweep.workloads.precision:PRECISIONS.keys",
     "regime": "cudnn_sweep.workloads.find_regime:regime_types",
 }
-"""What a shell completes of an option: imported when it does."""
+"""Import path of the values that a shell completes for an option; imported only then."""
 
 
 def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
-    """Return what Typer takes of `Annotated[type, ...]`. One text is an option's help; of two texts the first is its
-    metavar. A flag has no `--no-`.
+    """Return Typer's argument or option for `Annotated[type, ...]`, if any. One text is an option's
+    help; of two texts the first is its metavar. A flag has no `--no-`.
     """
     told = getattr(hint, "__metadata__", ())
     if info := next((each for each in told if isinstance(each, ArgumentInfo | OptionInfo)), None):
@@ -47,7 +47,7 @@ def _completing(option: str) -> Callable[[str], list[str]] | None:
 
 
 def words_of(options: "DataclassInstance", *, without: Collection[str] = ()) -> list[str]:
-    """Return the words to type for these options: all that are not as usual."""
+    """Return the words to type for the options that differ from their defaults."""
     hints = get_type_hints(type(options), include_extras=True)
     words: list[str] = []
     for field in fields(options):
@@ -64,7 +64,7 @@ def words_of(options: "DataclassInstance", *, without: Collection[str] = ()) -> 
 
 
 def program() -> str:
-    """Return the first words of printed commands: `make` starts us from .venv, where the user's shell does not look."""
+    """Return `sweep` for printed commands, or its path if the shell lacks it, as under `make`."""
     typed = Path(sys.argv[0])
     if typed.name != "sweep" or shutil.which("sweep"):
         return "sweep"
@@ -72,7 +72,7 @@ def program() -> str:
 
 
 def _typed_as(name: str, info: ArgumentInfo | OptionInfo) -> str:
-    """In Annotated the first of an option's names is where else its default would be."""
+    """Return the option as typed. In Annotated, Typer has an option's first name in `default`."""
     return _as_option(name) if info.default is ... else str(info.default)
 
 

@@ -1,4 +1,4 @@
-"""Which sweep a launch runs: a new one, or an earlier one that is not finished."""
+"""Chooses the sweep that a launch runs: a new one, or an unfinished earlier one."""
 
 import secrets
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.planning.session import Session
 
 
 def choose_sweep(store: Store, planned: Planned) -> Session:
-    """A session of that sweep. Raises SpecError for a sweep that cannot be resumed."""
+    """Return a session of the chosen sweep. Raises SpecError for a sweep that cannot be resumed."""
     options, chosen = planned.request.options, planned.chosen
     if options.resume or options.sweep_id:
         return _named(store, planned)
@@ -39,7 +39,7 @@ def choose_sweep(store: Store, planned: Planned) -> Session:
 
 
 def _named(store: Store, planned: Planned) -> Session:
-    """The sweep of --resume, or of --sweep-id, which whichever shard comes first opens."""
+    """Return a session of --resume's or --sweep-id's sweep; the first shard to start creates it."""
     options, whole, chosen = planned.request.options, planned.whole, planned.chosen
     named = "--resume" if options.resume else "--sweep-id"
     sweep_id = options.resume or options.sweep_id
@@ -87,7 +87,7 @@ def _session(
     if shard is not None:
         reason += f"; shard {shard} runs {len(own.trials)} of the plan's {len(plan.trials)}"
     stored = store.stored_trials(state.sweep_id) if state else {}
-    # a child's own failure is an outcome and stays, unless it is to be tried again
+    # a failed trial is an outcome and stays, unless --retry-failed runs it again
     again = {
         key: trial.retry + 1
         for key, trial in stored.items()
@@ -109,7 +109,7 @@ def _session(
         own=own,
         contrasts=contrasts_in(whole),
         looks=own.looks or (whole.looks if swept is whole else ()),
-        begun={trial.cell.cell_id: trial.replicate + 1 for trial in begun},  # the last one's
+        begun={trial.cell.cell_id: trial.replicate + 1 for trial in begun},  # of its last trial
         of_cells=len(swept.cell_ids()),
         plan_blocks=sum(1 for _ in swept.blocks()),
         plan_hash=plan_hash,
@@ -143,6 +143,6 @@ def _difference(state: SweepState, planned: Planned, *, has_codes: bool = False)
     if here.env_hash not in state.env_hashes:
         return "it ran on other hardware"
     own = {software_hash for software, software_hash in state.softwares if not software}
-    if own and here.software_hash not in own and not has_codes:  # a pair's id names its softwares
+    if own and here.software_hash not in own and not has_codes:  # a pair's id has its softwares
         return "it ran with other software"
     return None

@@ -45,11 +45,11 @@ from cudnn_sweep.workloads.survey import Survey
 # sets its own number (torch.set_num_threads).
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
-# Variables about our own Python and version: not for another environment's.
+# Variables of our own Python and version, which another environment's Python does not get.
 OURS_ALONE = ("PYTHONPATH", "PYTHONHOME", "SWEEP_VERSION", "SWEEP_COMMIT")
 TRACE_TIMEOUT_S = 600.0  # a large model's first pass on a few CPU cores takes minutes
 CALL_TIMEOUT_S = 20.0
-GREETING_S = 180.0  # torch is imported, from a slow disk too
+GREETING_S = 180.0  # enough to import torch from a slow disk
 GREETING_BYTES = 2**16
 ENDING_S = 1.0
 SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs takes tens of seconds
@@ -84,7 +84,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)} if gpu_uuids else {}
         name = f"the fork server of {python}" if python else "the fork server"
         kind = PythonError if python else ServerError
-        # Ctrl-C is for the process that starts it, also while it imports
+        # Ctrl-C is for the process that starts the server, even while the server imports
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._process = subprocess.Popen(
@@ -168,7 +168,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             self._requests.flush()
 
     def hear(self, number: int) -> Said | Outcome:
-        """Return a process's report when it passes the baton back, or its outcome. Keep what comes from others first.
+        """Return a process's outcome, or report when it passes the baton. Keep others' messages.
 
         Raises ServerError if the server dies.
         """
@@ -215,9 +215,9 @@ class ForkServer(AbstractContextManager["ForkServer"]):
 
 
 def survey(server: ForkServer, workloads: list[str], *, needs_cuda: bool = False) -> Survey:
-    """Return what the machine and these workloads are; import none if `needs_cuda` and there is no GPU.
+    """Describe the machine and these workloads; import none if `needs_cuda` and there is no GPU.
 
-    Raises ServerError with the reason if there is no answer; ModelError if user code was to be imported.
+    Without an answer, raises ServerError with the reason, or ModelError if user code is imported.
     """
     own, job = own_code(workloads), SurveyJob(workloads=workloads, needs_cuda=needs_cuda)
     try:
@@ -226,7 +226,7 @@ def survey(server: ForkServer, workloads: list[str], *, needs_cuda: bool = False
             return outcome.reply.survey
         raise ServerError(outcome.message or outcome.status)
     except ServerError as error:
-        if own:  # it may have killed the server
+        if own:  # user code may have killed the server
             raise ModelError(f"importing {own}: {error}") from error
         raise
 
@@ -259,11 +259,11 @@ def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[
 
 
 def survey_of(python: Path, workloads: list[str]) -> Survey:
-    """Return what an environment and these workloads are there. Raises ServerError if it does not come up."""
+    """Describe another environment and workloads there. Raises ServerError if it does not start."""
     with ForkServer(python=python, survey_only=True) as server:
         return survey(server, workloads)
 
 
 def own_code(workloads: list[str]) -> str:
-    """Return those that are imported from a user's file or package, as text."""
+    """Return the workloads that are imported from a user's file or package, as text."""
     return ", ".join(name for name in workloads if ":" in name)

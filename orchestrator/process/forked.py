@@ -191,7 +191,7 @@ class Forked:
         self._log.close()
 
     def _understood(self, kind: TypeAdapter[Heard], line: bytes) -> Heard | None:
-        """Parse a line; None if the user's code wrote to our pipe, so that nothing that follows can be used."""
+        """Parse a line; None if user code wrote to our pipe: then all that follows is unusable."""
         try:
             return kind.validate_json(line)
         except ValidationError:
@@ -235,7 +235,7 @@ def live(request: Request, turns: int, reply_to: int, log: int, born: float) -> 
         reply = _work(request, turns, reply_to, born)
         reply.imported = sorted(set(sys.modules) - before)
         _write(reply_to, REPLY.dump_json(reply) + b"\n")
-    except BaseException:  # noqa: BLE001  # ours: the trial's own are in the reply
+    except BaseException:  # noqa: BLE001  # our own fault: the trial's errors are in the reply
         traceback.print_exc()  # goes into the record
         os._exit(1)
     os._exit(0)
@@ -245,7 +245,7 @@ def _limit(request: Request, log: int) -> None:
     die_with_parent()
     os.setpgid(0, 0)  # a Ctrl-C at the terminal is the launch's to handle
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the server's requests are not a trial's to read
-    Path("/proc/self/oom_score_adj").write_text("1000")  # out of memory: take the trial
+    Path("/proc/self/oom_score_adj").write_text("1000")  # if memory is out, kill the trial first
     os.dup2(log, 1)
     os.dup2(log, 2)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -257,7 +257,7 @@ def _limit(request: Request, log: int) -> None:
 
 
 def _close_other_pipes(*ours: int) -> None:
-    """Close the server's, to which the code of a trial must not write, and those of its other processes."""
+    """Close the pipes of the server and its other processes, to which a trial must not write."""
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         with suppress(OSError):  # the listing's own is closed by now
             target = os.readlink(f"/proc/self/fd/{descriptor}")
@@ -288,7 +288,7 @@ def _work(request: Request, turns: int, reply_to: int, born: float) -> Reply:
     except WorkloadError as error:
         _print_traceback()
         reply.status, reply.message = "error", _storable(str(error))
-        if TRY not in str(error):  # a trace has it
+        if TRY not in str(error):  # a trace's error has its own hint
             reply.message += _hint(job, error)
         reply.is_mistake = not isinstance(error, UserCodeError)
     except (MemoryError, torch.OutOfMemoryError) as error:
@@ -347,13 +347,13 @@ def _hint(job: object, error: BaseException) -> str:
             return (
                 f"{TRY}`multiple: 32`: regime {rule.name} makes sizes that the network may not take"
             )
-    except Exception:  # noqa: BLE001  # a user's regime; that is the error, then
+    except Exception:  # noqa: BLE001  # the user's regime fails: `error` comes from it
         return ""
     return what_to_try(error, cell.input_shape)
 
 
 def _storable(text: str) -> str:
-    """Return at most MOST_CHARACTERS, without half characters: JSON has none."""
+    """Return at most MOST_CHARACTERS, without lone surrogates, which JSON cannot hold."""
     whole = text.encode(errors="backslashreplace").decode()
     cut = len(whole) - MOST_CHARACTERS
     return whole if cut <= 0 else f"{whole[:MOST_CHARACTERS]}... ({cut:,} characters more)"
@@ -361,6 +361,6 @@ def _storable(text: str) -> str:
 
 def _write(pipe: int, data: bytes) -> None:
     if os.getpid() != _replier:
-        os._exit(0)  # a copy of it that the user's code forked
+        os._exit(0)  # a copy of the trial's process, forked by the user's code
     while data:
         data = data[os.write(pipe, data) :]

@@ -23,7 +23,7 @@ def die_with_parent() -> None:
 
 
 def end_children(but: Collection[int] = ()) -> None:
-    """Kill and reap our children, and those that killing makes ours."""
+    """Kill and reap our children, and the orphans that they leave to us."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children")
     while children := set(map(int, listed.read_text().split())).difference(but):
         for pid in children:
@@ -32,7 +32,7 @@ def end_children(but: Collection[int] = ()) -> None:
 
 
 def give_back_memory() -> None:
-    """Return freed memory to the system. Without this glibc keeps it, apart for each thread that allocated it."""
+    """Return freed memory to the system: glibc keeps it, separately for each allocating thread."""
     trim = getattr(_libc, "malloc_trim", None)  # glibc's alone
     if trim is not None:
         trim(0)

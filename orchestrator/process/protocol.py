@@ -22,7 +22,7 @@ EXACT = ConfigDict(ser_json_inf_nan="constants")  # an error of infinity is no m
 
 PROTOCOL = 3  # raise it if a word's meaning changes; a field more or less needs no other number
 MODULES = "SWEEP_MODULES"
-"""The variable with folders where a server looks for modules before what is installed."""
+"""Environment variable: folders in which a server looks for modules before installed ones."""
 
 Status = Literal["ok", "error", "out_of_memory", "crash", "killed", "timeout"]
 
@@ -51,7 +51,7 @@ class LogJob:
 
     trial: TrialRequest
     shapes: int = 0
-    """Log the first step at each of the regime's first shapes, so many at most; 0: at the base shape."""
+    """Number of the regime's first shapes at which to log a first step; 0: the base shape."""
     kind: Literal["log"] = "log"
 
 
@@ -108,7 +108,7 @@ class Reply:
     is_mistake: bool = False
     """The request is wrong; the code did not fail."""
     imported: list[str] = field(default_factory=list)
-    """Modules that it had to import: the server should have them."""
+    """Modules that the process had to import; the server should preload them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -50,9 +50,9 @@ def main() -> None:
     replies = os.dup(1)
     os.dup2(2, 1)  # code that prints during its import must not break the protocol
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by who started it
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # our parent has blocked it
     adopt_orphans()
-    gc.disable()  # imported modules stay: to look for garbage in them takes a fifth of that time
+    gc.disable()  # imported modules stay: collecting garbage takes a fifth of the import time
     options = sys.argv[1:]
     if folders := os.environ.get(MODULES):  # but after Python's own modules
         theirs = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -62,9 +62,9 @@ def main() -> None:
     _import_all(late="--survey-only" not in options)
     sys.path.append(os.getcwd())  # a user's `package.module:name`
     _preload([option for option in options if not option.startswith("-")])
-    gc.freeze()  # children then do not copy pages by collecting what is here
+    gc.freeze()  # so that a child's garbage collection does not copy our pages
     gc.enable()
-    with suppress(BrokenPipeError):  # the slot has gone while this imported
+    with suppress(BrokenPipeError):  # the slot ended during our imports
         greeting = Greeting(protocol=PROTOCOL, version=our_version())
         _answer(replies, GREETING.dump_json(greeting) + b"\n")
         Server(replies).serve()
@@ -136,14 +136,14 @@ class Server:
 
     def _end(self, number: int) -> None:
         outcome = self._live.pop(number).bury()
-        # End what it left behind, and what others of these left: nothing tells them apart.
+        # End its orphans, and those of other live processes: the server cannot tell them apart.
         end_children(but=[process.pid for process in self._live.values()])
         self._last_gone = monotonic()
         _answer(self._answers, line_of(ENDED, number, OUTCOME.dump_json(outcome)))
 
 
 def _import_all(*, late: bool) -> None:
-    """Import a child's modules, in time that it would otherwise measure or lose."""
+    """Import a child's modules here, so that the child neither waits for imports nor times them."""
     from cudnn_sweep.workloads.find_regime import regime_types
     from cudnn_sweep.workloads.find_state import state_types
     from cudnn_sweep.workloads.find_workload import bundled_workloads
@@ -171,7 +171,7 @@ def _preload(modules: Sequence[str]) -> None:
 
 
 def _check_fork(imported: str) -> None:
-    """A fork has the one thread that forked, and cannot use CUDA if its parent did."""
+    """Exit if a fork would fail: it has one thread only, and cannot use CUDA if its parent did."""
     import torch
 
     if (count := len(os.listdir("/proc/self/task"))) != 1:

@@ -42,7 +42,7 @@ def make_record(
     attempt: Attempt,
     log: Outcome | None = None,
 ) -> RunRecord:
-    """Return a trial's row; of a process that ended without a reply, with the config that was planned.
+    """Return a trial's row. If its process ended without a reply, the row has the planned config.
 
     `log`: outcome of the untimed process that logs, if there was one.
     """

@@ -21,7 +21,7 @@ RAISED = re.compile(
     r"(?P<type>\w+(?:\.\w+)*): .*\((?P<place>\S+:\d+ in [^)]+)\)(?:;.*)?", re.DOTALL
 )
 SLOTS_UP_S = 180.0  # a slot that does not come up must not hold the others for ever
-MAX_LOST = 3  # further tries of a trial that ended with its worker; then the next launch has it
+MAX_LOST = 3  # retries of a trial whose worker died; after them the next launch runs the trial
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,9 +41,9 @@ class Progress:
     warnings: list[WarningName] = field(default_factory=list)
     """Faults of the timed code, each once."""
     repeated: int = 0
-    """Further records of a recorded trial: the first counts."""
+    """Records of trials that had a record already; a trial's first record counts."""
     lost: int = 0
-    """Tries that ended with their worker, without a record."""
+    """Attempts without a record, because their worker died."""
     held: int = 0
     """Records that could not be written yet."""
     kept_in: dict[str, int] = field(default_factory=dict)
@@ -51,11 +51,11 @@ class Progress:
     reasons: list[str] = field(default_factory=list)
     """Why workers gave up trials, each once."""
     given_up: list[str] = field(default_factory=list)
-    """Trials that ended with their worker too often."""
+    """Trials whose worker died too often."""
     hopeless: dict[str, str] = field(default_factory=dict)
     """The message that each config raised, by the cell_id of a cell that is given up."""
     standings: str | None = None
-    """How many cells are decided, in words, if cells get blocks until they are."""
+    """Text on how many cells are decided, in an until-decided sweep."""
     stopped: str | None = None
     """Why no new trial starts."""
 
@@ -83,7 +83,7 @@ class Progress:
 
 
 def cause(status: str, message: str) -> tuple[str, str]:
-    """Return what equal failures have in common: status, and an exception's type and place or else the message."""
+    """Return what equal failures share: status, and an exception's type and place, or message."""
     raised = RAISED.fullmatch(message)
     return status, f"{raised['type']} at {raised['place']}" if raised else message
 
@@ -121,8 +121,8 @@ def configs_to_fail(session: Session) -> int:
 
 
 class Recorder:
-    """Writes records. Those that come during a write are written together, next: a file of thirty rows becomes durable
-    as soon as a file of one. Tune's host runs it as a Ray actor: its state changes in one event loop alone.
+    """Writes records. Those that arrive during a write share the next file: thirty rows take no
+    longer. Tune's host runs the recorder as a Ray actor, so that one event loop changes its state.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Recorder:
         self._all_slots = asyncio.Event()
 
     def wanted(self, cells: dict[str, str]) -> set[str]:
-        """Return the trials that are neither recorded nor given up, alone or with their cell. `cells`: by trial_id."""
+        """Return trials not recorded, and not given up alone or by cell. `cells`: by trial_id."""
         wanted = {*cells}.difference(self._recorded, self._given_up())
         return {trial_id for trial_id in wanted if cells[trial_id] not in self._hopeless.cells}
 
@@ -190,11 +190,11 @@ class Recorder:
         return taken
 
     def expect_slots(self, count: int) -> None:
-        """Expect so many slots to start with a block; the others follow when a block that waits may run."""
+        """Expect `count` slots to start with a block; others start when a waiting block may run."""
         self._slots_missing = count
 
     async def wait_for_all_slots(self) -> None:
-        """Note that a slot is up, and wait: no first block is timed while other slots beside it import torch."""
+        """Note that a slot is up, and wait for the others: their imports would disturb a block."""
         self._slots_missing -= 1
         if self._slots_missing <= 0:
             self._all_slots.set()
@@ -203,7 +203,7 @@ class Recorder:
         self._all_slots.set()
 
     def slot_failed(self, reason: str) -> bool:
-        """Note that a slot did not come up. Return whether no further trial may start: the second time for a reason."""
+        """Note that a slot did not start. Return whether trials stop: if a reason comes twice."""
         self._failed_slots.append(reason)
         if self._failed_slots.count(reason) > 1:
             self._progress.stopped = f"a slot does not come up: {reason}"

@@ -57,7 +57,7 @@ UNTIL_THE_LAUNCH = "unknown until the launch"
 END_S = 10.0  # for a driver that is to end
 
 Keep: TypeAlias = Callable[[str, str], None]
-"""Keeps a night's outcome, as JSON, by its sweep_id. Raises an AnalysisError where it is none."""
+"""Stores a night's outcome (JSON) by its sweep_id. Raises an AnalysisError if it is no outcome."""
 
 
 class Cluster:
@@ -94,8 +94,8 @@ class Cluster:
     def _job(self, request: SweepRequest, night: NightJob | None = None) -> JobRequest:
         if request.options.json:
             raise SpecError(
-                "--json: the launch file names a cluster, whose driver says the end in words; allowed are `sweep "
-                "status FILE --json`, and `sweep query helps_or_hurts --json` over the results"
+                "--json: a launch on a cluster ends in text; use `sweep status FILE --json`, or "
+                "`sweep query helps_or_hurts --json` over the results"
             )
         open_to_all = self.file.sweep.allow_unauthenticated
         return JobRequest(sweep=request, night=night, allow_unauthenticated=open_to_all)
@@ -224,7 +224,7 @@ class RunningCluster(Cluster):
         yield Jobs(address, token)
 
     def make_ready(self, console: Console) -> None:
-        """Nothing is brought up: `jobs` raises if the cluster is not there."""
+        """Do nothing: the cluster must be up, and `jobs` raises if it is not."""
 
     def _send(self, jobs: Jobs, request: JobRequest) -> SentJob:
         job = SentJob(
@@ -276,8 +276,8 @@ class BroughtUpCluster(RunningCluster):
         return replace(super()._job(request, night), workers=workers)
 
     def make_ready(self, console: Console) -> None:
-        """Bring the cluster up, unless it runs with this very file: `ray up` would end its jobs. Raises ClusterError
-        for one that needs no token, whatever its start commands hold: it is taken down.
+        """Bring the cluster up, unless it runs with this same file: `ray up` would end its jobs.
+        Raises ClusterError for a cluster that needs no token, and takes it down.
         """
         launcher.wait_for_head(self.file.ray_part, partial(say, console))
         make_token(self.known.token)
@@ -294,7 +294,7 @@ class BroughtUpCluster(RunningCluster):
         launcher.bring_up(path)
         if not self._is_open():
             return
-        say(console, "It asks for no token, so it is taken down.")
+        say(console, "The cluster asks for no token, so it is taken down.")
         launcher.take_down(path)
         raise ClusterError(
             f"the cluster {self.known.name} came up, answered without a token and was taken down: anybody "
@@ -303,7 +303,7 @@ class BroughtUpCluster(RunningCluster):
         )
 
     def _is_open(self, timeout_s: float = launcher.TUNNEL_S) -> bool:
-        """Return whether it needs no token. Raises ClusterError if it does not answer with one."""
+        """Return whether it needs no token. Raises ClusterError without an answer to our token."""
         with launcher.tunnel(self.known.launch_file, timeout_s=timeout_s) as here:
             Jobs(here, self.known.token)
             return answers_anybody(here)

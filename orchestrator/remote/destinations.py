@@ -1,4 +1,4 @@
-"""Where a launch goes, by its launch file: a row a kind. A kind is a file that declares a Destination."""
+"""Chooses a launch's Destination by its launch file: KINDS has a row for each kind of file."""
 
 import json
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def cluster_of(file: File) -> RunningCluster:
     if isinstance(destination, RunningCluster):
         return destination
     where = destination.where
-    raise SpecError(f"{file.path} names no cluster that jobs are sent to: it means {where}")
+    raise SpecError(f"{file.path} names {where}, allowed: a cluster to which jobs are sent")
 
 
 def launch(options: LaunchOptions, console: Console) -> int:
@@ -123,7 +123,7 @@ def tell_without_gpu(planned: Planned, console: Console) -> None:
     shows = "this only shows what a sweep does"
     if suite.needs_cuda:
         plan = "this is its plan for a machine of one slot"
-        shows = f"the suite runs only where there is one, and {plan}"
+        shows = f"the suite runs only on a GPU, and {plan}"
     more = f", in {few} blocks per cell instead of {usual}" if few < usual else ""
     say(console, f"No GPU here: cuDNN's flags have no effect, so {shows}{more}.")
 

@@ -69,7 +69,7 @@ class TheseNodes:
         self._nodes = nodes
         self._choice = choice
         self._sweeps: dict[str, SweepStatus] = {}
-        """By launch_id: a night has a second one, of what it measures again."""
+        """Status of each sweep by launch_id; a night has a second sweep, of its fresh trials."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
         """Return the survey of one node: they are alike."""
@@ -148,7 +148,7 @@ def drive(run: Callable[[JobRequest, Console], Ended]) -> int:
     """Run this folder's request on the cluster that this machine is a node of, print its end, return its exit code."""
     request = read_request(Path.cwd())
     try:
-        # Ray gives a job's workers its folder; without a job this process does
+        # Ray gives a job's folder to its workers; without a job, this process gives it
         environment = {"working_dir": str(Path.cwd()), "env_vars": VARIABLES}
         ray.init(
             address="auto",
@@ -212,7 +212,7 @@ def emit(event: Event) -> None:
 
 
 def left_of(nodes: list[Node], alive: set[str]) -> list[Node]:
-    """Return the nodes that are alive: a slot of a lost node would keep the others waiting until it is up."""
+    """Return the live nodes: the slots would wait for a lost node's slot to come up."""
     return [node for node in nodes if node.node_id in alive] or nodes
 
 

@@ -1,5 +1,5 @@
-"""Follows a sweep that runs on a cluster: its display here, copies of its records home, how it ended; and what jobs have
-printed so far.
+"""Follows a sweep that runs on a cluster: shows it here, copies its records, and returns how it
+ended. Also reads what jobs have printed so far.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,8 +32,8 @@ from cudnn_sweep.orchestrator.terminal.display import watch
 from cudnn_sweep.orchestrator.terminal.say import say
 
 RECONNECT_S = 2.0
-LOST_S = 180.0  # without a connection, after which it is given up: the sweep itself goes on
-LAST_LINES = 500  # a line is a record of about 12 KB, or, each second, how far the job is
+LOST_S = 180.0  # without a connection: following ends then, and the sweep continues
+LAST_LINES = 500  # a line is a record of about 12 KB, or each second the job's progress
 
 Connect = Callable[[], AbstractContextManager[Jobs]]
 
@@ -127,14 +127,14 @@ def follow(connect: Connect, job: SentJob, console: Console) -> Ended:
             try:
                 with connect() as jobs:
                     for number, line in enumerate(jobs.follow(job.job_id)):
-                        if number >= taken:  # the output begins again after each break
+                        if number >= taken:  # a new connection repeats the output from its start
                             follower.take(line)
                             taken, lost_at = number + 1, None
                         if follower.ended:
                             return follower.report("")
                     state, message = jobs.state(job.job_id)
                 if state in ENDED:
-                    last = message.strip().rpartition("\n")[2]  # of a traceback its error
+                    last = message.strip().rpartition("\n")[2]  # the error, if it is a traceback
                     return follower.report(f"job {job.job_id} ended as {state}: {last}")
             except ClusterError:
                 lost_at = lost_at or monotonic()

@@ -1,5 +1,5 @@
-"""A job on a cluster: its request, the files that go with it (this very version of our package, the user's own code),
-and its events for whoever follows it: lines in its output among plain ones.
+"""A job on a cluster: its request, the files sent with it (our package as it is here, the user's
+code), and its events for whoever follows the job: marked lines in its output.
 """
 
 import shlex
@@ -28,7 +28,7 @@ from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.hardware.environment import our_commit, our_version
 
 FILE = "sweep-request.json"
-# A folder beside it: what the sender has of unfinished sweeps and of earlier nights.
+# A folder beside FILE, with the sender's records of unfinished sweeps and of earlier nights.
 RECORDS = "records"
 HEAD_FOLDER = ".cudnn-sweep"
 MARK = "\x1esweep "  # nobody prints a record separator by chance; str.splitlines ends a line at it
@@ -36,7 +36,7 @@ PACKAGE = "cudnn_sweep"
 FOLDERS = ("analysis", "cluster", "orchestrator", "workloads")
 NOT_TAKEN = shutil.ignore_patterns("__pycache__", "*.pyc")
 
-# Each worker's. As on this machine: see cluster/local/local_ray.py; and Tune must not leave the job's folder.
+# Of each worker, as here (see cluster/local/local_ray.py); Tune must stay in the job's folder.
 VARIABLES = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
@@ -46,7 +46,7 @@ VARIABLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightJob:
-    """What a night is, beside its sweep."""
+    """A night's request, besides its sweep."""
 
     options: NightOptions
     keys: NightlyKeys
@@ -54,7 +54,7 @@ class NightJob:
     host: str
     """The host that it was started on."""
     since: date
-    """Nights before it are not compared with."""
+    """Earliest night to compare with."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,9 +63,9 @@ class JobRequest:
 
     sweep: SweepRequest
     workers: int = 0
-    """Nodes that come up besides the head: to be waited for."""
+    """Number of nodes to wait for, besides the head."""
     inside: bool = False
-    """Launched on a node of the cluster, and no job of its own there."""
+    """Whether the launch is on a node of the cluster, so that its driver is no job."""
     allow_unauthenticated: bool = False
     night: NightJob | None = None
 
@@ -105,13 +105,13 @@ class Started:
 
 @dataclass(kw_only=True, slots=True)
 class SweepStatus:
-    """How far a sweep is."""
+    """Progress of a sweep."""
 
     sweep_id: str
     trials_planned: int = 0
     trials_recorded: int = 0
     ended: bool = False
-    """Whether its last record says so."""
+    """Whether a record marks the end of the launch."""
     stopped: str | None = None
     """Why no new trial starts."""
 
@@ -125,15 +125,15 @@ class Progressed:
     """How far the job is: the last event of this kind replaces the earlier ones."""
 
     progress: Progress
-    """How far the trials are that run now: the plan's, or blocks that run again."""
+    """Progress of the trials that run now: the plan's, or those of repeated blocks."""
     sweeps: dict[str, SweepStatus]
-    """The job's sweeps by launch_id: a night has a second one, of what it measures again."""
+    """The job's sweeps by launch_id; a night has a second sweep, of its fresh trials."""
     kind: Literal["progressed"] = "progressed"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recorded:
-    """A trial that is durable there."""
+    """A trial whose record is durable on the cluster."""
 
     record: RunRecord
     kind: Literal["recorded"] = "recorded"
@@ -145,7 +145,7 @@ class Ended:
     reason: str | None = None
     """Why nothing was started."""
     outcome: str = ""
-    """What became of a night, as `night.json` of its reports."""
+    """Outcome of a night, as in `night.json` of its reports."""
     kind: Literal["ended"] = "ended"
 
 
@@ -154,17 +154,17 @@ EVENT: TypeAdapter[Event] = TypeAdapter(Event, config=EXACT)
 
 
 def to_line(event: Event) -> str:
-    # Records hold tuples where their columns are lists: one thing in JSON, and no warning to followers.
+    # A record may hold a tuple for a list: JSON is the same, so followers get no warning.
     return MARK + EVENT.dump_json(event, warnings=False).decode()
 
 
 def from_line(line: str) -> Event | None:
-    """Return the event; None if the line is none, but somebody's print."""
+    """Return the event of a line; None if the line is plain output."""
     if not line.startswith(MARK):
         return None
     try:
         return EVENT.validate_json(line.removeprefix(MARK))
-    except ValidationError:  # cut off
+    except ValidationError:  # an incomplete line
         return None
 
 

@@ -46,7 +46,7 @@ class Node:
 
 
 def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
-    """Wait for so many nodes besides the head, at most NODES_S; then continue with those that came."""
+    """Wait for `workers` nodes besides the head, at most NODES_S; then use those that came."""
     ends = monotonic() + NODES_S
     shown = None
     while (up := sum(node["Alive"] for node in ray.nodes())) <= workers:
@@ -146,7 +146,7 @@ def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator
 
 
 def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
-    """Return the environment of that Python on the nodes. Raises SpecError if it is not one software."""
+    """Return the environment of `python` on the nodes. Raises SpecError if the nodes differ."""
     answers = [_ask(node.node_id, survey_of, python, []) for node in nodes]
     environments: list[Environment] = []
     for node, answer in zip(nodes, answers, strict=True):

@@ -95,7 +95,7 @@ def _checked(name: str, sides: dict[str, CaseSide]) -> dict[str, CaseSide]:
         if side.layout == WEIGHTS:
             raise ReproError(f"{name} has layout {WEIGHTS}: a script lays out all tensors alike")
         if side.regime != "fixed":
-            raise ReproError(f"{name} has inputs of other sizes ({side.regime}): a script has one")
+            raise ReproError(f"{name} has several input sizes ({side.regime}): a script has one")
     return sides
 
 

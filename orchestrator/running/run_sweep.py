@@ -45,7 +45,7 @@ from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpe
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
-END_S = 3.0  # held records are written, Ray ends, the summary is queried
+END_S = 3.0  # to write held records, end Ray and query the summary
 RunSession: TypeAlias = Callable[[Session, float | None], Progress]
 """Runs a session's trials; no block starts after that many seconds."""
 
@@ -65,10 +65,10 @@ class Place(Protocol):
     def opened(
         self, store: Store, machine: Survey, console: Console
     ) -> AbstractContextManager[RunSession]:
-        """Hold the place and return what runs a session there. Raises SweepBusyError if another launch measures there."""
+        """Hold the place, and return what runs a session. Raises SweepBusyError if it is held."""
 
     def last_good(self, python: Path) -> Environment:
-        """Return that software: a night can run its trials beside those of the current one. Raises ServerError."""
+        """Return that Python's environment, to run trials beside our own. Raises ServerError."""
 
     def checks(self, results: str) -> Iterator[Check]:
         """Yield what a doctor finds in a few seconds, for a night."""
@@ -206,12 +206,12 @@ class OpenSweep:
         return progress
 
     def repeats(self) -> Plan:
-        """Return the blocks that were split over GPUs or launches, to be run again whole at the end of the sweep.
+        """Return repeats of blocks split over GPUs or launches, to run at the end of the sweep.
 
-        A repeat has a block, replicates and trial ids of its own, so that what was measured stays, and pairs in
-        verdicts by itself. They follow from the plan and from the number of earlier repeats: resuming plans nothing
-        twice. A block is left out if the launch has only some of its trials (--only). If cells get blocks until they
-        are decided, a further one takes the place of each that was split.
+        A repeat has its own block, replicate and trial ids. So earlier records stay, and it pairs
+        only within itself. The ids follow from the plan and the number of earlier repeats: resuming
+        plans nothing twice. A block is left out if the launch has only some of its trials (--only).
+        In an until-decided sweep, a further block replaces each split one.
         """
         own = self.session.own
         if self.whole.looks:
@@ -306,11 +306,11 @@ def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
 
 
 def _repeat(whole: Plan, trials: list[Trial], number: int) -> list[Trial]:
-    """Return the block once more, numbered past all of the plan's, and past its earlier repeats."""
+    """Return a repeat of the block, numbered above the plan's blocks and its earlier repeats."""
     last = whole.trials[-1]
     replicates = 1 + max(trial.replicate for trial in whole.trials)
     replicate = trials[0].replicate + number * replicates
-    # if the block began a new compute cache, that one is not empty any more
+    # if the block began a new compute cache, that is filled by now: the repeat begins another one
     new_cache = trials[0].cache_generation == trials[0].replicate
     return [
         replace(

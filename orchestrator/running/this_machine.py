@@ -48,11 +48,11 @@ LOOK_S = 10.0  # between two looks
 
 
 class ThisMachine:
-    """A Place."""
+    """This machine as a Place."""
 
     def __init__(self, wait_s: float = 0.0, *, plans_only: bool = False) -> None:
-        """`wait_s`: how long to wait for others' work on its GPUs; without end, only for a sweep's. `plans_only`:
-        nothing will run on it.
+        """`wait_s`: longest wait for others' work on the GPUs; if infinite, for sweeps only.
+        `plans_only`: nothing will run here.
         """
         self._wait_s = wait_s
         self._plans_only = plans_only
@@ -63,7 +63,7 @@ class ThisMachine:
 
     @classmethod
     def free(cls, console: Console, *, waits: bool, needs_gpu: bool = False) -> Self:
-        """Return this machine once no sweep measures on every device here; torch is not imported yet.
+        """Return this machine once a device is free of sweeps; torch is not imported yet.
 
         Raises SweepBusyError, naming the holder, unless it `waits`.
         """
@@ -170,7 +170,7 @@ def _warning_of_a_wait(own: str) -> Iterator[None]:
 def _waited(
     busy: Callable[[], str | None], began: float, wait_s: float, console: Console
 ) -> str | None:
-    """Wait until nothing is busy, and print each reason once. Return the last one if the time is up."""
+    """Wait while `busy` returns a reason, and print each new one. Return the last if time is up."""
     shown = ""
     while (reason := busy()) and time.monotonic() < began + wait_s:
         if reason != shown:
@@ -182,7 +182,7 @@ def _waited(
 
 
 def _held_devices(*, needs_gpu: bool) -> str | None:
-    """Return why none of NVML's devices that this process may see is free; None if one is."""
+    """Return a holder if sweeps hold every visible GPU (without GPUs: the CPU); else None."""
     gpus = may_be_seen(os.environ.get("CUDA_VISIBLE_DEVICES"), listed_gpus())
     has_rocm = Path("/dev/kfd").exists()  # NVML does not list its GPUs
     if not gpus and (needs_gpu or has_rocm):
@@ -193,7 +193,7 @@ def _held_devices(*, needs_gpu: bool) -> str | None:
 
 @contextmanager
 def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Iterator[None]:
-    """Hold these GPUs, or the CPU if there is none. Wait as long for processes of others: trials beside them are marked.
+    """Hold these GPUs, or the CPU. Wait also for others' processes; trials beside them are marked.
 
     Raises SweepBusyError if another sweep still has one after `wait_s`.
     """

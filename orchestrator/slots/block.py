@@ -118,7 +118,7 @@ class Running:
     attempt: int
     server: ForkServer
     number: int
-    """Of the process, at its server."""
+    """Number of the process at its server."""
     follows: bool
     """No other process ran on this server since the previous trial."""
     new_cache: bool
@@ -159,12 +159,12 @@ class Block:
         self._attempts: dict[str, int] = {}
         self._newest: Running | None = None
         self._alone: str | None = None
-        """Why those that are left are to run alone."""
+        """Why the remaining trials run alone; None: they take turns."""
 
     def measure(self) -> Iterator[RunRecord]:
-        """Yield a record for each trial. If a server dies under a trial that runs alone after losses, the trial crashed.
+        """Yield a record for each trial. A trial alone after losses crashes with its server.
 
-        Raises ServerError if a server dies under any other.
+        Raises ServerError if a server dies under any other trial.
         """
         try:
             yield from self._measure()
@@ -206,10 +206,10 @@ class Block:
         while self._alone is None and (ready := self._get_ready(beside=bool(members))):
             while ready and self._alone is None:
                 yield from self._meet(ready.pop(0), members, ready)
-        # 2. Two or more are timed in turns; one alone, or if a process needs to be alone, one after another.
+        # 2. Time two or more members in turns; or one by one, if there is one or one must be alone.
         if self._alone is None and len(members) > 1:
             yield from self._in_turns(members)
-            self._alone = MEMORY  # of those that are measured again
+            self._alone = MEMORY  # why trials that are measured again run alone
         elif members:
             self._alone = self._alone or NO_OTHER
             yield from self._finish(members, "alone")
@@ -264,7 +264,7 @@ class Block:
         yield from self._finish(living, "rest")
 
     def _finish(self, members: list[Running], stage: Stage) -> Iterator[RunRecord]:
-        """Run the rest of each, one at a time. Processes that log follow when all have ended."""
+        """Run the rest of each member, one at a time. Logging processes run when all have ended."""
         alone = self._alone
         record = partial(self._slot.record, in_turns=alone is None, alone_reason=alone)
         held: list[Running] = []
@@ -333,9 +333,9 @@ def _lacked_memory(running: Running) -> bool:
 
 
 def _dropped(records: Sequence[RunRecord]) -> bool:
-    """Return whether a search may have dropped a plan for the memory that the others of its block held.
+    """Return whether a search may have dropped a plan because others of its block held memory.
 
-    Then the log has a workspace that was too large for one process, and not for the one with most memory.
+    Then the log has a workspace that fits the process with most free memory, but not all others.
     """
     free = [record.cold_free_bytes for record in records if record.cold_free_bytes is not None]
     wanted = [record.logged_largest_workspace_bytes or 0 for record in records]

@@ -21,17 +21,17 @@ class _Cell:
     """A cell that may get further blocks."""
 
     released: int
-    """Its blocks below this number may run: those of its present look."""
+    """The cell's blocks below this number may run: those up to its present look."""
     waiting: deque[Trial] = field(default_factory=deque)
     """The first trials of its blocks of later looks, in the plan's order."""
 
 
 class BlockQueue:
-    """The blocks of a plan in order; with looks, each cell's blocks up to a look, then open cells' up to their next one.
+    """A plan's blocks in order; with looks, all up to a look, then open cells' up to the next.
 
-    Results are looked at when nothing is left to hand out. So cells are judged together, and the order of blocks
-    depends on the plan and the records alone. Open cells that are behind catch up first, so that a resumed sweep judges
-    its cells together, too. A block that is to find a warm compute cache waits for the block that fills it.
+    Results are read when no block is left to hand out. So cells are judged together, and the order
+    depends on the plan and the records alone. Open cells that are behind catch up first: a resumed
+    sweep judges them together, too. A block for a warm compute cache waits until that is filled.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class BlockQueue:
         self._owed = session.job.blocks_owed if session.job else 0
         """First blocks of a cell, which run although time is up."""
         self._cells: dict[str, _Cell] = {}
-        # By number, each block as its first trial: what may run next, and what runs.
+        # First trial of each block, by block number: blocks that may run next, and running blocks.
         self._ready: OrderedDict[int, Trial] = OrderedDict()
         self._running: dict[int, Trial] = {}
         self._filling: dict[tuple[str, int], int] = {}
@@ -61,7 +61,7 @@ class BlockQueue:
             self._release(self._cells[cell_id])
 
     def take(self) -> int | None:
-        """Return the block to run now, or None if there is none, or each waits for one that runs."""
+        """Return the block to run now; None if there is none, or each waits for a running one."""
         if not self._ready:
             self._look()
         block = next((block for block in self._ready if not self._waits(block)), None)
@@ -74,7 +74,7 @@ class BlockQueue:
         return sum(not self._waits(block) for block in self._ready)
 
     def _waits(self, block: int) -> bool:
-        """Return whether another block that fills its compute cache has not run."""
+        """Return whether the block waits for another block, which fills its compute cache."""
         first = self._ready[block]
         filling = self._filling.get((first.cell.cell_id, first.cache_generation))
         return filling != block and (filling in self._ready or filling in self._running)

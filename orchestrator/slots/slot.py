@@ -31,7 +31,7 @@ class DeviceServer:
     server: ForkServer
     environment: Environment
     cpus: frozenset[int]
-    """Where its processes run."""
+    """CPUs on which the server's processes run."""
 
 
 class Slot(Protocol):
@@ -40,7 +40,7 @@ class Slot(Protocol):
     name: str
 
     def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
-        """Yield a block's records, each as soon as it is final, with faults. Raises ServerError if a server dies."""
+        """Yield a block's final records, failures too. Raises ServerError if a server dies."""
 
     def close(self) -> None: ...
 
@@ -93,8 +93,8 @@ class ForkedSlot:
                 its = place.environment
                 if (own.env_hash, own.gpu_uuid) != (its.env_hash, its.gpu_uuid):
                     raise ServerError(
-                        f"{software}: finds {its.gpu} {its.gpu_uuid or ''} where this one's own software finds "
-                        f"{own.gpu} {own.gpu_uuid or ''}: only one device's trials can be compared"
+                        f"{software} finds {its.gpu} {its.gpu_uuid or ''}, our own software finds "
+                        f"{own.gpu} {own.gpu_uuid or ''}: only trials on one device are comparable"
                     )
             opened.pop_all()
         return cls(session, own.gpu_uuid or f"{own.host}/{accelerator}", servers)
@@ -148,7 +148,7 @@ class ForkedSlot:
         trial, outcome, log = running.trial, running.outcome, None
         assert outcome is not None
         if not running.follows:
-            outcome = replace(outcome, gap_s=None)  # it would be since the server's own last trial
+            outcome = replace(outcome, gap_s=None)  # it counts from this server's last trial only
         place = self._servers[self._server_of(trial)]
         if self.logs(trial) and outcome.status == "ok":
             log = place.server.run(self._limited(LogJob(trial=self._request(trial))))
@@ -170,7 +170,7 @@ class ForkedSlot:
         return tuple(core.cpus[0] for core in read_cores(own.cpus)[-wanted:])
 
     def forget(self, running: Running) -> None:
-        """Leave its compute cache as it was found."""
+        """Remove the compute cache of a trial that found it empty."""
         folder = self.compute_cache(running.trial)
         if running.new_cache and folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -205,9 +205,9 @@ class ForkedSlot:
             place.server.close()
 
     def compute_cache(self, trial: Trial) -> str | None:
-        """Return its folder, or None without a GPU. The user's own cache stays as it is.
+        """Return a compute cache's folder, None without a GPU. The user's own cache is untouched.
 
-        GPUs of one model and driver share it: what CUDA compiles for one of them, the others load.
+        GPUs of one model and driver share it: what CUDA compiles for one, the others load.
         """
         if not self._on_gpu(trial):
             return None

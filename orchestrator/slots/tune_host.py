@@ -1,4 +1,4 @@
-"""Ray Tune's only room: it schedules the plan's blocks, one accelerator each, on long-lived actors.
+"""The only file that uses Ray Tune: it runs blocks on long-lived actors, an accelerator each.
 
 Tune places blocks on free accelerators of the cluster, keeps the actors (`reuse_actors`), and resumes a block elsewhere
 if its worker died (`FailureConfig`). Whatever Tune stores is disposable: the results are the only state.
@@ -34,8 +34,8 @@ from cudnn_sweep.orchestrator.recording.recorder import (
 from cudnn_sweep.orchestrator.slots.next_block import BlockQueue
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 
-# No log files of Tune's own (half of its time a trial), no state of it while it runs (nothing resumes from that), no
-# box of its own around our display; and the launch handles Ctrl-C.
+# Switch off Tune's log files (half of its time a trial), its saved state (nothing resumes from it)
+# and its box around our display. The launch handles Ctrl-C.
 QUIET = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
@@ -44,11 +44,11 @@ QUIET = {
 }
 
 ANSWER_S = 10.0  # the recorder answers at once while it lives
-# A node that Ray gave up starts again as another one, which this launch does not know. But a process behind a cut cable
-# may still bring its record when the cable is plugged in again.
+# A node that Ray gave up and that starts again is a new node, unknown to this launch. But after a
+# network outage, a process may still deliver its record.
 GONE_S = 300.0
 LOOK_S = 1.0  # between two looks at the recorder and the nodes
-OWN_GONE_S = 10.0  # on one machine no cable brings a node back
+OWN_GONE_S = 10.0  # a single machine has no network outage to wait for
 AGAIN = ", and with it what was not recorded yet: launch again to resume"
 
 SlotMaker = Callable[[Session, str], Slot]
@@ -176,17 +176,17 @@ class BlockSearcher(Searcher):
 
 
 class ActorsKept(FIFOScheduler):
-    """FIFO that never takes another trial's actor. Tune's default gives a waiting trial the actor of another and ends
-    the one that was starting, so that a lost slot never comes back; it also looks at every trial at every step.
+    """FIFO order in which trials keep actors. Tune's default gives a waiting trial another's actor
+    and ends the starting one: a lost slot never returns. It also checks all trials at every step.
     """
 
     def choose_trial_to_run(self, tune_controller: object) -> None:
-        """Tune then starts those that wait in their order."""
+        """Return None: Tune then starts the waiting trials in their order."""
 
     def on_trial_complete(
         self, tune_controller: object, trial: TuneTrial, result: dict[str, Any]
     ) -> None:
-        """Drop Tune's own statistics of each number of a result, 19 KB a block: nobody reads them."""
+        """Drop Tune's statistics of the numbers in results (19 KB a block): nobody reads them."""
         trial.run_metadata.metric_analysis.clear()
         trial.run_metadata.metric_n_steps.clear()
 
@@ -245,7 +245,7 @@ class Host:
     def __init__(
         self, session: Session, *, results: str, slots: Slots, followed: bool = False
     ) -> None:
-        """`followed`: `take` is called for the records as they come."""
+        """`followed`: whether a caller will `take` new records."""
         self._session = session
         self._results = results
         self._slots = slots
@@ -254,7 +254,7 @@ class Host:
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
         recorder, configs = ray.remote(Recorder).options(**options), configs_to_fail(session)
         self.recorder: Any = recorder.remote(results, followed=followed, configs=configs)
-        """An actor, which stays as long as its Ray unless it is killed."""
+        """Actor that lives as long as its Ray, unless it is killed."""
 
     def progress(self) -> Progress:
         """Return the progress; another thread may call this while `run` runs."""
@@ -274,7 +274,7 @@ class Host:
     ) -> None:
         """Run blocks until each trial is recorded, is given up, or may not start any more."""
         os.environ.update(QUIET)
-        # One by default: actors whose trials end while another's is being reset would be thrown away.
+        # With the default of one, Tune drops actors whose trials end while another actor is reset.
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(self._slots.count)
         # It complains of the logs that QUIET switched off.
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
@@ -283,7 +283,7 @@ class Host:
         trainable = tune.with_parameters(
             BlockRunner, session=self._session, make_slot=make_slot, recorder=self.recorder
         )
-        # Without nodes of a cluster the one that this process started is all there is.
+        # Without a cluster, the only node is the one that this process started.
         nodes = self._slots.nodes or {_own_node(): "this machine"}
         patience_s = GONE_S if self._slots.nodes else OWN_GONE_S
         lost = UntilLost(nodes, patience_s, self.recorder)

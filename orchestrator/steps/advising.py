@@ -108,7 +108,7 @@ def _from_store(options: AdviseOptions, out: Console) -> int:
 
 
 def _from_reference(options: AdviseOptions, out: Console) -> ExitCode:
-    """Answer for each GPU model and input that was measured, with PyTorch's other settings."""
+    """Answer for each measured GPU model and input; all other settings are PyTorch's defaults."""
     wanted = {
         "workload": options.workload.removeprefix(BUNDLED),
         "direction": options.direction or "training",
@@ -152,7 +152,7 @@ def _from_reference(options: AdviseOptions, out: Console) -> ExitCode:
 def _newest(store: Store, options: AdviseOptions, *, on_gpu: bool = False) -> str | None:
     """Return the newest sweep of this step, with the same input, regime, direction and arguments.
 
-    A sweep on a GPU is preferred; `on_gpu`: no other is returned.
+    Prefers a sweep on a GPU; with `on_gpu`, returns no other.
     """
     cells = stored_cells(store, SUITE, options.workload)
     gpus_first = sorted(cells, key=lambda cell: cell.device == "cpu")

@@ -155,7 +155,7 @@ def plan_step(
     min_effect: float = MIN_EFFECT,
     one_sided: bool = False,
 ) -> Planned:
-    """Plan a new sweep of the step. No process outlasts half of `left_s`, by default what is left of the minutes.
+    """Plan a new sweep of the step. A process may take half of `left_s` (by default the time left).
 
     Raises SpecError, with the reason, for a workload that cannot be used.
     """

@@ -23,7 +23,7 @@ MinutesOption = Annotated[
     float, typer.Option(min=0.1, help="Time to measure; less where it is decided earlier.")
 ]
 MinEffectOption = Annotated[
-    float, typer.Option(min=0.001, max=1.0, help="A slowdown of this share counts.")
+    float, typer.Option(min=0.001, max=1.0, help="The smallest slowdown that counts, as a share.")
 ]
 
 
@@ -61,7 +61,7 @@ class StepOptions(_Model):
     expect: Annotated[
         str | None,
         "COUNTS",
-        "Refuse a model that has others: parameters=223685,convolutions=7, or one of them.",
+        "Refuse a model with other counts: parameters=223685,convolutions=7, or one of the two.",
     ] = None
     precision: Annotated[str, "fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16."] = "tf32"
     layout: Annotated[str, "contiguous, channels_last, or weights for parameters alone."] = (
@@ -100,7 +100,7 @@ class _Job(_Model):
     ] = None
     hours: Annotated[
         float | None,
-        typer.Option(min=0.0001, help="Instead of --steps: how long your job runs with it off."),
+        typer.Option(min=0.0001, help="Instead of --steps: your job's time with benchmark off."),
     ] = None
     regime: Annotated[
         str | None, "YAML", "How sizes arrive, such as fresh or '{cycle: {sizes: 4}}'."
@@ -119,7 +119,7 @@ class _Job(_Model):
     memory_limit: Annotated[
         float | None,
         typer.Option(
-            min=0.001, metavar="GIB", help="What needs more memory than this does not fit."
+            min=0.001, metavar="GIB", help="A setting that needs more memory does not fit."
         ),
     ] = None
     runs: Annotated[
@@ -217,7 +217,7 @@ class TurnOptions(StepOptions):
 
     regime: None = None  # no options here
     shapes: None = None
-    benchmark: Annotated[bool, typer.Option("--benchmark", help="With benchmark on.")] = False
+    benchmark: Annotated[bool, typer.Option("--benchmark", help="Turn benchmark on.")] = False
     min_effect: MinEffectOption = 0.01
     minutes: MinutesOption = 2.5
     json: Annotated[bool, "Print the answer as JSON."] = False

@@ -41,7 +41,7 @@ from cudnn_sweep.workloads.warnings import ADVICE, WarningName
 
 WIDTH = 80
 LABEL = 12
-ON_THE_GPU = "measure on the GPU that your job will use: only a measurement can tell what benchmark does to it"
+ON_THE_GPU = "measure on your job's GPU: only a measurement there shows what benchmark does"
 FROZEN = "frozen"
 SMALLER = "a smaller batch, a smaller size, or --precision amp_bf16"
 REMEDIES = {
@@ -60,16 +60,16 @@ class Kept:
 
     file: str
     advice: Advice
-    """Of off with the file's errata against off alone, for the start that was asked for."""
+    """Advice on off with the file's errata against off alone, for the requested start."""
     measured: Freeze
     cannot: Sequence[str] = ()
     """Operations that cannot have their fastest plan."""
     operations: int | None = None
-    """How many there are; None where no search was made now."""
+    """Number of all operations; None if this command made no search."""
 
     @property
     def gains(self) -> bool:
-        """Return whether the interval of a step's time lies below off's, and the job is not decided against it."""
+        """Whether the interval shows a faster step than off, and the job's decision allows it."""
         decision = self.advice.advice
         is_faster = (self.measured.frozen_ratio_high or 1) < 1
         return is_faster and (
@@ -78,7 +78,7 @@ class Kept:
 
     @property
     def step(self) -> str:
-        """How long a step takes with it, by how many blocks."""
+        """Text on a step's time with the kept choice, and the number of blocks."""
         row = self.measured
         ends = interval(row.frozen_ratio_low, row.frozen_ratio_high)
         taken = f"{ratio(row.frozen_ratio)} of the time with off{ends}"
@@ -100,23 +100,23 @@ class Answered:
     sweep_id: str
     workload: str
     advice: Advice | None = None
-    """For the start that was asked for; None without a GPU's trials, or where none is complete."""
+    """For the requested start; None without trials on a GPU, or if no trial is complete."""
     other: Advice | None = None
-    """For the other one."""
+    """For the other start."""
     kernels: Sequence[KernelChange] = ()
     ranks: Sequence[RankPrediction] = ()
-    """Off, on and frozen, where a number of ranks was asked for."""
+    """Predictions for off, on and frozen, if a number of ranks was requested."""
     kept: Kept | None = None
     """None: no kept choice was compared."""
     times_ms: Sequence[float] = ()
-    """Of a step, each process."""
+    """Time of a step in each process."""
     failures: Sequence[tuple[str, str]] = ()
     """Status and message of each trial that failed."""
     warnings: Sequence[WarningName] = ()
     """What was wrong with the model or its inputs."""
     program: str
     command: str
-    """What to type to ask once more."""
+    """Command that asks the same again."""
     where: Sequence[str]
     input: str | None
 
@@ -166,7 +166,7 @@ def advice_lines(answered: Answered) -> list[str]:
 
 
 def answer_lines(answered: Answered) -> list[str]:
-    """The decision first, then what it rests on: a fact a paragraph, under a word of its own."""
+    """Return the decision, then its reasons: one fact a paragraph, each with its own label."""
     lines = [_headline(answered), ""]
     if answered.lines:
         lines += [*(f"    {line}" for line in answered.lines), ""]
@@ -287,13 +287,13 @@ def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
     if measured.kept is not None:
         ends = interval(measured.kept_low, measured.kept_high, percent)
         text += f"; it keeps {percent(measured.kept)}{ends} of what on gains"
-        text += " on the GPU, as the loop waits for the CPU" if measured.kept_by == "device" else ""
+        text += " in device time, as the loop is CPU-bound" if measured.kept_by == "device" else ""
     yield "Frozen", text
     if kept.cannot:
         lost = (
             f"{len(kept.cannot)} of {kept.operations} operations, in the order of their first calls"
         )
-        why = "another operation needs what it must not take"
+        why = "another operation needs a plan that would have to be banned"
         yield "Not kept", f"the fastest plan of {some(list(kept.cannot), NAMED)} ({lost}): {why}"
     file = os.path.basename(kept.file)
     yield "Elsewhere", f"Dockerfile: COPY {file} / and ENV CUDNN_ERRATA_JSON_FILE=/{file}"

@@ -1,4 +1,4 @@
-"""An audit for a person: who set what first, then the convolutions, and at the end what was not seen."""
+"""Prints an audit: first who set which flag, then the convolutions, and last what was not seen."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ NO_CONVOLUTION = "No convolution ran in this process, so `benchmark` changed not
 
 
 def print_audit(console: Console, findings: Findings, unseen: str | None = None) -> None:
-    """`unseen`: which processes nothing is known of."""
+    """Print the findings. `unseen`: message on the processes that the audit did not see."""
     tell, head = partial(say, console), partial(say, console, style="bold")
     head(unseen or _headline(findings))
     if findings.torch is None:
@@ -126,7 +126,7 @@ def _convolution_lines(findings: Findings) -> Iterator[str]:
             "PyTorch keeps the plan of the first call and does not search."
         )
     if not any(each.device.startswith("cuda") for each in found):
-        yield "None of them ran on a GPU: cuDNN's flags changed nothing."
+        yield "No convolution ran on a GPU: cuDNN's flags changed nothing."
 
 
 def _model_text(model: Model) -> str:
@@ -151,7 +151,7 @@ def made_at(model: Model) -> str | None:
 
 
 def place_text(place: SourceLine) -> str:
-    """Its file as it is found from here, or inside of its package."""
+    """Return a line's place; its file is relative to the current folder or to its package."""
     file = place.file
     if PACKAGES in file:
         file = file.rpartition(PACKAGES)[2]

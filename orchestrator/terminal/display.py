@@ -26,7 +26,7 @@ from cudnn_sweep.workloads.warnings import ADVICE
 POLL_S = 0.25
 LINE_S = 10.0  # between plain lines, but for failures; later a tenth of the time gone
 VERDICTS_S = 10.0  # a look at the results takes 0.1 s of a core, which on a CPU disturbs a trial
-REST = 20  # times as long as a look took passes before the next: of 8,000 trials it takes seconds
+REST = 20  # pause between looks, in durations of a look: at 8,000 trials a look takes seconds
 
 
 @contextmanager
@@ -38,8 +38,8 @@ def watch(
     limit_s: float | None = None,
     before: int = 0,
 ) -> Iterator[None]:
-    """Show how far the plan is until the block ends; no trial begins after `limit_s`. `before`: how many trials
-    earlier launches recorded.
+    """Show the plan's progress during the `with` block. No trial begins after `limit_s`. `before`:
+    number of trials that earlier launches recorded.
     """
     live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
     display = Display(console, plan, limit_s, live, before)
@@ -50,12 +50,12 @@ def watch(
         nonlocal verdicts, next_look
         began = monotonic()
         if began > next_look:
-            with suppress(AnalysisError, OSError):  # of results that are being written
+            with suppress(AnalysisError, OSError):  # the results are being written
                 verdicts = ask_verdicts()
-            give_back_memory()  # else each question leaves 10 to 40 MB
+            give_back_memory()  # otherwise each query keeps 10 to 40 MB
             ended = monotonic()
             next_look = ended + max(VERDICTS_S, REST * (ended - began))
-        with suppress(UnfinishedError):  # the launch itself will meet it, and say so
+        with suppress(UnfinishedError):  # the launch itself reports it
             display.update(ask(), verdicts)
 
     with live or nullcontext(), now_and_then(follow, every_s=POLL_S):
@@ -63,8 +63,8 @@ def watch(
 
 
 class Display:
-    """Failures and warnings as they come, and how far the plan is: a bar and a line at a terminal, elsewhere a line
-    now and then.
+    """Shows failures and warnings as they come, and the plan's progress: a bar and a line at a
+    terminal, elsewhere a line now and then.
     """
 
     def __init__(
@@ -125,12 +125,12 @@ class Display:
         return "; ".join(filter(None, told))
 
     def share(self, progress: Progress) -> float:
-        """Return how far it is: of the trials or of the time limit, whichever ends sooner."""
+        """Return the share that is done of the trials or of the time limit, whichever is larger."""
         of_trials = (self._before + progress.recorded) / (self._before + len(self._cells))
         return min(1.0, max(of_trials, (monotonic() - self._began) / self._limit_s))
 
     def time(self, progress: Progress) -> str:
-        """Time gone, and an estimate of the time to go, which starts with the first trial."""
+        """Return the elapsed time and, from the first trial on, an estimate of the time left."""
         now, recorded, trials = monotonic(), progress.recorded, len(self._cells)
         if self._first is None and (progress.slots or recorded):
             self._first = now, recorded

@@ -1,7 +1,7 @@
-"""An answer drawn for people.
+"""Draws an answer for people.
 
-All columns: a table, or where that is wider than the terminal, a block a row. The marked ones: always a table,
-a row on a line.
+All columns: a table, or a block of lines for each row if the table is wider than the terminal.
+Marked columns: always a table with one line for each row.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from cudnn_sweep.analysis.results.marked import MarkedColumn
 
-ROOM = 38  # columns that a long text gets before the last of more than LEAST_SHOWN columns do
+ROOM = 38  # a long text keeps this width: columns after the first LEAST_SHOWN go instead
 LEAST_SHOWN = 5
-LEAST_TEXT = 24  # and before any other column does; a shorter text is never cut
-LEAST_ID = 12  # of a long text that is one word, as a GPU's
+LEAST_TEXT = 24  # a long text keeps this width: other columns go; shorter texts stay whole
+LEAST_ID = 12  # least width of a long text of one word, such as a GPU's UUID
 GAP = 2  # between two columns
 
 

@@ -1,4 +1,4 @@
-"""What a person is told, a line at a time, and on what console."""
+"""Prints messages for people, a line at a time, and chooses their console."""
 
 import sys
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ PLAIN_WIDTH = 180  # columns where the output is no terminal: tables keep their 
 
 
 def console_here(*, stderr: bool = False, plain_width: int = PLAIN_WIDTH) -> Console:
-    """This process's terminal, in its own width, or the pipe or file that stands in its place."""
+    """Return this process's terminal in its own width, or a pipe or file in `plain_width`."""
     width = None if sys.stdout.isatty() else plain_width
     return Console(width=width, stderr=stderr, markup=False)
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Users' names are no markup, no emoji (`nets.py:Cat:`) and steer no terminal. No line is broken."""
+    """Print text as it is: no markup, emoji (`nets.py:Cat:`) or wrapping; control characters go."""
     text = printable(text)
     console.print(text, style=style, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
@@ -31,7 +31,7 @@ def warn(console: Console, text: str) -> None:
 def plain_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = (), gap: int = 2
 ) -> Table:
-    """Without lines; the columns `right` are aligned there, and what does not fit is folded."""
+    """Return a table without rules. Columns in `right` are right-aligned; wide cells are folded."""
     table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False)
     for column in columns:
         justify: JustifyMethod = "right" if column in right else "left"

@@ -1,4 +1,4 @@
-"""What a launch says at its end: gathered from the store when it is first asked for. Its verdicts are a table."""
+"""Summary at a launch's end, with a verdict table; each part is read from the store when used."""
 
 import shlex
 from collections import Counter
@@ -39,7 +39,7 @@ from cudnn_sweep.workloads.warnings import ADVICE, WarningName
 
 CAUSES_SHOWN = 5
 LAUNCH_BOUND_NOTE = (
-    "* The loop waits for the CPU: what the setting does shows in device time, not in wall time."
+    "* The loop is CPU-bound: device time shows the setting's effect, wall time does not."
 )
 CELLS_NAMED = 3  # of a cause
 WIDE = 125  # columns of a terminal with room for intervals
@@ -72,7 +72,7 @@ class Summary:
 
     @cached_property
     def statuses(self) -> Counter[str]:
-        """How the trials ended, of the last record of each."""
+        """Number of trials by the status of their last record."""
         return Counter(trial.status for trial in self.there)
 
     @cached_property
@@ -82,7 +82,7 @@ class Summary:
 
     @property
     def not_run(self) -> int:
-        """Trials of cells that were given up."""
+        """Number of trials that do not run, because their cells were given up."""
         recorded = {trial.trial_id for trial in self.stored}
         left = self.session.own.without(recorded).trials
         return sum(trial.cell.cell_id in self.progress.hopeless for trial in left)
@@ -125,7 +125,7 @@ class Summary:
         )
         cells = standings(self.store, self.session) if self.session.looks else {}
         if out_of_reach := sum(each.is_out_of_reach for each in cells.values()):
-            yield f"{counted(out_of_reach, 'cell')} out of reach: no blocks left would decide more."
+            yield f"{counted(out_of_reach, 'cell')} out of reach: the blocks left cannot decide."
         yield from shard_lines(self.session, self.there)
         yield from split_lines(self.stored)
         yield from blocks_left_out(self.verdicts)
@@ -200,7 +200,7 @@ def verdict_columns(summary: Summary, *, has_room: bool) -> Iterator[MarkedColum
 
 
 def device_text(verdict: Verdict) -> str:
-    """The ratio of device times and its verdict; a star where the loop waits for the CPU."""
+    """Return the ratio of device times and its verdict, with a star if the loop is CPU-bound."""
     if verdict.device_ratio is None or verdict.device_verdict is None:
         return ""
     return f"{ratio(verdict.device_ratio)} {verdict.device_verdict}{' *' * verdict.launch_bound}"
@@ -210,7 +210,7 @@ def _failure_lines(summary: Summary, results: str, options: LaunchOptions) -> It
     """Yield each cause, with the command that runs one of its trials alone."""
     progress, sweep_id = summary.progress, summary.session.sweep_id
     if progress.lost or progress.repeated:
-        yield f"{progress.lost} tries were lost with their worker; {progress.repeated} records came twice."
+        yield f"{progress.lost} tries lost their worker; {progress.repeated} records came twice."
     by_cause: dict[tuple[str, str], list[Failure]] = {}
     for failure in progress.failures:
         by_cause.setdefault(cause(failure.status, failure.message), []).append(failure)
@@ -221,7 +221,7 @@ def _failure_lines(summary: Summary, results: str, options: LaunchOptions) -> It
         cells = counted(len(progress.hopeless), "cell")
         yield (
             f"\n{counted(summary.not_run, 'further trial')} of {cells} not run: every config raised the "
-            "same exception twice. Launch again after mending it."
+            "same exception twice. Fix the cause and launch again."
         )
     more = len(by_cause) - CAUSES_SHOWN
     if more > 0:
@@ -230,7 +230,7 @@ def _failure_lines(summary: Summary, results: str, options: LaunchOptions) -> It
     for reason in progress.reasons:
         yield f"\na worker gave up a trial: {reason}"
     for trial_id in progress.given_up:
-        yield f"\nlost with its worker each time; alone:\n  {options.again(sweep_id, trial_id)}"
+        yield f"\nits worker died each time; run it alone:\n  {options.again(sweep_id, trial_id)}"
 
 
 def _cause_lines(summary: Summary, failures: Sequence[Failure]) -> Iterator[str]:
@@ -274,7 +274,7 @@ def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
 
 
 def shard_lines(session: Session, there: Collection[StoredTrial]) -> Iterator[str]:
-    """`there`: the trials of the plan that are recorded."""
+    """Yield a shard's progress. `there`: the trials of the plan that are recorded."""
     if session.shard is None:
         return
     own = {trial.trial_id for trial in session.own.trials}

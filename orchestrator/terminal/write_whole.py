@@ -1,4 +1,4 @@
-"""Files that a user named: how they fail, and what is written whole or not at all."""
+"""Writes files that the user named, whole or not at all; a failure raises OutputError."""
 
 import os
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def writing(file: Path) -> Iterator[None]:
 
 @contextmanager
 def written_anew(file: Path) -> Iterator[Path]:
-    """Yield a path to write. What the block wrote there becomes `file`, and replaces none. Raises OutputError."""
+    """Yield a path that becomes `file` at the end, if no such file exists. Raises OutputError."""
     with writing(file), held_folder(f".{file.name}.", file.parent) as folder:
         made = folder / file.name
         yield made

@@ -26,8 +26,8 @@ from cudnn_sweep.workloads.auditing.models import Models
 from cudnn_sweep.workloads.auditing.writes import Writes, variables_now
 
 VARIABLE = "CUDNN_SWEEP_AUDIT"
-"""JSON: `findings`, the file to write; `steps`, or null; `python_path`, the user's PYTHONPATH, or null;
-`modules`, the folder of the script."""
+"""Environment variable with JSON: `findings`, the file to write; `steps`, the limit, or null;
+`python_path`, the user's PYTHONPATH, or null; `modules`, the folder of the script."""
 END = signal.SIGRTMAX - 2  # "time is up"; a script of the user's has no handler for it
 
 
@@ -43,7 +43,7 @@ def begin(folder: str, before: Collection[str]) -> None:
     for name in {*sys.modules}.difference(before):
         path = os.path.join(request["modules"], name.partition(".")[0])
         if os.path.exists(f"{path}.py") or os.path.isdir(path):
-            del sys.modules[name]  # the script means its own
+            del sys.modules[name]  # the script will import its own
     _import_their_own_sitecustomize()
 
 
@@ -55,7 +55,7 @@ def _import_their_own_sitecustomize() -> None:
         if error.name != "sitecustomize":
             raise
         if ours is not None:
-            sys.modules["sitecustomize"] = ours  # Python takes it out of there
+            sys.modules["sitecustomize"] = ours  # the running import pops it from there
 
 
 class _Audit:
@@ -73,7 +73,7 @@ class _Audit:
         self._limit_reached = False
 
     def begin(self) -> None:
-        atexit.register(self._write)  # the first that is registered is the last that runs
+        atexit.register(self._write)  # registered first, it runs last
         signal.signal(END, lambda *_: self._end())
         self._watch_ends()
         self._writes.watch_variables()
@@ -86,7 +86,7 @@ class _Audit:
         self._writes.watch_flags(torch)
 
     def _watch_ends(self) -> None:
-        """Write the findings at os._exit, too, which runs no registered function."""
+        """Write the findings at os._exit too, as it runs no atexit function."""
         end = os._exit
 
         def _exit(status: int) -> NoReturn:
@@ -104,7 +104,7 @@ class _Audit:
 
     def _end(self) -> NoReturn:
         self._limit_reached = True
-        self._write()  # in case that the script does not let itself be ended
+        self._write()  # in case the script catches SystemExit
         raise SystemExit(0)
 
     def _write(self) -> None:
@@ -112,7 +112,7 @@ class _Audit:
             return  # forked off by the script
         part = f"{self._file}.part"
         with self._own:
-            # `?` for what is no text
+            # characters that UTF-8 cannot encode become `?`
             with open(part, "w", encoding="utf-8", errors="replace") as file:
                 json.dump(asdict(self._findings()), file, ensure_ascii=False)
             os.replace(part, self._file)
@@ -121,7 +121,7 @@ class _Audit:
         torch, convolutions = self._torch, self._convolutions.distinct()
         calls, arrived = self._convolutions.calls(), [plan.arrived_at for plan in convolutions]
         cuda_used = torch is not None and torch.cuda.is_initialized()
-        last_error = getattr(sys, "last_type", None)  # Python keeps what it printed
+        last_error = getattr(sys, "last_type", None)  # of the uncaught error that Python printed
         return Findings(
             schema_version=SCHEMA_VERSION,
             python=sys.version.split()[0],
@@ -148,7 +148,7 @@ class _Audit:
 def _cudnn_version(torch: ModuleType) -> int | None:
     try:
         version: int | None = torch.backends.cudnn.version()
-    except RuntimeError:  # another than torch was built with
+    except RuntimeError:  # not the cuDNN that torch was built with
         return None
     return version
 

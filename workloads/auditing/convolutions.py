@@ -18,7 +18,7 @@ from cudnn_sweep.workloads.auditing.findings import Convolution, OwnErrors, Size
 from cudnn_sweep.workloads.layout import layout_of
 
 MOST_SHAPES = 100_000  # kept: with 1 kB each, memory stays within reason
-TAIL = 0.1  # the last part of the calls, in which new shapes say that more would come
+TAIL = 0.1  # the last share of calls: new shapes in it mean that more would follow
 DIRECT = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 TRANSPOSED = (*DIRECT[:5], "output_padding", "groups", "dilation")
 ARGUMENTS = {
@@ -46,12 +46,12 @@ class Convolutions:
     def __init__(self, own: OwnErrors) -> None:
         self.own = own
         self.called: defaultdict[int, int] = defaultdict(int)
-        """Calls by thread. Each thread counts in places of its own, so that no count needs a lock."""
+        """Calls by thread. Each thread writes its own entries, so counting needs no lock."""
         self.not_told_apart = 0
-        self._lock = RLock()  # a signal that ends the script may come while it is held
+        self._lock = RLock()  # reentrant: the signal that ends the script may come while it is held
         self._tallies: dict[Any, Tally] = {}
         self._plans: dict[Plan, Convolution] = {}
-        """In the order of their first calls."""
+        """Plans in the order of their first calls."""
 
     def calls(self) -> int:
         return sum(list(self.called.values()))
@@ -120,7 +120,7 @@ class Convolutions:
                 )
                 tally = tallies.get(key)
             except AttributeError:
-                return call(*args, **kwargs)  # it raises the error to print
+                return call(*args, **kwargs)  # torch raises its own error
             except RuntimeError:
                 if tf32 is not precise_tf32:  # the newer of torch's two interfaces to TF32 was used
                     tf32 = precise_tf32
@@ -148,14 +148,14 @@ class Convolutions:
         def precise_tf32() -> bool:
             return bool(torch._C._get_fp32_precision_getter("cuda", "conv") == "tf32")
 
-        # As torch.conv2d it can be pickled.
+        # Under torch's name, such as torch.conv2d, it can be pickled.
         convolution.__module__, convolution.__qualname__ = torch.__name__, name
         return convolution
 
     def _meet(
         self, torch: Any, key: Any, arguments: tuple[str, ...], x: Tensor, weight: Tensor
     ) -> None:
-        """Note a call that this thread had not met before."""
+        """Note this thread's first call with a key."""
         # vmap hides the sizes that the convolution really has.
         if type(x).__name__ in TRACED or torch._C._functorch.peek_interpreter_stack() is not None:
             return
@@ -189,12 +189,12 @@ class Convolutions:
 def _described(
     torch: Any, key: Any, arguments: tuple[str, ...], x: Tensor, weight: Tensor
 ) -> tuple[dict[str, Any], bool]:
-    """Return the key of PyTorch's cache of plans, by name and in one form, and whether torch casts the input."""
+    """Return the normalised key of PyTorch's plan cache, and whether autocast casts the input."""
     _, name, _, input_shape, weight_shape, *_, deterministic, tf32, _, rest = key
     given = dict(zip(arguments[3:], rest, strict=False))
     dimensions = len(weight_shape) - 2
     if len(input_shape) == dimensions + 1:
-        input_shape = (1, *input_shape)  # one image alone
+        input_shape = (1, *input_shape)  # an image without a batch
     is_autocast = x.dtype in (torch.float32, torch.float16, torch.bfloat16) and bool(
         torch.is_autocast_enabled(x.device.type)
     )
@@ -234,7 +234,7 @@ def _sizes(given: Any, otherwise: int, dimensions: int) -> Sizes | str:
 
 
 def arrivals_at(numbers: list[int], calls: int) -> tuple[tuple[int, int], ...]:
-    """Return how many had arrived after 1, 10, 100 ... calls, and after all calls."""
+    """Return (calls, plans that had arrived by then) for 1, 10, 100 ... calls and for all calls."""
     marks, mark = [], 1
     while mark < calls:
         marks.append(mark)

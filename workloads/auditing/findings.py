@@ -20,7 +20,7 @@ class SourceLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Write:
-    """A flag or an environment variable that was set; writes from one line with the same values are one."""
+    """A write of a flag or environment variable; equal writes from one line are counted as one."""
 
     kind: Literal["flag", "variable"]
     name: str
@@ -37,8 +37,8 @@ class Write:
 
 @dataclass(kw_only=True, slots=True)
 class Convolution:
-    """Calls with the same key in PyTorch's plan cache. The key is the fields up to `deterministic`, and pointers'
-    alignment, which is left out."""
+    """Calls that agree in the fields up to `deterministic`. With the alignment of pointers, left
+    out here, these are the key of PyTorch's plan cache."""
 
     operation: str
     input: Sizes
@@ -58,13 +58,13 @@ class Convolution:
     arrived_at: int
     """The number of its first call among all convolutions."""
     benchmark_at_first: bool
-    """Later calls use the plan that the first one chose."""
+    """Whether `benchmark` was on at the first call, whose plan later calls use."""
     autocast_at_first: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputShape:
-    """The first tensor of floats among a model's arguments, else the first of whole numbers, by its shape."""
+    """Shape of a model's input: of its first float tensor, or else of its first integer tensor."""
 
     shape: Sizes
     training: int
@@ -74,17 +74,17 @@ class InputShape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Argument:
-    """An argument of a model, over all calls that recorded gradients or all others."""
+    """An argument of a model, merged over all calls that recorded gradients, or over all others."""
 
     training: bool
     name: str | int
-    """Or its place."""
+    """The keyword, or the position of a positional argument."""
     key: str | None
-    """In a dict."""
+    """Key of a dict's part, dotted if nested; None: the argument is no dict."""
     kind: str
-    """A tensor's dtype, else a type; `various` of several."""
+    """A tensor's dtype, another value's type, or `various` if calls differ."""
     shape: tuple[tuple[int | str, ...], ...] | None
-    """A tensor's sizes, each with what it was in every call: a number, a size of the input."""
+    """For each size of a tensor, what it equalled in every call: a number, names of input sizes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,7 +108,7 @@ class Model:
     file: str | None
     wrapped_in: str | None
     made: Making | None
-    """None: a copy."""
+    """How it was made; None: it is a copy."""
     elements: int
     """Number of elements of all its parameters."""
     parameters: tuple[str, ...]
@@ -120,7 +120,7 @@ class Model:
     convolutions: int = 0
     """Calls of convolutions within its calls."""
     in_a_call: tuple[tuple[bool, int], ...] = ()
-    """(whether gradients were recorded, convolutions), as they came in calls."""
+    """Distinct (whether gradients were recorded, convolutions) of its calls."""
     unseen: Literal["compiled"] | None
     """Why its convolutions, or some of them, are not seen."""
     without_shape: int = 0
@@ -147,7 +147,7 @@ class Findings:
     variables_at_start: dict[str, str]
     calls: int
     not_told_apart: int
-    """Calls after the 100,000 distinct ones that are kept, or of tensors without strides."""
+    """Calls counted without sizes: beyond 100,000 distinct ones, or of tensors without strides."""
     arrivals: tuple[tuple[int, int], ...]
     """(calls, distinct convolutions by then)."""
     new_in_last_tenth: int

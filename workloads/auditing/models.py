@@ -1,4 +1,4 @@
-"""Notes the arguments of the script's models: each outermost module."""
+"""Notes the arguments of the script's models, which are its outermost modules."""
 
 import copyreg
 import inspect
@@ -38,7 +38,7 @@ Given = tuple[tuple[str | int, str | None, str, Sizes | None], ...]
 
 
 class ModelCalls:
-    """Calls of modules of one class, made alike by one line."""
+    """Calls of modules of one class that one line made with the same arguments."""
 
     def __init__(
         self, module: Module, unseen: Literal["compiled"] | None, made: Making | None = None
@@ -115,7 +115,7 @@ class Models:
     def __init__(
         self, own: OwnErrors, convolutions: Convolutions, ending: Callable[[int], None]
     ) -> None:
-        """Start without models. `ending` gets the most calls of a model, before the next call."""
+        """Start without models. Before a call, `ending` gets the highest call count of a model."""
         self._own = own
         self._convolutions = convolutions
         self._ending = ending
@@ -137,7 +137,7 @@ class Models:
 
         @wraps(torch.nn.Module.__call__)
         def __call__(module: Module, *args: Any, **kwargs: Any) -> Any:
-            """Do what torch's does, without a further frame for every layer."""
+            """Do what torch's `__call__` does, without a further frame for every layer."""
             call = module._compiled_call_impl or module._call_impl
             if compiling() or (thread := get_ident()) in inside:
                 return call(*args, **kwargs)
@@ -188,7 +188,7 @@ class Models:
         output = call(*args, **kwargs)
         with self._own, unseen_by_modes():
             ran = called() - before
-            # Not a layer alone, or in a model that is not called as one; nor a copy that DataParallel made.
+            # No model: a convolution alone, or in a model not called as one; DataParallel's copies.
             is_part = isinstance(module, nn.modules.conv._ConvNd) or hasattr(module, "_is_replica")
             if seen is not None and (ran or seen.unseen) and not is_part:
                 self._calls_of(module, seen).note(given, ran, self._torch.is_grad_enabled(), output)
@@ -228,7 +228,7 @@ def _making(
 
 
 def _plain(value: Any) -> tuple[Any, ...]:
-    """Return a value that a suite can contain, alone in a tuple; an empty tuple for another value."""
+    """Return the value in a tuple if a suite can contain it, else an empty tuple."""
     if type(value) in (bool, int, str, type(None)):
         return (value,)
     try:

@@ -45,7 +45,7 @@ R = TypeVar("R")
 
 OURS = os.path.dirname(__file__) + os.sep
 GENERATED = ("<frozen ", "<eval_with_key>")
-"""Names of files of Python's own frozen modules, and of code that torch generates."""
+"""Prefixes of the file names of Python's frozen modules, and of code that torch generates."""
 PASSING_ON = {
     os.path.join(sysconfig.get_path("stdlib"), f"{name}.py")
     for name in ("contextlib", "os", "_collections_abc", "functools")
@@ -53,7 +53,7 @@ PASSING_ON = {
 """Files of Python's library between the writer and the flag or variable."""
 INSTALLED = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 NOT_OWN = (*(folder + os.sep for folder in INSTALLED), OURS, "<")
-"""Beginnings of files that are not the user's own."""
+"""Path prefixes of files that are not the user's own."""
 
 
 def place(frame: FrameType) -> SourceLine:
@@ -64,17 +64,17 @@ def place(frame: FrameType) -> SourceLine:
 
 class Writes:
     def __init__(self, own: OwnErrors, calls: Callable[[], int], elsewhere: str) -> None:
-        """Start without writes. `calls` counts convolutions. `elsewhere`, with its id, is a file of a forked process."""
+        """Start without writes. `calls` counts convolutions. `elsewhere` + its id marks a fork."""
         self._own = own
         self._elsewhere, self._process = elsewhere, os.getpid()
-        self._torch = "\0"  # the folder of that package, once it is imported
+        self._torch = "\0"  # folder of the package torch, once imported
         self._setters: tuple[str, ...] = ()
         """Torch's files with functions that set flags for their callers."""
         self._calls = calls
         self._seen: dict[tuple[object, ...], Write] = {}
         self._by_torch: dict[str, tuple[Value, Value]] = {}
         """(value before, value left) of a flag that torch sets for itself."""
-        self._lock = RLock()  # a signal that ends the script may come while it is held
+        self._lock = RLock()  # reentrant: the signal that ends the script may come while it is held
         self._flags: dict[str, Callable[[], Value]] = {}
 
     def writes(self) -> tuple[Write, ...]:
@@ -142,12 +142,12 @@ class Writes:
             text = os.fsdecode(name)
             if text.startswith(PREFIXES) or text in VARIABLES:
                 after = os.fsdecode(value[0]) if value else None
-                self._note("variable", text, os.environ.get(text), after)  # changed after the call
+                self._note("variable", text, os.environ.get(text), after)  # environ changes later
 
         return change
 
     def _writer(self) -> tuple[SourceLine, SourceLine | None] | None:
-        """Return the writer's innermost place, and the innermost of the user's own code in another file.
+        """Return the writer's line, and the innermost line of the user's own code in another file.
 
         The writer is outside of torch, unless torch sets a flag for itself.
         """

@@ -1,4 +1,4 @@
-"""Controls: operations in cuDNN, or beside it, that never read `benchmark`, as a sweep must find.
+"""Controls: operations that never read `benchmark`, so a sweep must find no effect of it.
 
 Recurrent layers, normalisation and attention run in cuDNN; pooling and activations are PyTorch's own.
 """
@@ -72,7 +72,7 @@ def tanh(context: Context) -> TimedStep:
 
 @workload(directions=DIRECTIONS, varies=("batch",), input_shape=HEADS)
 def attention(context: Context) -> TimedStep:
-    """Scaled dot products of an input with itself; cuDNN's where it can (half precision on a GPU)."""
+    """Scaled dot-product self-attention; in cuDNN if it can (half precision on a GPU)."""
 
     def attend(heads: torch.Tensor) -> torch.Tensor:
         with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH], set_priority=True):

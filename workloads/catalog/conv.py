@@ -10,7 +10,7 @@ from cudnn_sweep.workloads.differentiable import DIRECTIONS, Pair, differentiabl
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.workload import Context, TimedStep, workload
 
-# The gradients of input, weight and bias that autograd's backward operation computes.
+# By direction: the gradient's name, and whether input, weight and bias get a gradient.
 GRADIENTS = {
     "backward_data": ("input_gradient", [True, False, False]),
     "backward_filter": ("weight_gradient", [False, True, False]),
@@ -55,7 +55,7 @@ def _backward(context: Context, problem: ConvProblem, weight: torch.Tensor) -> T
     def run(inputs: Pair) -> None:
         context.forward(gradient_of, inputs)
 
-    # As the operation below the functional forms takes them.
+    # In the order of `aten.convolution_backward`'s parameters.
     sizes = (
         problem.stride,
         problem.padding,
@@ -64,13 +64,13 @@ def _backward(context: Context, problem: ConvProblem, weight: torch.Tensor) -> T
         problem.output_padding,
         problem.groups,
     )
-    # Autocast would have handed the operation its own type.
+    # Under autocast the operation would get the weight in autocast's type.
     weights = weight.to(context.random_gradient((1,)).dtype)
     return TimedStep(prepare=prepare, run=run, examine=lambda inputs: {name: gradient_of(inputs)})
 
 
 def _functional(problem: ConvProblem) -> tuple[Callable[..., torch.Tensor], tuple[Any, ...]]:
-    """Return the functional form that a module calls, the only one in a CPU's autocast, and its sizes."""
+    """Return the torch.nn.functional form, the only one that CPU autocast casts, and its sizes."""
     first, spatial = (problem.stride, problem.padding), len(problem.kernel_size)
     if problem.transposed:
         last = (problem.output_padding, problem.groups, problem.dilation)

@@ -44,7 +44,7 @@ def load_digits() -> Batch:
 
 
 def split_digits() -> tuple[Batch, Batch]:
-    """Return the digits of the training and the 297 held back, always in the same order."""
+    """Return the training digits and the 297 held-back ones, always in the same order."""
     images, labels = load_digits()
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SEED))
     trained, held = order[:TRAINED], order[TRAINED:]

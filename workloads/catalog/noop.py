@@ -1,4 +1,4 @@
-"""Touches the device and returns: what a trial costs apart from its measurement."""
+"""Touches the device and returns, to show what a trial costs apart from its measurement."""
 
 import torch
 
@@ -11,5 +11,5 @@ def touch(device: torch.device) -> None:
 
 @workload(directions=("forward",), varies=("batch",), input_shape=(1, 1), pay_one_time_costs=touch)
 def noop(context: Context) -> TimedStep:
-    """Nothing: what a trial costs besides what it measures."""
+    """Does nothing, to show what a trial costs besides its measurement."""
     return TimedStep(prepare=context.random, run=lambda numbers: numbers)

@@ -1,4 +1,4 @@
-"""How tutorials time `benchmark`: both flags in one process, by `time.time()`, without waiting for the GPU.
+"""How tutorials time `benchmark`: on and off in one process, by `time.time()`, unsynchronised.
 
 A step's first call is the tutorial's script, and its clock is the trial's `own_times_ms`. Each later call is one
 forward pass, in the process as the script left it.
@@ -38,7 +38,7 @@ def tutorial_false_first(context: Context) -> TimedStep:
 
 @of_a_tutorial
 def tutorial_synchronised(context: Context) -> TimedStep:
-    """As tutorial_true_first, each flag after a call to warm up, and the clock read when the GPU is done."""
+    """As tutorial_true_first, but with a warm-up call per flag and a synchronised clock."""
     return _script(context, (True, False), synchronised=True)
 
 

@@ -31,7 +31,7 @@ class Cell:
     listed_shapes: tuple[ListedShape, ...] = ()
     """The shapes of a regime that reads them from a file."""
     placement: str = ""
-    """`strides` if a convolution has another layout than in rows from before that column."""
+    """`strides` if a convolution's layout differs from that of rows older than this column."""
 
     def under(self, config: Config) -> "Cell":
         """Return the cell with the config's layout and precision in place of its own, where it has any."""
@@ -62,7 +62,7 @@ class Cell:
         return make_regime(self.regime, self.regime_parameters)
 
     def may_end(self) -> bool:
-        """Return whether the shapes may come to an end. Planning calls this, so no user's code is imported."""
+        """Return whether the loop may be closed. It is for planning: no user's code is imported."""
         return self.own_regime is not None or self.shapes().period(self.input_shape) is not None
 
     @property

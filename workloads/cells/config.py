@@ -24,7 +24,7 @@ HEURISTIC_MODE_B = "TORCH_CUDNN_USE_HEURISTIC_MODE_B"
 PLAN_CACHE_LIMIT = "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT"
 COMPUTE_CACHE_DISABLED = "CUDA_CACHE_DISABLE"
 CODE = "SWEEP_CODE"
-# Variables that are somebody else's: not for `environment`.
+# Variables that `environment` must not set, with their owners.
 OWNERS = {
     HEURISTIC_MODE_B: "the setting heuristic_mode_b",
     PLAN_CACHE_LIMIT: "the setting plan_cache_limit",
@@ -65,7 +65,7 @@ def _variables(given: dict[str, str]) -> dict[str, str]:
             or "\0" in value
         ):
             raise ValueError(
-                f"found {name!r}, allowed: the name of a variable that is not Python's, Ray's or ours, and text"
+                f"found {name!r}, allowed: names but PYTHON*, RAY_* and SWEEP_*, values without NUL"
             )
     return dict(sorted(given.items()))
 
@@ -104,8 +104,8 @@ class Config:
     """CUDA_CACHE_DISABLE: each process compiles its kernels anew instead of using CUDA's cache on
     disk."""
     backward_in_caller: bool = False
-    """torch.autograd.set_multithreading_enabled(False): the backward pass runs in the thread that asks for
-    it, not in autograd's own."""
+    """torch.autograd.set_multithreading_enabled(False): the backward pass runs in the thread that
+    calls it, not in autograd's own."""
     errata: Annotated[
         str | None, BeforeValidator(_errata, json_schema_input_type=str | list[str] | None)
     ] = None
@@ -114,11 +114,11 @@ class Config:
     environment: Annotated[dict[str, str], AfterValidator(_variables)] = field(
         default_factory=dict, hash=False
     )
-    """Further environment variables of the process, but those that belong to another setting. They are stored
-    with the results: no secrets."""
+    """Further environment variables of the process, except those of another setting. Results store
+    them, so they must not be secret."""
 
     code: str | None = None
-    """Which side of `sweep gate` runs: not for suites. null: the code of the folder that a launch was typed in."""
+    """Side of `sweep gate` that runs; not for suites. null: code of the launch's folder."""
     layout: Layout | None = None
     """The layout of this config's trials, compared with the cell's. null, or the cell's own: the cell's."""
     precision: PrecisionName | None = None
@@ -146,7 +146,7 @@ class Config:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The variables that the settings stand for, without that of `errata`."""
+        """Environment variables of all settings but `errata`."""
         limit = self.plan_cache_limit
         return {
             **({HEURISTIC_MODE_B: "1"} if self.heuristic_mode_b else {}),
@@ -156,9 +156,9 @@ class Config:
         }
 
     def apply(self) -> None:
-        """Set variables (before the process's first CUDA call), then flags; autograd's for this thread.
+        """Set variables (before the first CUDA call), then flags; autograd's for this thread alone.
 
-        By attribute: `cudnn.flags(benchmark=True)` would turn cuDNN off.
+        Flags are set as attributes: `cudnn.flags(benchmark=True)` would turn cuDNN off.
         """
         from torch.autograd.grad_mode import set_multithreading_enabled
         from torch.backends import cudnn
@@ -205,5 +205,5 @@ def apply_config(config: Config) -> Config:
     of_step = {name: getattr(config, name) for name in OF_CELL}
     in_force = replace(read_back(config.environment), **of_step)
     if in_force != config:
-        raise WorkloadError(f"cuDNN's flags did not take: asked for {config}, found {in_force}")
+        raise WorkloadError(f"the config is not in force: requested {config}, found {in_force}")
     return in_force

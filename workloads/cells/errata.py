@@ -1,8 +1,8 @@
 """Errata: rules by which cuDNN's frontend bans plans, as a config's text and as the frontend's JSON.
 
 A rule bans all plans of an engine, or those with certain knobs: `ConvFwd:67:k2=16`. `pin ConvFwd:1` bans all other
-engines of that operation. The cuDNN versions of a rule may follow `@`: one version, `@91900`, or the versions from
-one up to, not including, another: `@91900-91901`. A plan's tag is its name in the frontend's log, such as
+engines of that operation. A rule may end in its cuDNN versions: one, `@91900`, or a range that
+excludes its end, `@91900-91901`. A plan's tag is its name in the frontend's log, such as
 `ConvFwd_eng67_k2=16_k13=0`.
 
 PyTorch reads the file of CUDNN_ERRATA_JSON_FILE once a process, in place of its own rules. Its own rules are
@@ -26,10 +26,10 @@ from cudnn_sweep.workloads.hashes import checksum
 ERRATA_FILE = "CUDNN_ERRATA_JSON_FILE"
 OPERATIONS = ("ConvFwd", "ConvBwdData", "ConvBwdFilter")
 ENGINES = 256  # more than any operation of cuDNN 9 has
-PYTORCHS = "torch "  # begins the id of a rule that PyTorch has by itself
+PYTORCHS = "torch "  # prefix of the ids of PyTorch's own rules
 MOST_BYTES = 2**20
 CHECKSUM = "crc32"
-"""Key of a kept file: the checksum of the other keys. cuDNN ignores it."""
+"""Key in a file of `sweep freeze`: the checksum of the other keys. cuDNN ignores it."""
 ANEW = "make it anew: sweep freeze ..."
 RULE = re.compile(
     rf"(?P<pin>pin )?(?P<operation>{'|'.join(OPERATIONS)}):(?P<engine>\d{{1,3}})(?P<knobs>(:\w+=-?\d+)*)"
@@ -51,7 +51,7 @@ class Rule:
     start: int = 0
     """First version of cuDNN that the rule holds for, such as 91900."""
     end: int | None = None
-    """First later version that the rule does not hold for; None: no such version is known."""
+    """Version from which the rule no longer holds; None: it holds for all later ones."""
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -102,7 +102,7 @@ class Rule:
         return f"{text}@{self.start}-" if self.start else text
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return the rule's entries of the frontend's file, where a pin is one entry for each other engine."""
+        """Return the rule as entries of the frontend's file; a pin has one per other engine."""
         engines = [engine for engine in range(ENGINES) if engine != self.engine]
         return [
             {
@@ -123,14 +123,14 @@ def rules_of(text: str | None) -> tuple[Rule, ...]:
 
 
 def text_of(rules: Iterable[Rule]) -> str:
-    """Return the one spelling of a set of rules; "" bans nothing, yet replaces PyTorch's own rules."""
+    """Return the canonical text of rules; "" bans nothing, yet replaces PyTorch's own rules."""
     return ", ".join(sorted({str(rule) for rule in rules}))
 
 
 def read_errata(given: object, folder: Path | None) -> object:
-    """Return the config's text of a suite's `errata`; a value of another type is returned as it is.
+    """Return a suite's `errata` as a config's text; a value of another type is returned unchanged.
 
-    `folder`: the suite's folder; None if the text is a config's already. Raises ValueError.
+    `folder`: the suite's folder; None: `given` is a config's text already. Raises ValueError.
     """
     if isinstance(given, str) and folder is not None and given.endswith(".json"):
         return text_of(read_file(folder / given))
@@ -166,11 +166,11 @@ def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
 
 
 def _of_json(entries: list[dict[str, Any]]) -> set[Rule]:
-    """Raise ValueError if the fields of a rule, the part that cuDNN reads, contradict its id."""
+    """Return the rules. Raises ValueError if a rule's id contradicts the fields cuDNN reads."""
     rules: dict[str, set[Rule]] = {}
     for entry in entries:
         name = str(entry.get("rule_id", ""))
-        # Without CUDA here, it is not known which rules PyTorch has by itself.
+        # Without CUDA here, PyTorch's own rules are unknown and the prefix decides.
         is_own = name.startswith(PYTORCHS) and (not pytorchs_own() or entry in pytorchs_own())
         if not is_own:
             rules.setdefault(name, set()).add(_of_entry(entry))

@@ -43,7 +43,7 @@ class WorkloadFacts:
     recomputes: bool = False
     is_model: bool = False
     regime_parameters: dict[str, int | float | None] | None = None
-    """A regime's parameters with their defaults, None for a parameter without a default; None: no regime."""
+    """Defaults of a regime's parameters, None for one without a default; None: it is no regime."""
     fault: str | None = None
     """Why no cell can use it; None: cells can."""
     fails: bool = False
@@ -144,9 +144,9 @@ def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cel
 
 
 def _is_by_strides(cell: Cell, traits: WorkloadFacts) -> bool:
-    """Return whether a convolution is channels_last only by strides that rows from before version 3 lack.
+    """Return whether only strides that rows before version 3 lack make a convolution channels_last.
 
-    In a network this is the first convolution, if the input has one channel, or any if `by_strides` is set.
+    In a network that is the first one if the input has one channel, or any if `by_strides` is set.
     """
     tensors = [cell.input_shape, *([cell.problem.weight_shape] if cell.problem else [])]
     return cell.layout == "channels_last" and (

@@ -1,4 +1,4 @@
-"""FieldCase: a case that somebody reported, as a line of workloads/field/*.csv: its cell, its two sides, its claim."""
+"""FieldCase: a reported case, one line of workloads/field/*.csv, with its cell, sides and claim."""
 
 import csv
 import json
@@ -80,7 +80,7 @@ class FieldCase:
         return self.operation not in OPERATIONS
 
     def sides(self) -> tuple[CaseSide, ...]:
-        """Return the baseline and the candidate; the only side of a bound."""
+        """Return the baseline and the candidate; a case of kind `bound` has the baseline alone."""
         name = f"field/{self.id}"
         baseline = self._side({}, name)
         if self.kind == "bound":

@@ -18,7 +18,7 @@ from cudnn_sweep.workloads.strict import STRICT
 SPACES = ({"length"}, {"height", "width"}, {"depth", "height", "width"})
 COUNT = "count"
 MOST_BYTES = 2**20
-MOST_ROWS = 10_000  # each is in every record
+MOST_ROWS = 10_000  # every record contains all of them
 LARGEST = 2**31 - 1
 MOST_DRAWS = 10_000  # a timed group is a whole period
 
@@ -53,13 +53,13 @@ class Listed(ShapeRegime):
 
 
 class ListedSpec(BaseModel):
-    """Shapes from a file, as often as each is counted there."""
+    """Shapes from a file, each as often as its count there."""
 
     model_config = STRICT
 
     file: str = Field(min_length=1)
-    """CSV with the columns `batch` (else the cell's), `length` or `height,width` or `depth,height,width` (else
-    the cell's), and `count` (else 1). Relative to the YAML file that names it."""
+    """CSV of columns `batch`; `length`, `height,width` or `depth,height,width`; `count`. Left out:
+    the cell's sizes, a count of 1. Relative to the YAML file that names it."""
     draws: int = Field(default=100, ge=1, le=MOST_DRAWS)
     """Number of steps before the shapes repeat. If the counts add up to at most this, each shape
     occurs exactly as often as counted, in random order. Otherwise this many shapes are drawn, in
@@ -67,7 +67,7 @@ class ListedSpec(BaseModel):
     seed: int = 0
     """Seed of the draws, which are the same for every config and replicate."""
     rows: SkipJsonSchema[tuple[dict[str, int], ...]] = ()
-    """What the file says: it is read where the YAML file is, and sent along."""
+    """Rows of the file, which is read beside the YAML file and sent with the suite."""
 
     @model_validator(mode="before")
     @classmethod
@@ -94,7 +94,7 @@ class ListedSpec(BaseModel):
     def rule(self, base: Shape) -> Listed:
         """Return the regime for inputs like `base`; sizes that the file leaves out are those of `base`.
 
-        Raises WorkloadError if the two have other sizes in space.
+        Raises WorkloadError if file and `base` have different spatial dimensions.
         """
         space = [name for name in self.rows[0] if name not in ("batch", COUNT)]
         if space and set(space) != set(space_names(base)):
@@ -158,8 +158,8 @@ def _columns(where: str, names: Sequence[str]) -> Sequence[str]:
     says_nothing = not space and "batch" not in names
     if len(set(names)) < len(names) or says_nothing or (space and space not in SPACES):
         raise ValueError(
-            f"{where}: found the columns {','.join(names)[:200]}; allowed: batch, then length or height,width "
-            "or depth,height,width, then count, of which batch or the sizes, and count, may be left out"
+            f"{where}: found the columns {','.join(names)[:200]}; allowed: batch, or length or "
+            "height,width or depth,height,width, or both batch and these; and count (default: 1)"
         )
     return names
 

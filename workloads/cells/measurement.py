@@ -34,7 +34,7 @@ class MeasureSpec(BaseModel):
     device_budget_s: Seconds = 0.5
     """Timing of the device time stops after this long; 0: it is not timed."""
     steady_error: Annotated[float, Field(ge=0)] = 0.002
-    """Both stop earlier, once the standard error of the median is below this share of it."""
+    """Wall and device timing stop early once the median's relative standard error is below this."""
     in_turns: bool = True
     """The processes of a block live side by side and take turns; otherwise they run one after
     another."""
@@ -53,7 +53,7 @@ class MeasureSpec(BaseModel):
     reference_replicates: Annotated[int, Field(ge=0)] = 1
     """This many of a cell's replicates compare their results with float64."""
     logged_replicates: Annotated[int, Field(ge=0)] = 1
-    """This many are followed by an untimed process that logs the engines that cuDNN chooses."""
+    """After this many of a cell's replicates an untimed process logs cuDNN's choice of engines."""
     telemetry: MonitorKind = "nvml"
     """Source of clocks, power and other processes: nvml, off, or a fake one to try out warnings."""
     timeout_s: Annotated[float, Field(gt=0)] = 300.0
@@ -86,13 +86,13 @@ class TimedPlan:
 
 @dataclass(kw_only=True)
 class LogPass(measured.Logged):
-    """Results of the untimed process."""
+    """Results of the log pass, an untimed process."""
 
     kernels_hash: str | None = None
     plans: list[list[TimedPlan]] = field(default_factory=list)
-    """Of each operation of `logged_choices`, in the order in which PyTorch tries them."""
+    """Plans of each operation of `logged_choices`, in the order in which PyTorch tries them."""
     calls: list[int] = field(default_factory=list)
-    """How often a step calls each of these operations, over all its shapes; empty if unknown."""
+    """Calls of each operation of `logged_choices` in steps at all shapes; empty if unknown."""
     banned_ran: list[str] = field(default_factory=list)
     """Plans that ran though the config's errata ban them."""
 

@@ -37,7 +37,7 @@ Batch = Annotated[int, Field(ge=1, lt=2**31)]
 
 
 def _read_sizes(text: object) -> Shape:
-    """`8x3x224x224`; a lone number stays one in YAML."""
+    """Return the sizes in `8x3x224x224`, or in a single number, which YAML reads as an integer."""
     if isinstance(text, str | int) and not isinstance(text, bool):
         return parse_sizes(str(text))
     raise ValueError(f"expected sizes such as 8x3x224x224, found {text!r}")
@@ -75,12 +75,12 @@ def _with_batch(sizes: Shape) -> Shape:
 
 
 def _of_one_rank(inputs: list[Shape]) -> list[Shape]:
-    """Raise ValueError for a list that looks like the tensors of one call."""
+    """Return `inputs`. Raises ValueError if they differ in rank, as tensors of one call may."""
     if len({len(sizes) for sizes in inputs}) > 1:
         texts = ", ".join(map(sizes_text, inputs))
         raise ValueError(
-            f"found {texts}: a list stands for cells, one of each, whose inputs have as many sizes; the "
-            "tensors of a model that takes several stand under `model: {inputs: ...}`"
+            f"found {texts}: each entry of a list is a cell, so all need the same number of sizes; "
+            "write the tensors of one call under `model: {inputs: ...}`"
         )
     return inputs
 
@@ -106,7 +106,7 @@ class BatchByDevice(BaseModel):
 
 
 class PrecisionByDevice(BaseModel):
-    """One precision on a GPU and another on a CPU, many of which compute in float32 alone. They are two
+    """One precision on a GPU, another on a CPU, as many CPUs compute in float32 alone. The two are
     different cells."""
 
     model_config = STRICT
@@ -153,12 +153,12 @@ class ProblemSpec(BaseModel):
             kernel, dilation = (_read_sizes(given.get(key, 1)) for key in ("kernel", "dilation"))
             added = [reach * (size - 1) for size, reach in zip(kernel, dilation * 3, strict=False)]
             here = f"which is {sizes_text(tuple(n // 2 for n in added))} here"
-            odd = "which is no number here: it adds one more at the end"
+            odd = "which here adds one more at the end, unlike any number"
             raise ValueError(f"padding: found same, {odd if any(n % 2 for n in added) else here}")
         return given
 
     def problem(self, name: str) -> ConvProblem:
-        """Raises WorkloadError for sizes that do not go together."""
+        """Return the problem. Raises WorkloadError for sizes that do not fit together."""
         given = dict(self)
         shape, kernel = given.pop("input"), given.pop("kernel")
         return ConvProblem(name=name, input_shape=shape, kernel_size=kernel, **given)
@@ -181,18 +181,18 @@ class ModelSpec(BaseModel):
     optimiser: NamedChoice = "sgd"
     """The optimiser for training, with its parameters."""
     expect: Expect | None = None
-    """Counts of the model that is meant, as `{parameters: 223685, convolutions: 7}`; no part of the
-    cell's id."""
+    """Expected counts, as `{parameters: 223685, convolutions: 7}`: a launch refuses other models.
+    No part of the cell's id."""
 
 
-MOST_TRIALS = 1_000_000  # of a plan: it is made in half a minute, and takes weeks to run
+MOST_TRIALS = 1_000_000  # of a plan: planning takes half a minute, running it takes weeks
 
 
 NO_AXES = ("model", "configs")  # keys of CellAxes that are the same for all its cells
 
 
 class CellAxes(BaseModel):
-    """Cells. A list stands for each of its values, and several lists are combined in all ways."""
+    """Cells: one for each combination of the listed values."""
 
     model_config = STRICT
 
@@ -271,8 +271,8 @@ class UntilDecided(BaseModel):
 Replicates = PositiveInt | UntilDecided
 
 BY_DEFAULT = UntilDecided(until="decided")
-FIXED_BLOCKS = 5  # by default, of a night and where no two configs can be compared
-BLOCKS_WITHOUT_GPU = 2  # by default: where settings have no effect, a cell is decided after two
+FIXED_BLOCKS = 5  # default of a night, and if no two configs can be compared
+BLOCKS_WITHOUT_GPU = 2  # default: settings have no effect there, so two decide a cell
 
 
 def most_replicates(replicates: Replicates | None) -> int:

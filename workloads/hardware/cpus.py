@@ -1,4 +1,4 @@
-"""How many CPUs this process can keep busy: its affinity, and its control group's share of time."""
+"""How many CPUs this process can keep busy, by its affinity and its control groups' quotas."""
 
 import math
 import os
@@ -11,7 +11,7 @@ NO_LIMIT = "max"
 
 
 def usable_cpus(system: Path = SYSTEM, ours: Path = OURS) -> int:
-    """Return how many CPUs this process can use; a container may see all of a host's and have the time of four."""
+    """Return how many CPUs this process can use. A container with a quota may see all CPUs."""
     allowed = len(os.sched_getaffinity(0))
     return max(1, min([allowed, *map(math.ceil, _limits(system, ours))]))
 

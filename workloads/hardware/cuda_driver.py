@@ -1,4 +1,4 @@
-"""Calls of CUDA's driver that torch lacks: to read a captured graph, and to take memory behind torch's allocator.
+"""CUDA driver calls that torch lacks: to read a captured graph, and to bypass torch's allocator.
 
 See the driver's documentation, Graph Management and Memory Management.
 """
@@ -63,7 +63,7 @@ def set_enabled(executable: int, node: GraphNode, enabled: bool) -> None:
 
 
 def allocate(size_bytes: int) -> int:
-    """Return the address of so much memory of the current device. Raises DriverError."""
+    """Allocate memory on the current device and return its address. Raises DriverError."""
     address = ctypes.c_uint64()
     _call("cuMemAlloc_v2", byref(address), size_bytes)
     return address.value

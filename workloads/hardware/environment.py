@@ -1,4 +1,4 @@
-"""Environment: hardware and software that may change a measurement. Capturing it touches CUDA: in a child."""
+"""Environment: hardware and software behind a measurement. Capturing touches CUDA: use a child."""
 
 import os
 import platform
@@ -20,7 +20,7 @@ SOFTWARE = ("torch", "cuda", "cudnn", "driver", "python", "ray", "version")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Environment:
-    """Columns of the record, which explains them."""
+    """Columns of the record; `records/row.py` explains them."""
 
     device: Literal["cuda", "cpu"]
     gpu: str
@@ -87,7 +87,7 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
 
 
 def host_name() -> str:
-    """Return the host's name with a mark of its boot, if known, as many machines have the name vm."""
+    """Return the host's name with a hash of its boot id, if known: many hosts have the name vm."""
     boot = f"-{content_hash(BOOT_ID.read_text())[:6]}" if BOOT_ID.exists() else ""
     return f"{socket.gethostname()}{boot}"
 

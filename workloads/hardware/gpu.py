@@ -40,13 +40,13 @@ def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[tuple[str, str]
         slices = chosen_slices(variables.get(VISIBLE), listed_gpus())
         if slices:
             return [(gpu.name, gpu.uuid) for gpu in slices]
-    # after the line above, which starts CUDA: before, torch counts sliced GPUs that CUDA does not show
+    # only now, as `gpu_uuid` started CUDA: before, torch counts sliced GPUs that CUDA hides, too
     indexes = range(torch.cuda.device_count())
     return [(torch.cuda.get_device_name(index), gpu_uuid(index, variables)) for index in indexes]
 
 
 def gpu_uuid(index: int, variables: Mapping[str, str] = os.environ) -> str:
-    """Return NVML's UUID. CUDA's has no prefix and may be that of a slice's GPU."""
+    """Return NVML's UUID. CUDA's has no prefix, and for a slice may be that of its whole GPU."""
     properties = torch.cuda.get_device_properties(index)
     uuid = str(properties.uuid).removeprefix("GPU-").removeprefix("MIG-")
     whole = NvmlGpu(f"GPU-{uuid}")

@@ -25,7 +25,7 @@ class ListedGpu:
         return self.uuid.startswith("MIG-")
 
     def is_called(self, entry: str) -> bool:
-        """Return whether an entry of CUDA_VISIBLE_DEVICES means it: a number, or a UUID's beginning, also its GPU's."""
+        """Return whether a CUDA_VISIBLE_DEVICES entry, number or UUID prefix, is it or its card."""
         if entry.isdigit():
             return self.card_index == int(entry)
         is_uuid = entry.startswith(("GPU-", "MIG-"))
@@ -57,8 +57,8 @@ def chosen_slices(visible: str | None, listed: Sequence[ListedGpu]) -> list[List
 
 
 def may_be_seen(visible: str | None, listed: Sequence[ListedGpu]) -> list[ListedGpu]:
-    """Return those that a process with this CUDA_VISIBLE_DEVICES may see; of several models all, if it has numbers,
-    which CUDA may count otherwise.
+    """Return the GPUs that a process with this CUDA_VISIBLE_DEVICES may see. Return all if it has
+    numbers and the GPUs are of several models: CUDA may number them otherwise.
     """
     entries = [] if visible is None else [entry.strip() for entry in visible.split(",")]
     counted = any(entry.isdigit() for entry in entries) and len({gpu.name for gpu in listed}) > 1
@@ -95,7 +95,7 @@ def is_sliced(whole: Any) -> bool:
     """Return whether a GPU, by NVML's handle, is cut into slices."""
     try:
         present, _pending = pynvml.nvmlDeviceGetMigMode(whole)
-    except pynvml.NVMLError:  # most GPUs cannot be
+    except pynvml.NVMLError:  # most GPUs cannot be sliced
         return False
     return bool(present == pynvml.NVML_DEVICE_MIG_ENABLE)
 
@@ -104,5 +104,5 @@ def _slices(whole: Any) -> Iterator[Any]:
     for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(whole)):
         try:
             yield pynvml.nvmlDeviceGetMigDeviceHandleByIndex(whole, index)
-        except pynvml.NVMLError:  # none of that number, or none of ours
+        except pynvml.NVMLError:  # no slice of that number, or not ours
             continue

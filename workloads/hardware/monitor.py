@@ -15,7 +15,7 @@ MonitorKind = Literal[
     "fake_unsettled",
     "fake_slice",
 ]
-FAKE_ENERGY_MJ = 100_000  # from one look at a fake's energy to the next
+FAKE_ENERGY_MJ = 100_000  # added at each reading of a fake's energy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,7 +27,7 @@ class GpuReading:
     temperature_c: int | None = None
     throttle_reasons: tuple[str, ...] | None = None
     other_processes: int | None = None
-    """Number of other users' processes that compute on it."""
+    """Number of processes that compute on it and are not ours."""
 
 
 class Monitor(Protocol):
@@ -64,7 +64,7 @@ SCRIPTS: dict[MonitorKind, tuple[GpuReading, ...]] = {
 
 
 class FakeMonitor:
-    """A monitor that goes round its script, on any machine."""
+    """A monitor that repeats its script; it runs on any machine."""
 
     def __init__(self, source: MonitorKind) -> None:
         self.source = source

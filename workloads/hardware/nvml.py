@@ -28,7 +28,7 @@ THROTTLE_REASONS = {
 }
 REASON_QUESTIONS = (
     "nvmlDeviceGetCurrentClocksEventReasons",
-    "nvmlDeviceGetCurrentClocksThrottleReasons",  # all that older drivers and pynvml have
+    "nvmlDeviceGetCurrentClocksThrottleReasons",  # the name in older drivers and pynvml
 )
 
 
@@ -61,7 +61,7 @@ class NvmlGpu:
             return None
 
     def ask_whole(self, question: Callable[..., Any], *arguments: object) -> Any:
-        """Call `question`, unless it is a slice: clocks, power and heat are its whole GPU's."""
+        """Call `question`; None for a slice, as clocks, power and heat are the whole GPU's."""
         return None if self.is_slice else self.ask(question, *arguments)
 
 
@@ -103,7 +103,7 @@ class NvmlMonitor:
         return None
 
     def _other_processes(self) -> int | None:
-        """Return the number of others' processes. If a container's are listed by the host's ids, ours are subtracted."""
+        """Return the number of others' processes: all but ours, which may be listed by host ids."""
         listed = self._gpu.ask(pynvml.nvmlDeviceGetComputeRunningProcesses)
         if listed is None:
             return None

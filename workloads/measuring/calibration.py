@@ -13,7 +13,7 @@ from cudnn_sweep.workloads.precision import Precision
 from cudnn_sweep.workloads.records.measured import Calibration
 
 SAMPLES = 5  # of each operation, after one that is not counted
-SAMPLE_S = {"cuda": 0.005, "cpu": 0.002}  # many launches: none is waited for
+SAMPLE_S = {"cuda": 0.005, "cpu": 0.002}  # of many calls: the device waits for no launch
 MATRIX = {"cuda": 8192, "cpu": 512}  # rows and columns: fills an H200, 1.4 ms in bfloat16
 COPIED_BYTES = {"cuda": 2**28, "cpu": 2**25}  # more than a cache holds
 
@@ -21,7 +21,7 @@ COPIED_BYTES = {"cuda": 2**28, "cpu": 2**25}  # more than a cache holds
 def calibrate(device: Device, precision: Precision) -> Calibration:
     """Time a matrix product and a copy, for tens of milliseconds. Unknown if too little memory is left."""
     ceilings = Calibration()
-    # In a pool of its own, which is freed, the workload's blocks stay as they are.
+    # A pool of its own, freed afterwards, leaves the workload's memory blocks as they are.
     pool = torch.cuda.use_mem_pool(torch.cuda.MemPool()) if device.is_cuda else nullcontext()
     with suppress(torch.OutOfMemoryError), pool:
         ceilings.calibration_matmul_tflops = _matmul_tflops(device, precision)

@@ -50,7 +50,7 @@ CONVERSION = "layout_conversion"
 COPY = "direct_copy_kernel"  # PyTorch's own, inside a convolution: `weight.contiguous(...)`
 MEMORY = ("memset", "memcpy")
 
-# Only where the operation that launched a kernel is unknown.
+# Used only if the operation that launched a kernel is unknown.
 CONVOLVES = re.compile(
     r"[fdw](prop|grad)|conv|winograd|implicit_gemm|fft2d|cudnn|flip_filter", re.IGNORECASE
 )
@@ -145,7 +145,7 @@ def _note_kernels(choice: Choice, source: str, kernels: list[Kernel]) -> None:
 
 
 def _operations(watch: StepWatch, nodes: int) -> list[str | None]:
-    """Return the operation that launched each node: an operation's nodes lie between the counts before and after."""
+    """Return the operation that launched each node, by the node counts around each operation."""
     names: list[str | None] = []
     for name, count in watch.launches:
         names += [name] * (count - len(names))
@@ -164,7 +164,7 @@ def _launch(node: GraphNode, operation: str | None) -> Kernel:
 
 
 def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
-    """Return how much shorter a replay is without these nodes; medians of replays in turn with and without."""
+    """Return how much shorter the median replay is without these nodes; both kinds alternate."""
     if not nodes:
         return 0.0
     replays = max(1, min(MAX_REPLAYS, round(ROUND_MS / replay_ms(graph, 1)[0])))
@@ -204,7 +204,7 @@ def note_roofline(work: list[ConvolutionWork], measured: Measurement) -> None:
 
 
 def roofline_ms(work: list[ConvolutionWork], ceilings: Calibration) -> float | None:
-    """Return the sum of the convolutions' least times, each at its nearer ceiling; None without any."""
+    """Return the sum of convolutions' least times, at their limiting ceilings; None if unknown."""
     tflops, gbps = ceilings.calibration_matmul_tflops, ceilings.calibration_copy_gbps
     if not work or not tflops or not gbps:
         return None

@@ -67,9 +67,9 @@ def compute(
 
 
 def fingerprint(tensor: torch.Tensor) -> str:
-    """Return a hash of the tensor's bits and their places, alike in every layout; another on a GPU than on a CPU.
+    """Return a hash of the tensor's bits and places, equal in all layouts; GPU and CPU differ.
 
-    A GPU hashes in place: a sum of integers does not depend on the order of the summands.
+    The GPU hashes by itself: a sum of integers does not depend on the order of the summands.
     """
     bits = tensor.detach().contiguous().view(INTEGERS[tensor.element_size()]).flatten()
     if not bits.is_cuda:

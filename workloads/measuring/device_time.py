@@ -30,10 +30,10 @@ class CannotCapture(Exception):
 
 
 def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
-    """Return the instantiated graph of the work of `run`. Raises CannotCapture; the process can go on.
+    """Capture `run` and return the instantiated graph. After CannotCapture the process can go on.
 
-    `after` does the same work, perhaps fewer times, and runs first: the work of a first call, such as a search,
-    must not be captured.
+    `after` runs before the capture and does the same work, perhaps fewer times: what only a first
+    call does, such as a search, must not be captured.
     """
     graph = Graph(keep_graph=True)
     pool = torch.cuda.graph_pool_handle()
@@ -47,7 +47,7 @@ def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
 
 
 def check_capturable(run: Callable[[], object]) -> None:
-    """Raise CannotCapture if `run` waits for the device, as a failed capture leaves more behind."""
+    """Run once; raise CannotCapture if that waits for the device: failed captures do more harm."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")  # an error would leave the step half done
@@ -87,7 +87,7 @@ def _warm_on_a_side_stream(run: Callable[[], object]) -> None:
 
 @contextmanager
 def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
-    """Reset random generator and allocator, which a failed capture leaves as if it still went on."""
+    """Reset random generator and allocator, which a failed capture leaves in capture mode."""
     device = torch.cuda.current_device()
     generator = torch.cuda.default_generators[device]
     state = generator.clone_state()

@@ -48,7 +48,7 @@ PLAN = re.compile(
 BLOCKED = re.compile(r"Verifying (?P<engine>\S+)\. Blocking\.")
 TIMED = re.compile(r"Plan (?P<engine>\S+) took\s+(?P<ms>[\d.e+-]+)")
 
-MOST_STEPS = 1000  # in which a regime's shapes are looked for
+MOST_STEPS = 1000  # of a regime, searched for distinct shapes
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class Operation:
 def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
     """Run the log pass, which needs CUDA. Raises the errors of the workload.
 
-    `shapes`: how many of its regime's shapes are run, for their plans alone; 0: the base shape, for its kernels.
+    `shapes`: how many of the regime's shapes to run, for plans alone; 0: base shape, with kernels.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "cudnn-frontend.log")

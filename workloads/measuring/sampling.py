@@ -8,7 +8,7 @@ from statistics import median
 from time import perf_counter
 
 MIN_SAMPLES = 5  # the spread of fewer is unknown
-# Under a power cap the clock hunts with a period of 0.1 s: less of it errs to one side.
+# Under a power cap the clock oscillates with a period of 0.1 s: shorter sampling is biased.
 LEAST_S = 0.3
 
 
@@ -68,9 +68,9 @@ def median_error(samples: list[float]) -> float:
 
 
 def paired_error(by_process: Sequence[Sequence[float]]) -> float:
-    """Return the standard error of the median ratio of two processes that took turns; the worst of all pairs.
+    """Return the standard error of two processes' median ratio; the largest over all pairs.
 
-    Each process gives a time a round. For a single process it is the error of its own median.
+    `by_process`: times by round. A single process has the error of its own median.
     """
     if len(by_process) == 1:
         return median_error(list(by_process[0]))
@@ -85,7 +85,7 @@ def _median_deviation(samples: list[float]) -> float:
     """Return the standard error of the median.
 
     The number of samples below the true median is that of heads in n tosses of a coin: n/2, with a standard
-    deviation of √n/2. Half the distance between the samples at these ranks is therefore one standard error.
+    deviation of √n/2. Half the distance of samples at n/2 ± √n/2 is therefore one standard error.
     Outliers do not move it (David and Nagaraja, Order Statistics, section 7.1).
     """
     ordered = sorted(samples)

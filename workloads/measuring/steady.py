@@ -27,14 +27,14 @@ from cudnn_sweep.workloads.records.measured import SteadyDevice, SteadyWall
 from cudnn_sweep.workloads.workload import TimedStep
 
 GROUP_S = 0.02  # a timed group's least length: one synchronise (10 µs) is then 0.05% of it
-LEAST_PERIODS = 4  # of it, where the budget has room: a loop's CPU runs ahead of long steps, too
+LEAST_PERIODS = 4  # of a group, if the budget has room: the CPU then runs ahead of long steps too
 TURN_GROUP_S = 0.005  # of processes in turns: a host's pace changes within tens of milliseconds
 LEAD_IN_S = 0.002  # untimed, at each turn: its first steps pay for the switch between two processes
 LAUNCH_BOUND = 1.1  # wall time over device time: above, the device waits for a tenth of the loop
 
 
 class Loop:
-    """A step and the inputs that it goes round."""
+    """A step and the inputs that it cycles through."""
 
     def __init__(
         self, step: TimedStep, period: tuple[Shape, ...], batches: int, device: Device
@@ -50,7 +50,7 @@ class Loop:
         """Result of the last step: a training step's loss."""
 
     def run(self, periods: int) -> float:
-        """Return the seconds for so many periods; it synchronises before and after them only."""
+        """Run so many periods and return their seconds; synchronise only before and after them."""
         run, following = self.step.run, self._next
         self.device.synchronise()
         began = perf_counter()
@@ -60,7 +60,7 @@ class Loop:
         return perf_counter() - began
 
     def busy_cpus(self) -> float:
-        """Return how many CPUs this process keeps busy while it runs."""
+        """Return how many CPUs this process keeps busy while the loop runs."""
         began, cpu_began = perf_counter(), process_time()
         while perf_counter() - began < GROUP_S:
             self.run(1)
@@ -209,7 +209,7 @@ def note_launch_bound(measured: Measurement) -> None:
 
 
 def note_warm_up(warm: WarmUp, spec: MeasureSpec, wall: SteadyWall) -> None:
-    """Note the warm-up; without time for it, it is unknown whether it settled."""
+    """Note the warm-up; if `warmup_s` is 0, it is unknown whether it settled."""
     wall.warmup_s = warm.seconds
     wall.warmup_settled = warm.settled if spec.warmup_s > 0 else None
 

@@ -1,6 +1,6 @@
 """Steady state of processes that take turns: each times a group of steps, then the next process does.
 
-A lasting state of the host would separate two consecutive processes. Here it meets both.
+A lasting change of the host would affect one of two consecutive processes. Here it affects both.
 """
 
 import os
@@ -128,7 +128,7 @@ class SteadyInTurns:
         loop.result = None  # an autograd graph that it holds would spoil a capture
 
     def _capture(self) -> bool:
-        """Capture a graph and return whether there is one; without, the profiler times the device in this turn."""
+        """Capture a graph and return whether that worked; else the profiler timed the device."""
         if self._loop.device.is_cuda and self._spec.device_budget_s:
             self._replays = capture_loop(self._loop, self._measured.device)
         return self._replays is not None

@@ -13,12 +13,12 @@ from cudnn_sweep.workloads.layout import in_force
 FORWARDS = (torch.ops.aten.convolution.default, torch.ops.aten._convolution.default)
 BACKWARD = torch.ops.aten.convolution_backward.default
 SIZES = 9
-# In cuDNN, by whether the convolution is transposed: gradients of the input and of the weight, in the order in
-# which PyTorch asks for them.
+# cuDNN's operations for the gradients of input and weight, in PyTorch's order, by whether the
+# convolution is transposed.
 BACKWARD_OPERATIONS = {False: ("ConvBwdData", "ConvBwdFilter"), True: ("ConvFwd", "ConvBwdFilter")}
 UNNAMED = "???"  # torch's Python bindings leave out MkldnnTranspose alone
 
-# Under torch.inference_mode these arrive whole, as no autograd above has taken them apart.
+# Under torch.inference_mode these arrive whole, as there is no autograd to decompose them.
 COMPOSITES = {
     getattr(operation, overload)
     for name in (
@@ -50,7 +50,7 @@ class StepWatch(TorchDispatchMode):
         self.backward_routes: list[str] = []
         self.work: list[ConvolutionWork] = []
         self.cudnn_calls: list[tuple[str, Hashable]] = []
-        """Convolutions in cuDNN, in order: the operation, and a key that separates others of the same name."""
+        """cuDNN's convolutions in order: (operation, key that separates calls of one operation)."""
         self.cudnn_operations: set[str] = set()
         self.inputs: set[str] = set()
         self.weights: set[str] = set()
@@ -113,13 +113,13 @@ def _key(argument: Any) -> Hashable:
 
 
 def _route(*convolution: Any) -> str:
-    """Return the backend's name in torch's `ConvBackend`, such as Cudnn, of the arguments of `aten.convolution`."""
+    """Return the backend, named as in torch's `ConvBackend`, for `aten.convolution`'s arguments."""
     name = str(torch._C._select_conv_backend(*convolution).name)
     return "MkldnnTranspose" if name == UNNAMED else name
 
 
 def _backward_work(args: Any, gradients: Any) -> list[ConvolutionWork]:
-    """Return the work of backward-data and backward-filter, if computed; each has the forward's operations."""
+    """Return the work of backward data and filter, if computed; each has the forward's FLOPs."""
     output, images, weight, transposed = args[0], args[1], args[2], args[7]
     flops = _flops(images, weight, output, transposed)
     return [

@@ -17,17 +17,17 @@ MIN_ENERGY_S = 0.5  # the energy counter steps every 0.1 s: too coarse for less 
 UNSETTLED = 0.05  # of the median clock: more than the 3% of time that a verdict is about
 # Somebody's choice, the same for every trial.
 CHOSEN_CLOCKS = {"applications_clocks_setting", "display_clock_setting"}
-# How a GPU works under load, not a fault of it; it is named at the highest clock, too.
+# Normal for a GPU under load; NVML also reports it at the highest clock.
 POWER_CAP = "sw_power_cap"
-# Of the highest clock: the cap costs less than the 3% of time that a verdict is about.
+# Share of the highest clock. Above it a cap costs less than the 3% of time that a verdict is about.
 SLOWED = 0.97
 
 
 class Telemetry:
     """The readings of one trial. Without a monitor it does nothing.
 
-    `begin` and `end` enclose the loop of which the energy counts; later notes count as well. Without `end`
-    there is no energy: processes that take turns share the GPU's one counter.
+    `begin` and `end` enclose the loop whose energy is measured; readings after `end` count, too.
+    Without `end` there is no energy: processes that take turns share the GPU's one counter.
     """
 
     def __init__(self, monitor: Monitor | None, *, now: Callable[[], float] = perf_counter) -> None:

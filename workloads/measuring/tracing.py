@@ -16,7 +16,7 @@ class TraceRequest:
     """One forward pass of a model at an input of this shape."""
 
     model: str
-    """`package.module:name` or `folder/file.py:name`: a torch.nn.Module, its class or what returns one."""
+    """`package.module:name` or `folder/file.py:name` of a torch.nn.Module, class or factory."""
     input: Shape
     inputs: JsonValue
     """The model's inputs in the form of a suite; None: one float tensor."""
@@ -48,7 +48,7 @@ class TracedConvolution:
     flops: int
     """2 × multiply-adds of its forward pass."""
     times: int = 1
-    """How often one pass has it."""
+    """How often one forward pass runs it."""
 
     @property
     def out_channels(self) -> int:
@@ -99,7 +99,7 @@ class Trace:
     device: str
     """The GPU's model, or the processor's."""
     convolutions: list[TracedConvolution]
-    """The convolutions that differ, in the order in which they first came."""
+    """Distinct convolutions, in the order of their first calls."""
     operations: list[TracedOperation]
     """The operations of the pass, in order."""
     on_gpu: bool

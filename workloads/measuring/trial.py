@@ -83,7 +83,7 @@ def run_trial(
         with _phase(measured, "build"):
             arriving = cell.shapes().stream(cell.input_shape)
             step = workload.step(context)
-    finally:  # also of failing code: an edit may be the reason
+    finally:  # also if building fails: an edit of the code may be the reason
         with _noted(measured):
             measured.workload_hash = workload_hash(cell)
     with _phase(measured, "cold"):
@@ -119,7 +119,7 @@ def run_trial(
                 workload,
                 context,
                 cell.input_shape,
-                int(cell.cell_id, 16) % 2**31,  # not the replicate's: all processes compute alike
+                int(cell.cell_id, 16) % 2**31,  # by cell, not replicate: processes compute alike
                 reference=request.reference,
                 flops=measured.choice.convolution_flops or 0,
             )
@@ -191,7 +191,7 @@ def time_cold(
 def split_call(step: TimedStep, inputs: Any, device: Device) -> tuple[dict[str, Any], Any]:
     """Return the times of one synchronised call, named like a ColdShape's columns, and the call's result.
 
-    Several calls of autograd are added up. The rest of `ms` came after them.
+    Several backward passes are added up. What remains of `ms` came after or between them.
     """
     device.synchronise()
     began = perf_counter()
@@ -282,7 +282,7 @@ def _ready(cell: Cell, loop: Loop) -> Said:
 
 
 def _why_alone(cell: Cell) -> str | None:
-    """Return why the step cannot be stopped between two groups, or have others beside it; None: it can."""
+    """Return why the step cannot pause between two groups or share its device; None: it can."""
     if state_type(cell.state).alone:
         return f"state {cell.state}"
     if threading.active_count() > 1:

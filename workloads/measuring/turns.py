@@ -1,4 +1,4 @@
-"""Turns: the orders that come to a measuring process with the baton, and its reports when it passes it on.
+"""Turns: the orders that a process gets with the baton, and its reports when it passes that on.
 
 The processes of a block live side by side on one device, and one at a time works. The leader of the block
 decides whose turn it is, and when enough was measured.
@@ -27,9 +27,9 @@ class Turn:
     stage: Stage
     round: int = 0
     stopped: str | None = None
-    """Why the timing before ended: precision or budget."""
+    """Why the previous timing ended: precision or budget."""
     beside: tuple[int, ...] = ()
-    """Ids of the block's other processes, which are no strangers on the device."""
+    """Ids of the block's other processes, which telemetry counts as ours."""
     cpus: tuple[int, ...] = ()
     """CPUs of the block's turns; empty: all CPUs allowed."""
 

@@ -12,7 +12,7 @@ from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 
 WINDOW_S = 0.05  # pace and clock are compared between windows of this length
 SETTLED = 0.02  # windows whose clocks differ by less have settled: one step of boost is 15 MHz
-CLOCK_WINDOWS = 4  # in a row
+CLOCK_WINDOWS = 4  # in a row with settled clocks
 PACE_WINDOWS = 2  # a pace is noisier, and no power limit is behind it
 
 
@@ -44,7 +44,7 @@ class WarmUp:
 
 
 def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
-    """Run for the warm-up's time and on until it has settled; once if the warm-up has no time."""
+    """Run for `warmup_s`, then until settled or `warmup_limit_s`; only once if `warmup_s` is 0."""
     began = perf_counter()
     warm = WarmUp(run, telemetry)
     while (elapsed := perf_counter() - began) < max(spec.warmup_s, spec.warmup_limit_s):

@@ -52,7 +52,7 @@ class TensorSpec(BaseModel):
             raise ValueError(f"{self.dtype} takes either `below` or `value`, found {given}")
         if not whole and self.below is not None:
             raise ValueError(
-                f"`below` is of whole numbers ({', '.join(WHOLE)}), found dtype {self.dtype or 'left out'}"
+                f"`below` needs one of dtype {', '.join(WHOLE)}; found {self.dtype or 'no dtype'}"
             )
         if self.dtype == "uint8" and max(self.below or 0, (self.value or 0) + 1) > 256:
             raise ValueError("uint8 holds 0 to 255, found more")
@@ -143,7 +143,7 @@ def _tensors(inputs: list[Argument] | Named) -> Iterator[TensorSpec]:
 
 
 Called = tuple[tuple[Any, ...], dict[str, Any]]
-"""Arguments of a call, and its keyword arguments."""
+"""(positional arguments, keyword arguments) of a call."""
 
 
 def make_prepare(inputs: JsonValue, context: "Context") -> Callable[[Shape], Called]:
@@ -167,7 +167,7 @@ def make_prepare(inputs: JsonValue, context: "Context") -> Callable[[Shape], Cal
 
 
 def _made_by(name: str, context: "Context") -> Callable[[Shape], Called]:
-    """Return a user's function: a dict is keyword arguments, a tuple or list arguments, other values one argument."""
+    """Wrap a user's function: dict → keyword arguments, tuple or list → arguments, else → one."""
     import torch
     from torch.utils._pytree import tree_map_only
 
@@ -194,6 +194,6 @@ def what_to_try(error: BaseException, shape: Shape) -> str:
 
     try:
         remedy = remedy_of(error, shape)
-    except Exception:  # noqa: BLE001  # of frames unlike any known one
+    except Exception:  # noqa: BLE001  # frames may be unlike any known one
         return ""
     return remedy and TRY + remedy

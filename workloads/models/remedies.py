@@ -1,4 +1,4 @@
-"""Hints for a user whose model fails: made from the place where the error was raised, never from its words."""
+"""Hints for a user whose model fails, by the place of the error, never by its message."""
 
 import ast
 import inspect
@@ -59,7 +59,7 @@ def remedy_of(error: BaseException, shape: Shape) -> str:
 
 
 def does_not_fit(error: BaseException, shape: Shape) -> str:
-    """Return which layer does not take its tensor's sizes; empty for another error."""
+    """Return which layer rejects its tensor's sizes; empty for another error."""
     root = _root(error)
     for frame, _ in reversed(list(traceback.walk_tb(root.__traceback__))):
         layer, given = (frame.f_locals.get(name) for name in ("self", "input"))

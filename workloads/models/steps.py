@@ -26,10 +26,10 @@ Source = type[nn.Module] | FunctionType | nn.Module
 Tensors = dict[str, torch.Tensor]
 
 ALLOWED = (
-    "a class derived from torch.nn.Module, a function that returns one, one itself, or a function that takes "
-    "tensors, annotated torch.Tensor: a step"
+    "a torch.nn.Module, its class, a function that returns one, or a step: a function that takes "
+    "tensors, annotated torch.Tensor"
 )
-SEED = 0  # of what a forward pass draws when it is examined
+SEED = 0  # of the random numbers in an examined forward pass
 
 
 def model_workload(name: str, source: object) -> Workload:
@@ -106,7 +106,7 @@ def _training(net: nn.Module, choice: ModelChoice, context: Context) -> TimedSte
         return loss.detach()
 
     def examine(inputs: Any) -> Tensors:
-        """Return gradients at the first scale at which they are finite, as the scaler's search would end."""
+        """Return loss and gradients, at the first loss scale that keeps gradients finite."""
         scale = scaler.get_scale()
         while True:
             with _as_if_first(net, context.device):
@@ -157,9 +157,9 @@ def _inputs(
 
 @contextmanager
 def _as_if_first(net: nn.Module, device: torch.device) -> Iterator[None]:
-    """Run a pass with a fixed seed and without dropout, and put the buffers that it changes back.
+    """Run a pass with a fixed seed and without dropout, then restore the buffers.
 
-    With dropout a GPU would draw other masks for the reference in float64.
+    With dropout, the reference in float64 would get other masks on a GPU.
     """
     before = {name: buffer.clone() for name, buffer in net.named_buffers()}
     dropouts = [part for part in net.modules() if isinstance(part, _DropoutNd) and part.training]
@@ -186,7 +186,7 @@ def make_module(name: str, source: Source, arguments: dict[str, JsonValue]) -> n
     if isinstance(source, nn.Module):
         if arguments:
             names = ", ".join(arguments)
-            raise WorkloadError(f"model {name} is a module already: no arguments, found {names}")
+            raise WorkloadError(f"model {name} is a module, so takes no arguments, found {names}")
         return deepcopy(source)
     try:
         signature(source).bind(**arguments)

@@ -29,6 +29,6 @@ def _up(inputs: int, outputs: int, *, stride: int = 2, padding: int = 1) -> list
 
 @torch.no_grad()
 def _draw(module: nn.Module) -> None:
-    """Weights as in the paper: normal, with a standard deviation of 0.02."""
+    """Draw weights as in the paper: normal, with a standard deviation of 0.02."""
     if isinstance(module, nn.ConvTranspose2d):
         module.weight.normal_(std=0.02)

@@ -33,7 +33,7 @@ class Residual(nn.Module):
 
 
 class Attention(nn.Module):
-    """Every position looks at every other one, in one head."""
+    """Self-attention over all positions, with one head."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -51,8 +51,8 @@ class Attention(nn.Module):
 class DiffusionUNet(nn.Module):
     """Noisy images (N, channels, H, W) and their times (N), to the noise in them, of the same shape.
 
-    A level halves the sides of the one above it; H and W are multiples of 2 to the number of levels below
-    the first. `attention` names the level with attention.
+    Each level halves the sides of the one before, so H and W are multiples of 2^(len(levels) - 1).
+    `attention` is the index of the level with attention.
     """
 
     by_strides = True
@@ -129,7 +129,7 @@ def _through(parts: nn.Module, images: torch.Tensor, time: torch.Tensor) -> torc
 
 
 def _sines(times: torch.Tensor, width: int) -> torch.Tensor:
-    """(N, width): sines and cosines of wavelengths from 2π to 20,000π steps."""
+    """Return (N, width): sines and cosines of wavelengths from 2π to 20,000π steps."""
     half = width // 2
     steps = torch.arange(half, device=times.device, dtype=torch.float32)
     angles = times[:, None].float() * torch.exp(steps * (-log(10_000) / (half - 1)))

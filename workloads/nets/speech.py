@@ -16,7 +16,7 @@ class SpeechFeatures(nn.Sequential):
         widths = pairwise([1] + [width] * len(KERNELS))
         for (inputs, outputs), kernel, stride in zip(widths, KERNELS, STRIDES, strict=True):
             layers.append(nn.Conv1d(inputs, outputs, kernel, stride, bias=False))
-            if inputs == 1:  # the smaller of the two models norms after its first convolution alone
+            if inputs == 1:  # as in the smaller of the two models, a norm only here
                 layers.append(nn.GroupNorm(width, width))
             layers.append(nn.GELU())
         super().__init__(*layers)

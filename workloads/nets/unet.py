@@ -54,7 +54,7 @@ class UNet(nn.Module):
 
 
 def _twice(conv: Layer, inputs: int, outputs: int) -> nn.Sequential:
-    """Weights as in the paper: normal, with a standard deviation of √(2 / incoming)."""
+    """Return two convolutions, initialised as in the paper: normal, deviation √(2 / incoming)."""
     convs = [conv(inputs, outputs, 3, padding=1), conv(outputs, outputs, 3, padding=1)]
     for layer in convs:
         nn.init.kaiming_normal_(layer.get_parameter("weight"), nonlinearity="relu")

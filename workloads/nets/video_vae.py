@@ -15,7 +15,7 @@ GROUPS = 32  # of every group norm
 class CausalConv3d(nn.Module):
     """3 x 3 x 3, (N, inputs, T, H, W) → (N, outputs, T, H, W); no frame sees a later one.
 
-    Before the first frame stand two copies of it.
+    Two copies of the first frame are put before it.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
@@ -29,7 +29,7 @@ class CausalConv3d(nn.Module):
 
 
 class Residual(nn.Module):
-    """Two causal convolutions, and the frames themselves."""
+    """Two causal convolutions with a skip connection."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()

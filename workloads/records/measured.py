@@ -18,23 +18,23 @@ def column(meaning: str) -> Any:
 class ColdShape:
     """The cold cost of one input shape, in order of arrival; all wall time, synchronised.
 
-    Forward is the time before the backward pass, or all without one. The rest is a training's optimiser.
+    Forward is the time before the backward pass, if any. The rest is a training's optimiser.
     """
 
     shape: Annotated[list[int], "the input's sizes"]
     first_ms: Annotated[float, "the first call"]
-    first_forward_ms: Annotated[float | None, "of it, until the backward pass"]
-    first_backward_ms: Annotated[float | None, "of it, the backward pass"]
+    first_forward_ms: Annotated[float | None, "the first call until its backward pass"]
+    first_backward_ms: Annotated[float | None, "the first call's backward pass"]
     second_ms: Annotated[float | None, "the second call"]
-    second_forward_ms: Annotated[float | None, "of it, until the backward pass"]
-    second_backward_ms: Annotated[float | None, "of it, the backward pass"]
+    second_forward_ms: Annotated[float | None, "the second call until its backward pass"]
+    second_backward_ms: Annotated[float | None, "the second call's backward pass"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kernel:
     """One kernel or memory operation that a step launches, in order."""
 
-    name: Annotated[str, "as the driver has it, mangled where it is C++"]
+    name: Annotated[str, "name in the driver, mangled if C++"]
     operation: Annotated[str | None, "PyTorch's operation that launched it; null where unknown"]
     kind: Annotated[str, "convolution, layout_conversion or other"]
     grid: Annotated[list[int] | None, "blocks in x, y and z"]
@@ -64,15 +64,15 @@ class LoggedChoice:
     workspace_bytes: Annotated[int, "its workspace"]
     plans_built: Annotated[int, "plans built before one was taken"] = 1
     plans_timed: Annotated[int, "plans that a search timed; 0: no search"] = 0
-    timed_ms: Annotated[float | None, "the time that the search saw for it"] = None
+    timed_ms: Annotated[float | None, "time of the taken plan in the search"] = None
 
 
 @dataclass(kw_only=True)
 class Measured:
-    """Values of no other part."""
+    """Values that belong to no other part."""
 
-    loop_kind: str | None = column("closed: all shapes met, then timed; open: more came")
-    workload_hash: str | None = column("hash of a user's sources of workload and loss, else null")
+    loop_kind: str | None = column("closed: all shapes were met before timing; open: not")
+    workload_hash: str | None = column("hash of the user's code of workload and loss, else null")
     conv_fp32_precision: str | None = column("torch.backends.cudnn.conv.fp32_precision, as read")
     threads: int | None = column("CPU threads torch used")
     compute_cache: str | None = column("CUDA's disk cache: empty, warm, disabled; null: no CUDA")
@@ -85,7 +85,7 @@ class Measured:
     loss_first: float | None = column("loss of the first training step")
     loss_last: float | None = column("loss of the last training step")
     accuracy: float | None = column("share of right answers on held-back examples after training")
-    own_times_ms: dict[str, float] | None = column("by the workload's own clock, at first call")
+    own_times_ms: dict[str, float] | None = column("first call, by the workload's own clock")
     checks_error: str | None = column("what went wrong in untimed checks, after measuring")
 
 
@@ -94,12 +94,12 @@ class MemoryUse:
     """Memory of the caching allocator, and the host's."""
 
     cold_free_bytes: int | None = column("device memory no process held before the cold part")
-    cold_allocated_bytes_before: int | None = column("device memory allocated before it")
-    cold_reserved_bytes_before: int | None = column("reserved by PyTorch's allocator before it")
-    cold_peak_allocated_bytes: int | None = column("peak of allocated memory in it")
-    cold_peak_reserved_bytes: int | None = column("peak of reserved memory in it")
-    cold_allocated_bytes_after: int | None = column("allocated when it ended")
-    cold_reserved_bytes_after: int | None = column("reserved after it: a search frees the unused")
+    cold_allocated_bytes_before: int | None = column("device memory allocated before cold calls")
+    cold_reserved_bytes_before: int | None = column("reserved by PyTorch before the cold part")
+    cold_peak_allocated_bytes: int | None = column("peak of allocated memory in the cold part")
+    cold_peak_reserved_bytes: int | None = column("peak of reserved memory in the cold part")
+    cold_allocated_bytes_after: int | None = column("allocated after the cold part")
+    cold_reserved_bytes_after: int | None = column("reserved after cold calls: searches free some")
     steady_allocated_bytes: int | None = column("allocated after the timed loop")
     steady_reserved_bytes: int | None = column("reserved after the timed loop")
     steady_peak_allocated_bytes: int | None = column("peak of allocated memory in the timed loop")
@@ -128,7 +128,7 @@ class SteadyWall:
     steady_wall_samples_ms: list[float] | None = column(
         "wall time per iteration: of each timed group (closed loop) or of each step, searches included (open loop)"
     )
-    steady_wall_rounds: list[int] | None = column("each sample's round, which its block shares")
+    steady_wall_rounds: list[int] | None = column("each sample's round, shared by its block")
     steady_wall_ms: float | None = column(
         "wall time per iteration: median of the samples (closed loop), their mean (open loop)"
     )
@@ -146,9 +146,9 @@ class SteadyDevice:
     steady_device_source: str | None = column("graph (replays of a CUDA graph), or profiler")
     steady_device_note: str | None = column("why there is no graph, or no device time at all")
     steady_device_samples_ms: list[float] | None = column(
-        "device time per iteration, free of launch gaps, of each replay, or of each turn's"
+        "device time per iteration without launch gaps: of each replay, or of a turn's replays"
     )
-    steady_device_rounds: list[int] | None = column("each sample's round, which its block shares")
+    steady_device_rounds: list[int] | None = column("each sample's round, shared by its block")
     steady_device_ms: float | None = column("their median")
     steady_device_p10_ms: float | None = column("10% of the samples are below")
     steady_device_p90_ms: float | None = column("90% of the samples are below")
@@ -162,7 +162,7 @@ class SteadyDevice:
 class Choice:
     """The timed process's choice for one step at the base input shape, and the step's work."""
 
-    convolutions: int | None = column("convolution calls of a step; backward ones if no other")
+    convolutions: int | None = column("forward convolutions of a step; if none, backward ones")
     routes: list[str] | None = column("distinct backends that PyTorch selects for them, as Cudnn")
     convolution_inputs: list[str] | None = column(
         "distinct types and layouts, by strides, in which inputs reach convolutions, as bfloat16 channels_last"
@@ -175,10 +175,10 @@ class Choice:
     cudnn_operations: list[str] | None = column("other operations run by cuDNN, as _cudnn_rnn")
     convolution_flops: int | None = column("2 × multiply-adds of convolutions, each direction")
     convolution_bytes: int | None = column("bytes they must move: each operand once a direction")
-    roofline_ms: float | None = column("least time for them, each at the ceiling that limits it")
+    roofline_ms: float | None = column("convolutions' least time, each at its limiting ceiling")
     roofline_share: float | None = column("roofline_ms / device time (wall time without CUDA)")
     kernels_source: str | None = column("graph (the timed process's own) or profiler")
-    kernels_note: str | None = column("why they are not from the graph, or not known at all")
+    kernels_note: str | None = column("why kernels are unknown, or not from the graph")
     kernels: list[Kernel] | None = column("what the step launches, in order")
     kernels_hash: str | None = column("hash of the convolutions' kernels, their order and grids")
     layout_conversions: int | None = column("launches of kind layout_conversion")
@@ -194,15 +194,15 @@ class Computed:
     bitwise_repeatable: bool | None = column("whether a second run gave the same bits")
     relative_l2_error: float | None = column("largest of their relative L2 errors to float64")
     relative_max_error: float | None = column("largest of their relative maximum errors")
-    reference_note: str | None = column("why there is no float64 reference where one was asked")
+    reference_note: str | None = column("why a requested float64 reference is missing")
 
 
 @dataclass(kw_only=True)
 class GpuTelemetry:
-    """The GPU beside the steady part, and the warnings."""
+    """Readings of the GPU in the steady part, and the warnings."""
 
-    telemetry: str | None = column("where it was read: nvml, or a fake; null where unread")
-    telemetry_samples: int | None = column("times that it was read")
+    telemetry: str | None = column("source of the readings: nvml or a fake; null: none")
+    telemetry_samples: int | None = column("number of readings")
     sm_clock_mhz: float | None = column("median SM clock")
     sm_clock_low_mhz: int | None = column("lowest SM clock seen")
     sm_clock_high_mhz: int | None = column("highest SM clock seen")
@@ -211,10 +211,10 @@ class GpuTelemetry:
     energy_per_iteration_mj: float | None = column("energy of the wall loop; null in turns")
     temperature_c: int | None = column("highest temperature seen")
     throttle_reasons: list[str] | None = column("what slowed the clocks, as NVML names it")
-    other_processes: int | None = column("most processes of others seen on the GPU")
+    other_processes: int | None = column("largest number of others' processes on the GPU")
     warnings: list[str] | None = column(
-        "of shared_gpu, throttled, power_capped, clocks_unsettled, other_shapes, own_loss_unused, not_finite and "
-        "diverged those that were seen"
+        "those seen of shared_gpu, throttled, power_capped, clocks_unsettled, other_shapes, "
+        "own_loss_unused, not_finite and diverged"
     )
 
 
@@ -225,7 +225,7 @@ class Logged:
     logged_choices: list[LoggedChoice] | None = column(
         "what cuDNN's log says of each convolution's first call"
     )
-    logged_searches: int | None = column("how many of them timed plans")
+    logged_searches: int | None = column("how many logged convolutions had plans timed")
     logged_workspace_bytes: int | None = column("the largest workspace of the plans taken")
     logged_largest_workspace_bytes: int | None = column("largest workspace of the plans built")
-    logged_plans_dropped: int | None = column("how many of these needed more than was free")
+    logged_plans_dropped: int | None = column("plans timed that needed more memory than was free")

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from cudnn_sweep.workloads.records import measured
 
 SCHEMA_VERSION = 6
-BUNDLED = "cudnn_sweep.workloads."  # a network of ours is shown, and queried, without it
+BUNDLED = "cudnn_sweep.workloads."  # left out of our networks' names in output and queries
 
 SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
 Part: TypeAlias = Literal["cell", "hardware", "software"]
@@ -28,7 +28,7 @@ class Setting:
     usual: SettingValue
     """PyTorch's own value: a config's name leaves it out, and rows from before the column have it."""
     read_by: Literal["cudnn", "cuda", "torch", "any"] = "cudnn"
-    """The library that reads it: one of cuDNN's cannot matter to a step that does not run in cuDNN."""
+    """The library that reads it: cuDNN's settings cannot affect a step that runs outside cuDNN."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,10 +55,10 @@ class Asked:
     schema_version: Annotated[int, "version of this row's layout"]
     sweep_id: Annotated[str, "one run of a plan, resumed as often as needed"]
     trial_id: Annotated[str, "hash of the cell, config, replicate and twin; with sweep_id the key"]
-    attempt_id: Annotated[str, "unique to each try: of two for one key, the first durable counts"]
-    attempt: Annotated[int, "1, or more where earlier tries were lost to their worker"]
+    attempt_id: Annotated[str, "unique to each try; if a key has two, the first stored counts"]
+    attempt: Annotated[int, "1, or more if earlier tries were lost with their worker"]
     retry: Annotated[int, "how often --retry-failed ran this trial again; the highest counts"]
-    launch_id: Annotated[str, "one launch of the sweep: trials of a block from two are not paired"]
+    launch_id: Annotated[str, "one launch of the sweep; trials of two launches are not paired"]
     ends_launch: Annotated[
         bool,
         "whether its launch ended with this trial; while the last row of a sweep, or of a shard, has false, more may come",
@@ -66,7 +66,7 @@ class Asked:
     plan_hash: Annotated[str, "hash of the plan: its trials, their order, how they measure"]
     plan_trials: Annotated[
         int,
-        "trials in the plan, with `looks` at most: a sweep with as many keys is finished, those of repeats left out",
+        "trials in the plan, with `looks` at most; as many keys, repeats aside, finish a sweep",
     ]
     plan_cells: Annotated[int, "cells in the plan"]
     plan_blocks: Annotated[int, "blocks in the plan, with `looks` at most"]
@@ -107,8 +107,8 @@ class Asked:
     layout: Annotated[str, "contiguous, channels_last or weights", Axis(usual="contiguous")]
     placement: Annotated[
         str | None,
-        "`strides` if a convolution is channels_last only by the strides that tensors of one channel or one pixel "
-        "have since version 3; null: none is",
+        "`strides` if a convolution is channels_last only since version 3, by strides of tensors "
+        "with one channel or one pixel; else null",
         CELL,
     ]
     replicate: Annotated[int, "number of this process among its cell's, from 0 in running order"]
@@ -118,15 +118,15 @@ class Asked:
     repeats_block: Annotated[int | None, "the plan's split block that this one repeats, else null"]
     software: Annotated[
         str | None,
-        "which other environment's Python measured, as last_good, in a sweep that interleaves two; "
-        "null: the launch's own",
+        "environment whose Python measured, as last_good, in a sweep that interleaves two; null: "
+        "the launch's own",
     ]
 
     in_turns: Annotated[bool, "its process took turns with the others of its block"]
     alone_reason: Annotated[
         str | None,
-        "why it took none: as asked, no other of its block, memory, lost before, open loop, its "
-        "state, or threads or processes of its own; null where it ended before its first turn",
+        "why it took no turns: as asked, no other of its block, memory, lost before, open loop, "
+        "its state, or threads or processes of its own; null if it ended before its first turn",
     ]
     turn_cpus: Annotated[str | None, "CPUs of its block's turns, as Linux lists them; null: all"]
 
@@ -203,12 +203,12 @@ class RunRecord(
 
     # of the process that logs
     logged_kernels_agree: Annotated[bool | None, "whether it launched the timed process's kernels"]
-    logged_error: Annotated[str | None, "why there is no log where one was asked for"]
+    logged_error: Annotated[str | None, "why a requested log is missing"]
 
     # where the trial's own time went
-    start_s: Annotated[float | None, "from the fork to the trial's first own line"]
+    start_s: Annotated[float | None, "from the fork to the first line of the trial's code"]
     one_time_s: Annotated[float | None, "CUDA context, libraries, first backward, on other work"]
-    overlapped_s: Annotated[float | None, "of one_time_s, beside others of a block; null: unknown"]
+    overlapped_s: Annotated[float | None, "part of one_time_s beside block members; null: unknown"]
     build_s: Annotated[float | None, "making the workload"]
     cold_s: Annotated[float | None, "cold part"]
     calibration_s: Annotated[float | None, "calibration"]
@@ -217,21 +217,21 @@ class RunRecord(
     log_s: Annotated[float | None, "whole life of the untimed process that logs"]
     exit_s: Annotated[float | None, "from the result to the process being gone"]
     process_s: Annotated[float, "life of the trial's process, fork to gone, without the log's"]
-    waited_s: Annotated[float | None, "of it, what others of its block did their turns in"]
+    waited_s: Annotated[float | None, "part of process_s in which others of its block took turns"]
     gap_s: Annotated[
         float | None,
-        "from the slot's last process gone to this one forked; null beside another of its block, or "
-        "after one of another `software`",
+        "from the end of the slot's last process to this one's fork; null beside another of its "
+        "block, or after one of another `software`",
     ]
     started_at: Annotated[datetime, "when the trial's process was forked, UTC"]
-    ended_at: Annotated[datetime, "when it was gone, UTC"]
+    ended_at: Annotated[datetime, "when that process was gone, UTC"]
 
     # environment
     device: Annotated[str, "cuda or cpu"]
     gpu: Annotated[str, "GPU model; without CUDA the processor's", HARDWARE]
     gpu_uuid: Annotated[str | None, "the GPU's UUID"]
     gpu_memory_bytes: Annotated[int | None, "the GPU's memory", HARDWARE]
-    mig_profile: Annotated[str | None, "MIG slice, where the GPU is sliced", HARDWARE]
+    mig_profile: Annotated[str | None, "MIG profile, if the GPU is sliced", HARDWARE]
     max_sm_clock_mhz: Annotated[int | None, "highest SM clock that the GPU may run at", HARDWARE]
     power_limit_w: Annotated[float | None, "enforced power limit", HARDWARE]
     driver: Annotated[str | None, "NVIDIA driver's version", SOFTWARE]
@@ -243,12 +243,12 @@ class RunRecord(
     os: Annotated[str, "operating system and kernel"]
     host: Annotated[str, "name of the machine that measured, and a mark of its boot"]
     slot: Annotated[str, "what measured: the GPU's UUID, else host and number of the slot"]
-    cpu_model: Annotated[str | None, "the processor's model; null where unknown"]
+    cpu_model: Annotated[str | None, "the processor's model; null if unknown"]
     cpu_cores: Annotated[int, "CPU cores the trial's process might use"]
     pinned_cpus: Annotated[
         str | None, "CPUs of its slot alone, as Linux lists them; null: not pinned"
     ]
-    numa_node: Annotated[int | None, "NUMA node of the GPU they are near; null where unknown"]
+    numa_node: Annotated[int | None, "the GPU's NUMA node, near pinned_cpus; null if unknown"]
     version: Annotated[str, "version of cudnn-sweep", SOFTWARE]
     commit: Annotated[str | None, "git commit of cudnn-sweep, where known"]
     env_hash: Annotated[str, "hash of the hardware: a change opens a new baseline"]

@@ -1,4 +1,4 @@
-"""Input sizes go round through a fixed number of them, as multi-scale training does."""
+"""Input sizes cycle through a fixed list, as in multi-scale training."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from cudnn_sweep.workloads.regime import SpatialRegime
 
 @dataclass(frozen=True, kw_only=True)
 class Cycle(SpatialRegime):
-    """`sizes` sizes, from the base size downwards in steps of `step` pixels, or of the next `multiple`."""
+    """`sizes` sizes, from the base size down by `step` pixels, rounded up to a `multiple`."""
 
     sizes: int = number(4, least=2)
     step: int = number(16, least=1)

@@ -10,12 +10,12 @@ from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.regime import SpatialRegime
 
-LEAST_LENGTHS = 1000  # of which an open loop draws: fewer would end before its budget
+LEAST_LENGTHS = 1000  # that an open loop draws from: fewer would end before its budget
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lengths(SpatialRegime):
-    """The last size is log-normal around `median` times the base size, from `shortest` times it up to it.
+    """Last sizes are log-normal around `median` × base, between `shortest` × base and the base.
 
     With `buckets` 0, lengths are used as they come, in an open loop without repetitions. Otherwise
     they are padded to the next of `buckets` even steps up to the base size, with `draws` lengths
@@ -44,8 +44,8 @@ class Lengths(SpatialRegime):
         if self.buckets == 0:
             if self._lengths(base[-1]) <= LEAST_LENGTHS:
                 raise WorkloadError(
-                    f"regime lengths: without buckets there must be {LEAST_LENGTHS} lengths at least "
-                    f"from {self._shortest(base[-1])} to the last size, found {base[-1]}"
+                    f"regime lengths: without buckets, over {LEAST_LENGTHS} lengths must lie from "
+                    f"{self._shortest(base[-1])} to the last size; it is {base[-1]}"
                 )
             return None
         lengths = self._draw(base[-1])

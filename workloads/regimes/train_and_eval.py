@@ -12,7 +12,7 @@ MOST_STEPS = 10_000  # of each kind: a timed group is a whole period
 
 @dataclass(frozen=True, kw_only=True)
 class TrainAndEval(ShapeRegime):
-    """`train_steps` of the base batch, then `eval_steps` of `eval_batch` times that batch."""
+    """`train_steps` steps at the base batch, then `eval_steps` at `eval_batch` times that batch."""
 
     varies = "batch"
 

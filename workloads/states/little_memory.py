@@ -1,4 +1,4 @@
-"""A step beside which little GPU memory is free."""
+"""A step with little free GPU memory."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,9 +24,9 @@ class LittleMemory(State):
     """Beside its inputs, a step finds `free_mib` of GPU memory for outputs, gradients and workspaces.
     On a CPU nothing changes.
 
-    The rest is taken from CUDA's driver, so no column of memory counts it. The caching allocator
-    gives back what it holds, because a search may use its largest free block, and so a first call
-    allocates anew. It is given back where nothing is timed.
+    The rest is allocated from CUDA's driver, so no column of memory counts it, and freed while
+    nothing is timed. The caching allocator is emptied, because a search may use its largest free
+    block. A first call therefore allocates anew.
     """
 
     alone = True

@@ -1,4 +1,4 @@
-"""A step whose data begins where vector loads and some kernels cannot."""
+"""A step whose data is misaligned for vector loads and some kernels."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +10,7 @@ from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import Context, State, TimedStep
 
-MOST = 3  # elements of two or four bytes that are no 16 bytes together
+MOST = 3  # elements of two or four bytes: fewer than 16 bytes together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +18,8 @@ class Misaligned(State):
     """A step's floating tensors begin `offset` elements into a larger storage, so that their data
     pointers are no multiple of 16 bytes; shapes, strides and values are the same.
 
-    cuDNN's plans are keyed by that alignment. Weights, what lies between layers, and what a step
-    first converts (as autocast does) stay aligned.
+    PyTorch's cache of cuDNN's plans has that alignment in its key. Weights, activations, and inputs
+    that a step first converts (as autocast does) stay aligned.
     """
 
     offset: int = number(1, least=1, most=MOST)

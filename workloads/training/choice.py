@@ -55,7 +55,7 @@ class Adam(Optimiser):
     weight_decay: float = 0.0
 
     def _keywords(self, device: "torch.device") -> dict[str, Any]:
-        """`capturable` counts steps on the GPU, as a CUDA graph needs it."""
+        """Return torch's arguments; `capturable` counts steps on the GPU, for a CUDA graph."""
         numbers = asdict(self)
         betas = numbers.pop("beta1"), numbers.pop("beta2")
         return {**numbers, "betas": betas, "capturable": device.type == "cuda"}
@@ -92,7 +92,7 @@ def make_optimiser(name: str, parameters: dict[str, float]) -> Optimiser:
 
 
 class Expect(BaseModel):
-    """Counts of the model that is meant. A launch refuses a model with others before it measures."""
+    """Expected counts. A launch refuses a model with other counts before it measures."""
 
     model_config = STRICT
 
@@ -113,9 +113,9 @@ class ModelChoice:
     loss: str = MEAN_SQUARE
     optimiser: str = "sgd"
     optimiser_parameters: dict[str, float] = field(default_factory=dict)
-    """Keyword arguments of the optimiser that are not its defaults here."""
+    """Arguments of the optimiser that replace its defaults above."""
     expect: Expect | None = field(default=None, compare=False)
-    """Counts that its first call is to show; no part of a cell."""
+    """Expected counts of its first call; no part of a cell."""
 
     def __post_init__(self) -> None:
         check_loss(self.loss)

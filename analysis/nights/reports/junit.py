@@ -82,7 +82,7 @@ def _series(outcome: NightOutcome, series: Sequence[Series]) -> Iterable[Element
 
 
 def _unchanged(series: Series) -> list[Element]:
-    """Return the result of a series without a finding: too noisy for the least effect, it does not pass."""
+    """Return the result of a series without finding; too noisy for the least effect is skipped."""
     step = f"the smallest step that it could show: {smallest_step(series) or 'another word'}"
     if not series.is_judged:
         return [_element("skipped", message=TOO_FEW_NIGHTS)]

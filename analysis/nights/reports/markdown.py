@@ -38,7 +38,7 @@ def _section(section: Section) -> list[str]:
 
 
 def _in_table(cell: str) -> str:
-    """Escape a stroke, which ends a cell even within code, with an even number of backslashes before it."""
+    """Escape a `|`, which ends a cell even in code; double the backslashes before it."""
     return re.sub(r"(\\*)\|", r"\1\1\\|", cell if cell == "---" else _inline(cell))
 
 

@@ -1,6 +1,6 @@
 """A night as OpenMetrics, for Prometheus and Grafana: node_exporter's textfile collector reads the file.
 
-That takes Prometheus' older text format, of which this is too: hence no timestamps, and no `# UNIT`.
+The collector reads Prometheus' older format, which this is too: no timestamps, no `# UNIT`.
 https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
 """
 

@@ -33,8 +33,8 @@ from cudnn_sweep.analysis.report.pages.formats import document
 from cudnn_sweep.analysis.words import one_line
 
 KEY = (
-    "In a history a dot is a night. The lines are what was usual before a finding, and since; dots at the edge are "
-    "beyond the scale. A dashed line is the first night with other software."
+    "In a history a dot is a night. The lines are the usual values before and since a finding; "
+    "dots at the edge are beyond the scale. A dashed line is the first night with other software."
 )
 ROLES: dict[Group | None, str] = {
     "alert": "hurts",
@@ -137,7 +137,7 @@ def _levels(series: Series, finding: Finding | None) -> list[tuple[date, date, f
 
 
 def _scale(series: Series, finding: Finding | None) -> tuple[list[float | None], dict[float, str]]:
-    """Return the height of each night, and labels of the lowest and the highest; of words, of each one."""
+    """Return each night's height, and labels for the lowest and the highest; for words, for all."""
     words = list(dict.fromkeys(word for word in series.words if word is not None))
     if words:
         places = {word: float(-place) for place, word in enumerate(words)}

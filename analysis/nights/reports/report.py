@@ -1,5 +1,5 @@
-"""Every report of a night, as files in a folder of its date; and JSON, which reads back into the same value. Each other
-file in this folder declares a format.
+"""Writes every report of a night into a folder of its date, and reads JSON back into the same
+value. Each other file in this folder declares a format.
 
 The keys of the JSON are the fields of NightOutcome. A finding is one flat row, with the key of its series among its
 fields. docs/nightly.md lists the further keys. A version may add keys; none is dropped or given another meaning.
@@ -28,12 +28,12 @@ from cudnn_sweep.analysis.store.folder import LocalFolder, naming
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightReport:
     file: str
-    """The name of the file that each night writes: no other report's."""
+    """Name of the file that each night writes, unique among the reports."""
     render: Callable[[NightOutcome, Sequence[Series]], str]
     """Makes the text of the night and the history of each of its series, judged or not."""
 
 
-# In 1, fine_series counted the blunt ones too; up to 2, a night with too few before it was `could_not_tell`.
+# In 1, fine_series included blunt series; up to 2, too few nights before were `could_not_tell`.
 SCHEMA_VERSION = 3
 OF_THE_KEY = tuple(field.name for field in fields(SeriesKey))
 OF_A_SERIES = ("findings", "members", "left_out", "accepted")  # fields whose rows have a key
@@ -110,7 +110,7 @@ def _flat(finding: Finding | LeftOut | Acceptance) -> dict[str, object]:
 
 
 def from_json(text: str) -> NightOutcome:
-    """Raise ReportError if `text` is no night's JSON, or of a later version."""
+    """Return the outcome in `text`. Raise ReportError for other JSON, or a later version."""
     try:
         values = json.loads(text)
         version = values["schema_version"]

@@ -1,6 +1,5 @@
-"""A night's findings as changes, one for all series that it changed; and as sections for its Markdown, its page and the
-terminal.
-"""
+"""Groups a night's findings into changes, each with all series that it affects, and into sections
+for the Markdown, the page and the terminal."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -38,7 +37,7 @@ from cudnn_sweep.analysis.words import counted, listed, one_line
 STEADY = {STEADY_WALL.name: "wall", STEADY_DEVICE.name: "device"}
 MOST_NAMED = 6  # cells of one change
 VERSIONED = {"torch": "torch", "version": "ours", "driver": "driver", "cudnn": "cudnn"}
-"""Parts whose versions `sweep compare` takes, by its own names; the first that moved names the sides."""
+"""Names of versions for `sweep compare`, by part; the first part that moved names the sides."""
 
 
 class Verbatim(str):
@@ -64,7 +63,7 @@ class OneChange:
 
     @property
     def size(self) -> str:
-        """Return the kind of number and the size of its change: the smallest and the largest over the series."""
+        """Return the kind of number and its smallest and largest change over the series."""
         first = self.findings[0]
         ratios = [text.finding.ratio for text in self.findings if text.finding.ratio is not None]
         walls = [wall for text in self.findings if (wall := text.finding.wall_ratio) is not None]
@@ -98,7 +97,7 @@ class OneChange:
 
     @property
     def details(self) -> list[str]:
-        """Return lines: cells and settings first; last, ids for `--accept`, and the command that measures it again."""
+        """Return lines: cells and settings, facts, ids for `--accept`, command to measure again."""
         first, ids = self.findings[0], [text.key.series_id for text in self.findings[:MOST_NAMED]]
         in_wall = " in wall time" if len(self._metrics & set(STEADY)) > 1 else ""
         is_sized = first.levels and first.finding.ratio
@@ -173,7 +172,7 @@ def _who(outcome: NightOutcome) -> str:
 
 
 def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
-    """Return each change once, by the number of its series; changes of device time alone come last."""
+    """Return changes, those of most series first; changes of device time alone come last."""
     grouped: dict[object, list[FindingText]] = {}
     for text in findings:
         finding = text.finding
@@ -229,7 +228,7 @@ class Section:
     reasons: Sequence[str] = ()
     changes: Sequence[OneChange] = ()
     notes: Sequence[Sequence[str]] = ()
-    """A paragraph each, in parts."""
+    """Paragraphs, each in parts."""
     head: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
     is_rest: bool = False
@@ -295,7 +294,7 @@ def _environment(outcome: NightOutcome) -> Section:
 
 
 def _blunt(outcome: NightOutcome, series: Sequence[Series]) -> Section:
-    """Return the series too noisy for the least effect: without this section they would pass for unchanged."""
+    """Return the series too noisy for the least effect, which would else pass for unchanged."""
     changed = {finding.key for finding in outcome.findings}
     judged = (entry for entry in series if entry.is_judged and entry.key not in changed)
     mine = [entry for entry in judged if not entry.could_show]

@@ -83,7 +83,7 @@ class FindingText:
 
     @property
     def levels(self) -> str:
-        """Return the values before and now, in the metric's unit; of a shared finding, no text."""
+        """Return the values before and now, in the metric's unit; empty for a shared finding."""
         if self.key.metric == BITS.name:
             return "other than before"
         values = (self.finding.before, self.finding.now)
@@ -124,7 +124,7 @@ class FindingText:
 
     @property
     def look(self) -> str:
-        """Return, of a failure, the command that lists all failures of the night."""
+        """Return the command that lists the night's failures; empty if this is no failure."""
         is_failure = self.finding.message is not None
         return f"sweep query failures --sweep-id {self.night}" if is_failure else ""
 
@@ -198,7 +198,7 @@ def machine(place: Machine) -> str:
     measured = [f"{label} {ratio(share)}" for label, share in shares if share is not None]
     name = ", ".join(word for word in words if word)
     is_usual = all(abs(share - 1) < AS_USUAL for _, share in shares if share is not None)
-    text = "calibration as usual" if is_usual else f"of what is usual: {', '.join(measured)}"
+    text = "calibration as usual" if is_usual else f"of the usual speed: {', '.join(measured)}"
     return one_line(f"{name}; {text}" if measured else name)
 
 
@@ -211,7 +211,7 @@ def how_to_accept(outcome: NightOutcome, finding: Finding, results: str | None =
 
 
 def smallest_step(series: Series) -> str:
-    """Return the smallest step that the series could show; no text if it is of words, or was not judged."""
+    """Return the smallest step that the series could show; empty for words, or if not judged."""
     metric = METRIC_OF.get(series.key.metric)
     if series.smallest_step is None or not isinstance(metric, Amount):
         return ""
@@ -281,11 +281,11 @@ def _rechosen(before: str, now: str) -> str:
 
 
 def beside_wall(device: str, wall: str) -> str:
-    return f"GPU work {device}; the loop waits for the CPU: wall {wall}"
+    return f"GPU work {device}; the loop is CPU-bound: wall {wall}"
 
 
 def percent_or_times(low: float, high: float) -> str:
-    """Return by how much the ratios from `low` to `high` are more or less."""
+    """Return the ratios from `low` to `high` in words: `3 to 5% more`, `2 to 3 times as much`."""
     if 1 / TWICE < low and round(high, 2) < TWICE and (low >= 1 or high < 1):
         sign, word = (1, "more") if low >= 1 else (-1, "less")
         ends = sorted({number(100 * sign * (end - 1)) for end in (low, high)}, key=float)
@@ -303,7 +303,7 @@ def _confirmation(finding: Finding) -> str:
         after = f"undecided after {by}" if finding.blocks else "not confirmed yet"
         return f"{after}, waits for further nights"
     if finding.is_news:
-        return "told once, no alert"
+        return "reported once, no alert"
     return f"{finding.state} by {by if finding.blocks else 'the nights since'}"
 
 

@@ -48,7 +48,7 @@ EFFECT = Figure(
     title="Effect by cell",
     about="Candidate time divided by baseline time on a log scale, the largest gain first; left "
     "of 1 the candidate is faster. The small grey mark below a cell's own is the time on the GPU "
-    "alone; a loop that waits for the CPU gains less than it. Lines are 95% intervals, cut where "
+    "alone; a CPU-bound loop gains less than it. Lines are 95% intervals, cut where "
     "they are wider than the chart can hold. The band is the minimum effect either way: what "
     "lies within it makes no difference that counts. Select a mark for its cell's trials.",
     table="verdicts",

@@ -32,7 +32,7 @@ TONES = {
 
 
 def _fields(x: Spec, y: Spec, *transform: Spec) -> Spec:
-    """Draw a rectangle for each row and column in the colour of its ratio, with the ratio and the sign of its verdict."""
+    """Draw a rectangle for each row and column: its colour, ratio and the sign of its verdict."""
     tone = calculate(tone="datum.verdict === 'no_effect' ? 1 : datum.ratio")  # its ratio is noise
     shown = calculate(
         shown=f"format(datum.ratio, '.2f') + ' ' + ({json.dumps(SIGNS)})[datum.verdict]"

@@ -76,7 +76,7 @@ def _verdict(rows: list[Row]) -> str:
 
 
 def _trials(figures: Sequence[Row]) -> int:
-    """Count the trials, those of a cell's contrast once, however many measures it has."""
+    """Count the trials; those of a cell's contrast count once, for all its measures."""
     by_measure: Counter[tuple[object, ...]] = Counter()
     for row in figures:
         if row["outcome"]:
@@ -86,7 +86,7 @@ def _trials(figures: Sequence[Row]) -> int:
 
 
 def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Yield conditions, with counts and the range of their figures: deciding conditions and large ones first."""
+    """Yield conditions with counts and figures' ranges: deciding ones first, then large ones."""
     sizes = Counter(row["condition"] for row in figures)
     decide_first = sorted(
         figures, key=lambda row: (row["holds_here"] is None, -sizes[row["condition"]])

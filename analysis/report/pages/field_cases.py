@@ -63,7 +63,7 @@ def entry(row: Mapping[str, Any]) -> Entry:
 
 
 def _framework(version: str | None) -> str:
-    """Return the word before a version of PyTorch; none before a date, or if the text names another framework."""
+    """Return `torch` before a version of PyTorch; empty before dates and other frameworks."""
     return "torch" if version and re.match(r"(<=? ?)?\d+\.", version) else ""
 
 

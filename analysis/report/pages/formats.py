@@ -69,7 +69,7 @@ def _article(entry: Entry, role: str) -> str:
 
 
 def _parted(lines: list[str], unfolded: int | None) -> tuple[list[str], list[str]]:
-    """Part the open lines from the folded ones; None: all are open."""
+    """Split lines into unfolded and folded ones; None unfolds all."""
     count = len(lines) if unfolded is None else unfolded
     return lines[:count], lines[count:]
 

@@ -1,4 +1,4 @@
-"""Page: the answers to questions as a document of its own, in paragraphs. Each page is a file of this folder."""
+"""Page: answers to questions as a document of paragraphs. Each other file here is a page."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ class Entry:
     facts: Mapping[str, str | None]
     """Texts by their labels; empty ones are not shown."""
     unfolded: int | None = None
-    """Number of facts that stand open, the first ones; None: all."""
+    """Number of facts that are unfolded, from the first on; None for all."""
     command: str | None = None
     """A command that shows it."""
     figures: Sequence[Row] = ()
@@ -47,7 +47,7 @@ class Page:
     groups: Mapping[str, str]
     """Headings in their order, each with the role of its colour in the palette."""
     entries: Callable[[Sequence[Row], str], list[Entry]]
-    """Makes paragraphs of the questions' rows; the text holds options for a command on the same results."""
+    """Makes paragraphs of rows; the text has the options of a command on the same results."""
     nothing: str = "No trial is stored here."
     """The headline if there is no paragraph."""
 
@@ -113,7 +113,7 @@ def show(page: Page, database: Database, locations: Sequence[str], sweep_id: str
 
 
 def _named(database: Database, rows: Sequence[Row]) -> list[Row]:
-    """Return each row with the name of its cell; a figure over several cells gets the words that they share."""
+    """Return rows with their cell's name; a figure over several cells gets the words they share."""
     cells = {row["cell_id"]: row for row in database.query(CELLS).to_pylist()}
 
     def name(row: Row) -> str:

@@ -3,11 +3,11 @@
 --     value[value_low value_high], verdict_of_it, outcome
 --
 -- The way: 100 forward calls by `time.time()`, without waiting for the GPU, with benchmark on and
--- then off in one process. It holds if its clock gives the verdict that fresh processes give, which
--- is the wall time of the convolution beside it. A ratio of clocks is on / off, with a t interval
--- over processes. The clock is read while the GPU still works. In the first loop it includes the
--- search; in the second it times launches alone, of plans that the first loop chose. The other
--- order and a script that waits for the GPU stand beside.
+-- then off in one process. The claim holds if this clock gives the same verdict as fresh processes:
+-- the wall time of the convolution, which stands beside. A ratio of clocks is on / off, with a t
+-- interval over processes. The clock is read while the GPU still works. In the first loop it
+-- includes the search; in the second it times only launches, of plans that the first loop chose.
+-- The other order and a script that waits for the GPU stand beside.
 with scripts as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
     select
         concat_ws('|', cell_id, env_hash, software_hash) as cell,

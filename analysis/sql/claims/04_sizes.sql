@@ -1,11 +1,11 @@
--- Does benchmark pay where sizes stay, and hurt where they change?
+-- Does benchmark pay if sizes stay, and hurt if they change?
 -- terminal: verdict, cell, measure, baseline_value, candidate_value, value[value_low value_high],
 --     outcome
 --
 -- Every cell under PyTorch's other settings. Where sizes stay, a cell holds if its wall time helps;
--- where they come back or are always new, if it hurts. The crossing stands beside: the iterations
--- at one shape after which its search has paid, of the shapes at which a step gets faster. Its
--- baseline and candidate are what the search costs and what an iteration then saves, in ms.
+-- where they come back or are always new, if it hurts. The crossing stands beside, for shapes at
+-- which a step gets faster: the iterations after which the search has paid. Its baseline is what
+-- the search costs, its candidate what an iteration then saves, in ms.
 with figures as ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL03,AM04
     select
         *,

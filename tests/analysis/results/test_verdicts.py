@@ -86,7 +86,7 @@ CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
     "like SciPy's": (scattered(np.log(RATIOS).tolist()), {"wall_verdict": "helps"}),
     "both clocks": (
         both_clocks(),
-        {"headline": "GPU work 12% less (12–12%); the loop waits for the CPU: wall 1% less (1–1%)"},
+        {"headline": "GPU work 12% less (12–12%); the loop is CPU-bound: wall 1% less (1–1%)"},
     ),
     "identical times": (
         blocks(3, 10.1),
