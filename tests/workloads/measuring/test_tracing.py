@@ -218,3 +218,21 @@ def test_lazy_modules_are_traced() -> None:
     lazy: dict[str, Any] = {"out_channels": 4, "kernel_size": 3}
     (found,) = trace("torch.nn:LazyConv2d", (2, 3, 8, 8), **lazy).convolutions
     assert (found.weight_shape, found.times) == ((4, 3, 3, 3), 1)
+
+
+class Normed(nn.Sequential):
+    """A norm of a kind between two convolutions."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(nn.Conv2d(8, 64, 3), getattr(nn, kind)(64), nn.Conv2d(64, 8, 3))
+
+
+@pytest.mark.gpu
+def test_conversions_of_a_layer_that_loses_its_layout_take_time_and_vanish_with_it() -> None:
+    took = {}
+    for kind in ("InstanceNorm2d", "BatchNorm2d"):
+        found = trace("Normed", (8, 8, 128, 128), layout="channels_last", kind=kind)
+        took[kind] = sum(operation.conversion_ms or 0 for operation in found.operations)
+        losing = [operation.layer for operation in found.operations if operation.loses]
+        assert losing == ["1 (InstanceNorm2d)"] * (kind == "InstanceNorm2d")
+    assert took["BatchNorm2d"] < 0.1 * took["InstanceNorm2d"]
