@@ -8,9 +8,8 @@
 -- single trial that failed makes a failure of the night. Second trials of A/A pairs are left out.
 --
 -- value: median over the processes; null where the metric is no number
--- word: of engine the most common kernels of a step, of bits their hash, of repeats whether bits
---     repeat, in three processes or more, of failure how trials ended, of layout_losses the layers
---     that lose channels_last; else null
+-- word: of engine the most common kernels, of bits their hash, of repeats whether bits do, in three
+--     processes or more, of failure how trials ended, of layout_losses who loses it; else null
 with grouped as (
     select
         night,
