@@ -58,7 +58,7 @@ def test_first_calls_of_larger_sizes_cost_what_the_page_says() -> None:
         if np.std(sizes) > 0.1:
             times = [np.log(met["first_ms"]) for met in further]
             slopes[row["workload"], row["benchmark"]].append(np.polyfit(sizes, times, 1)[0])
-    page = _words("validation.md")
+    page = _words("results/h200-2026-11-23/advice/README.md")
     for benchmark, said in ((True, "to the power of {} to {}"), (False, "with off of {} to {}")):
         medians = [np.median(each) for (_, is_on), each in slopes.items() if is_on == benchmark]
         assert len(medians) == 4
