@@ -178,8 +178,8 @@ class Database:
     def _show_records(self) -> None:
         """Make the view `records`; it chooses among rows only if a trial has several.
 
-        Few rows are copied: else a question reads the files once for each place that names
-        `records`, and planning takes longer than answering.
+        A small store is copied into a table: else a question reads the files once for each place
+        that names `records`, and planning takes longer than answering.
         """
         if self._is_shown:
             return

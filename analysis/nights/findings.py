@@ -126,7 +126,7 @@ def share(
     command: str,
     alerted: Collection[str] = (),
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """Return the findings to report, and the members that shared findings among them stand for.
+    """Return the findings to report, shared ones in place of many, and the members these replace.
 
     `series`: all of the night; `command` measures all of them again; `alerted`: the series_id of each alert of the
     night before. A confirmed finding waits as long as most findings that began with it, unless it was alerted before.
@@ -176,7 +176,7 @@ def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool
 def _begun_together(
     findings: Sequence[Finding], nights: Sequence[date], alerted: Collection[str]
 ) -> list[list[Finding]]:
-    """Return groups of findings of one cause that began together; the first group began when most did."""
+    """Return groups of findings that began together, of one cause; the commonest start is first."""
     groups, left = [], list(findings)
     while left:
         (most, _, moved), _ = Counter((e.since, e.cause, e.moved) for e in left).most_common(1)[0]

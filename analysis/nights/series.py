@@ -53,7 +53,7 @@ class Amount:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Category:
-    """A word a night, usual or not."""
+    """A metric whose value each night is a word, not a number."""
 
     name: str
     meaning: str
@@ -196,7 +196,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Screening:
-    """The result of screening one series; amounts in the metric's unit, None without a night for them."""
+    """The result of screening one series. Values have its unit; None if data are insufficient."""
 
     state: State
     nights: int

@@ -74,7 +74,7 @@ def named(table: pa.Table) -> list[ReportCell]:
 
 
 def shared(cells: Sequence[ReportCell]) -> list[str]:
-    """Return the parts that all cells share; no name has them."""
+    """Return the texts that are the same in all cells; the cells' names leave them out."""
     columns = [{vars(cell)[name] for cell in cells} for name in (*ENVIRONMENT, *SHARED)]
     return [value for values in columns if len(values) == 1 and (value := values.pop()) is not None]
 
@@ -109,7 +109,7 @@ def _telling_apart(words: list[Words]) -> list[str]:
 
 def _telling_environments(rows: Sequence[CellRow]) -> list[str]:
     """Return the parts in which environments differ, without parts that follow from others. `code`
-    is one if a cell ran in several versions."""
+    counts only if a cell ran in several versions of it."""
     parts: list[str] = []
     for name in ENVIRONMENT:
         besides = [*parts, "cell_id"] if name == "code" else parts

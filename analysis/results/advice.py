@@ -114,7 +114,7 @@ def kernel_changes(
     candidate: str = "benchmark",
     kind: str | None = "convolution",
 ) -> list[KernelChange]:
-    """Compare the kernels of the first block with both sides' known, of one sweep or the newest.
+    """Compare the sides' kernels in the first block that has both; of one sweep, or of the newest.
 
     `candidate`: SQL that is true of the candidate's records; `kind`: kernels of this kind alone.
     """

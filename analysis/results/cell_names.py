@@ -31,7 +31,7 @@ def cell_name(row: CellRow) -> str:
 
 
 def name_of_some(row: CellRow) -> str:
-    """Return `cell_name` of a row that lacks words (of several cells); empty without a workload."""
+    """Return `cell_name` of a row in which words may be missing; empty if the workload is."""
     words = {name: row.get(name) for name in NAMED}
     return cell_name(words) if words["workload"] else ""
 

@@ -70,7 +70,7 @@ class Location:
 
     @property
     def is_url(self) -> bool:
-        """Return whether it is a URL, alike on all machines: object store or file:// share."""
+        """Return whether it is a URL (object store, file:// share), the same on all machines."""
         return "://" in self.text
 
     @property

@@ -38,7 +38,7 @@ _say: int | None = None  # pipe to which the worker writes its exit code
 
 
 def start_watchdog() -> None:
-    """Return in a new process, the worker; this one waits, and ends with the worker's exit code. If
+    """Fork; return in the child (worker). The parent waits, and ends with the worker's exit code. If
     the worker reports none, the launch is unfinished. Inside another program (a test), do nothing.
     """
     from cudnn_sweep.orchestrator.process.linux import die_with_parent

@@ -201,7 +201,7 @@ def _in_folder(root: Path, below: str = "") -> CodeLocation:
 
 
 def _looked_for_in(places: list[Path]) -> dict[str, str]:
-    """Return the variable by which these places come before an editable install of the same package."""
+    """Return SWEEP_MODULES: imports look in these places before any editable install."""
     folders = dict.fromkeys(str(place.resolve()) for place in places if place.is_dir())
     return {MODULES: os.pathsep.join(folders)}
 

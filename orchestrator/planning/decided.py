@@ -106,7 +106,7 @@ def _tested(
     of_cells: int,
     **values: Value,
 ) -> Iterator[ContrastState]:
-    """A cell is open while its verdict is undecided."""
+    """Yield each contrast's state in each cell; a cell is open while its verdict is undecided."""
     texts = [settings_of(config) for config in configs]
     for contrast in contrasts:
         pairs = sum(text.get(contrast.field) == contrast.baseline for text in texts)

@@ -212,7 +212,7 @@ def with_alternate_caches(plan: Plan) -> Plan:
 
 
 def first_blocks(plan: Plan, most: int) -> Plan:
-    """Return the plan with at most `most` blocks of each cell; the whole plan if that is empty."""
+    """Return the plan with at most `most` blocks of each cell; all of it if none would be left."""
     kept = tuple(trial for trial in plan.trials if trial.replicate < most)
     return replace(plan, trials=kept or plan.trials)
 
@@ -267,8 +267,8 @@ class _BlockOrder:
 
 
 def balanced(start: Sequence[T], number: int) -> list[T]:
-    """Return the order in block `number`, from 0. Of any two members, each is ahead in every second
-    block. Over twice as many blocks as members, each member comes first equally often.
+    """Return the order in block `number`, from 0. Of two members, each is ahead in half the blocks.
+    In every 2 * len(start) blocks, each member comes first equally often.
 
     Every second block reverses the block before it; each such pair of blocks rotates by two places.
     """

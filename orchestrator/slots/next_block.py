@@ -27,7 +27,7 @@ class _Cell:
 
 
 class BlockQueue:
-    """A plan's blocks in order; with looks, all up to a look, then open cells' up to the next.
+    """A plan's blocks in order. With looks: all up to a look, then those of open cells to the next.
 
     Results are read when no block is left to hand out. So cells are judged together, and the order
     depends on the plan and the records alone. Open cells that are behind catch up first: a resumed

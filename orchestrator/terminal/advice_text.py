@@ -56,7 +56,7 @@ NAMED = 4  # operations
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
-    """A kept choice beside off and on."""
+    """A choice of kernels kept in an errata file, with its time against off alone."""
 
     file: str
     advice: Advice

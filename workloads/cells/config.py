@@ -65,7 +65,7 @@ def _variables(given: dict[str, str]) -> dict[str, str]:
             or "\0" in value
         ):
             raise ValueError(
-                f"found {name!r}, allowed: names but PYTHON*, RAY_* and SWEEP_*, values without NUL"
+                f"found {name!r}, allowed: a variable's name but PYTHON*, RAY_*, SWEEP_*, and text"
             )
     return dict(sorted(given.items()))
 

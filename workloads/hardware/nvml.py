@@ -115,7 +115,7 @@ class NvmlMonitor:
 def open_monitor(
     kind: MonitorKind, uuid: str | None, *, our_pids: Collection[int] | None = None
 ) -> Monitor | None:
-    """Return NVML's monitor or a fake; None for `off`, and without NVML, as such a machine still measures.
+    """Return NVML's monitor or a fake; None if `off`, or without NVML: measuring works without it.
 
     `our_pids`: our processes that use the GPU; None: this process alone.
     """

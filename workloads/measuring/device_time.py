@@ -117,7 +117,7 @@ class Replays:
         return sum(replay_ms(self._graph, count)) / 1e3
 
     def step_ms(self, count: int) -> list[float]:
-        """Return the time of a step in each of so many replays."""
+        """Return a step's mean time in each of `count` replays."""
         return [duration / self.calls for duration in replay_ms(self._graph, count)]
 
 

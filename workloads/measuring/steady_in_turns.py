@@ -128,7 +128,7 @@ class SteadyInTurns:
         loop.result = None  # an autograd graph that it holds would spoil a capture
 
     def _capture(self) -> bool:
-        """Capture a graph and return whether that worked; else the profiler timed the device."""
+        """Return whether a graph was captured; if it cannot be, the device time is the profiler's."""
         if self._loop.device.is_cuda and self._spec.device_budget_s:
             self._replays = capture_loop(self._loop, self._measured.device)
         return self._replays is not None

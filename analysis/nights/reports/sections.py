@@ -199,7 +199,7 @@ def _counted(changes: Sequence[OneChange]) -> list[str]:
 
 
 def _kind(finding: Finding) -> tuple[str, str, str]:
-    """Return what findings of one change share: wall and device time are one kind, unless only the device shows it."""
+    """Return a key of its change; wall and device time share one, unless only device time moved."""
     metric = finding.key.metric
     if finding.wall_ratio is not None:
         return finding.key.env_hash, finding.direction, metric

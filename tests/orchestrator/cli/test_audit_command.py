@@ -125,7 +125,7 @@ def test_no_launch_is_offered_that_is_known_to_fail(here: Path) -> None:
     said = " ".join(audit("train.py").stderr.split())
     assert "Next:" not in said
     for lacking in (
-        "no suite can say classes (range), of which Graphs is made: put what train.py:",
+        "no suite can say classes (range), of which Graphs is made: put the code at train.py:",
         "Graphs takes what a suite cannot describe, graphs (list): if it needs that, name a function",
         "train.py trains when it is imported: put that under `if __name__",
     ):

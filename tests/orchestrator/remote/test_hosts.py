@@ -21,7 +21,7 @@ import pytest
 from cudnn_sweep.analysis.store.store import open_store
 from tests.makers import Need
 
-pytestmark = [pytest.mark.waiting, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.waiting, pytest.mark.long, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[3]
 HOSTS = ROOT / "tests" / "hosts" / "hosts"
@@ -254,7 +254,6 @@ def is_whole(records: list[dict[str, Any]]) -> bool:
     return len({record["trial_id"] for record in records}) == len(records) == TRIALS
 
 
-@pytest.mark.long
 def test_trials_of_a_cut_worker_run_elsewhere_and_none_is_doubled_when_it_is_mended(
     hosts: Hosts,
 ) -> None:
@@ -282,7 +281,6 @@ def test_trials_of_a_cut_worker_run_elsewhere_and_none_is_doubled_when_it_is_men
     )
 
 
-@pytest.mark.long
 def test_a_night_goes_on_while_the_laptop_sleeps_and_its_report_is_fetched(hosts: Hosts) -> None:
     before = hosts.sweeps()
     night = "nightly --night 2026-11-21"
@@ -328,7 +326,6 @@ def test_no_port_of_the_cluster_does_anything_for_a_stranger(hosts: Hosts) -> No
     )
 
 
-@pytest.mark.long
 def test_sweep_outlives_its_head_by_launching_again_and_then_a_worker_without_power(
     hosts: Hosts,
 ) -> None:
@@ -368,7 +365,6 @@ def test_sweep_outlives_its_head_by_launching_again_and_then_a_worker_without_po
     tell("w1's power", w1_lost_at, dead=given_up_at, elsewhere=elsewhere_at, ended=ended_at)
 
 
-@pytest.mark.long
 def test_cluster_is_not_taken_down_before_its_records_are_here(hosts: Hosts) -> None:
     """The last test here: afterwards the cluster is no longer known."""
     hosts.do("start", "w1")

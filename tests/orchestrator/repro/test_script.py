@@ -197,7 +197,7 @@ def row_of(plan_of: MakePlan, record_of: RecordOf, tmp_path: Path) -> Any:
     ("axes", "why"),
     [
         ({"workload": "mnist"}, "is of mnist: torch alone has no such"),
-        ({"regime": "fresh"}, r"has inputs of other sizes \(fresh\)"),
+        ({"regime": "fresh"}, r"has several input sizes \(fresh\)"),
         ({"state": "checkpoint"}, "has state checkpoint: a script knows none"),
     ],
 )

@@ -19,10 +19,10 @@ def read(**keys: Any) -> Config:
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("PYTHONPATH", "allowed: the name of a variable that is not Python's"),
-        ("RAY_ADDRESS", "allowed: the name of a variable that is not Python's"),
-        ("SWEEP_CODE", "allowed: the name of a variable that is not Python's"),
-        ("NO NAME", "allowed: the name of a variable that is not Python's"),
+        ("PYTHONPATH", "allowed: a variable's name but PYTHON"),
+        ("RAY_ADDRESS", "allowed: a variable's name but PYTHON"),
+        ("SWEEP_CODE", "allowed: a variable's name but PYTHON"),
+        ("NO NAME", "allowed: a variable's name but PYTHON"),
         ("CUDA_CACHE_PATH", "belongs to cudnn-sweep itself"),
         ("TORCH_CUDNN_USE_HEURISTIC_MODE_B", "belongs to the setting heuristic_mode_b"),
         ("NVIDIA_TF32_OVERRIDE", "belongs to precision"),

@@ -132,7 +132,7 @@ def test_a_file_that_does_not_say_what_was_asked_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("cudnn_sweep.workloads.cells.config.errata_in_force", lambda: "ConvFwd:6")
-    with pytest.raises(WorkloadError, match="did not take"):
+    with pytest.raises(WorkloadError, match="is not in force"):
         apply_config(Config(errata="ConvFwd:5"))
 
 
