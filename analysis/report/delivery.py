@@ -65,7 +65,7 @@ def _used(name: str, sheet: Sheet, drawn: Sequence[Figure], named: Collection[st
     rows = [
         [*compress(row, kept)]
         for row in sheet.rows
-        if name not in DRAWN or any(all(row[at] is not None for at in each) for each in places)
+        if name not in DRAWN or any(all(row[at] is not None for at in needed) for needed in places)
     ]
     return Sheet(columns=[*compress(sheet.columns, kept)], rows=rows)
 

@@ -63,11 +63,14 @@ def chosen(contrasts: Iterable[Contrast], named: Collection[str]) -> tuple[Contr
     """
     usual = usual_texts()
     return tuple(
-        each
-        for each in contrasts
+        contrast
+        for contrast in contrasts
         if not named
-        or each.field in named
-        or (each.baseline == usual.get(each.field) and f"{each.field}={each.candidate}" in named)
+        or contrast.field in named
+        or (
+            contrast.baseline == usual.get(contrast.field)
+            and f"{contrast.field}={contrast.candidate}" in named
+        )
     )
 
 

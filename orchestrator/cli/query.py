@@ -219,9 +219,13 @@ def answer(
     with asking(store) as database:
         is_alone = "field" in given and not {"baseline", "candidate"} & given.keys()
         stored = stored_contrasts(database) if is_alone else ()
-        of_field = [each.values() for each in stored if each.field == values["field"]] or [{}]
-        found = concat_tables([database.query(asked.sql, values | each) for each in of_field])
-        if len(of_field) > 1 and "contrast" in found.column_names:
+        contrasts = [
+            contrast.values() for contrast in stored if contrast.field == values["field"]
+        ] or [{}]
+        found = concat_tables(
+            [database.query(asked.sql, values | contrast) for contrast in contrasts]
+        )
+        if len(contrasts) > 1 and "contrast" in found.column_names:
             asked = replace(asked, terminal=("contrast", *asked.terminal))
         if not found.num_rows:
             why = asked.none or "nothing that is stored answers this"
