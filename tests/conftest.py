@@ -62,6 +62,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByGroup(config, log)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark each long test as slow, too."""
+    if item.get_closest_marker("long"):
+        item.add_marker("slow")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The groups first, where each process takes one; the rest in its order."""

@@ -46,6 +46,7 @@ LONG = (
     "test_computed",
     "test_contracts",
     "test_plain_duckdb_gives_the_same_answer",
+    "test_samples_of_other_trials_would_be_noticed",
     "test_sql_goes_on",
     "test_states",
     "test_the_prelude",

@@ -81,6 +81,7 @@ def swap(content: bytearray, dice: random.Random) -> None:
 DAMAGES = (flip, flip, flip, flip, zero, cut, insert, swap)  # mostly single bits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["part, read whole", "part, read in pieces", "loose file"])
 def test_no_damage_changes_an_answer_without_a_word(
     kind: str,

@@ -63,6 +63,7 @@ def asked(
         return None
 
 
+@pytest.mark.slow
 def test_no_statement_ends_in_anything_but_an_answer_or_a_refusal(
     attempts: Callable[[int, int], int], seed: int, tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def test_each_reason_of_the_table_is_explained() -> None:
     assert used <= set(networks.REASONS)
 
 
+@pytest.mark.slow
 def test_a_start_that_was_not_met_is_not_measured_and_cpu_bound_cells_are_counted() -> None:
     row = next(each for each in networks.advised(1_000) if each.start == "warm")
 

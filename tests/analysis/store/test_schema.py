@@ -115,6 +115,7 @@ def test_a_sweep_of_older_rows_has_ended_unless_it_is_resumed(store: Store) -> N
     assert (verdict.blocks, verdict.error_share) == (3, 0.4), "the fourth block waits for a look"
 
 
+@pytest.mark.slow
 def test_older_rows_have_the_usual_settings_and_axes_and_a_verdict_pools_both(
     mixed_store: Store,
 ) -> None:

@@ -71,6 +71,7 @@ def test_error_of_the_script_is_found_and_its_failed_call_counts_as_none() -> No
 WAITING = "import time\ntry:\n    time.sleep(600)\nfinally:\n    print('closed')\n"
 
 
+@pytest.mark.slow
 def test_steps_and_seconds_end_the_script_cleanly(capfd: pytest.CaptureFixture[str]) -> None:
     stepped, waited = audit(SCRIPTS["endless"], steps=7), audit(WAITING, seconds=3.0)
     assert findings_of(stepped).models[0].calls == 7

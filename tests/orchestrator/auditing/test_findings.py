@@ -64,6 +64,7 @@ def test_convolutions_are_counted_as_a_trace_lists_them(here: Path) -> None:
     assert found.arrivals[-1] == (found.calls, 10)
 
 
+@pytest.mark.slow
 def test_what_the_plan_depends_on_tells_convolutions_apart_and_benchmark_does_not() -> None:
     found = findings_of(audit(SCRIPTS["states"])).convolutions
     told = [

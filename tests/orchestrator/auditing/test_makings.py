@@ -30,6 +30,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Findings:
         return findings_of(audit(SCRIPTS["makings"]))
 
 
+@pytest.mark.slow
 def test_each_model_has_its_line_and_its_arguments(found: Findings) -> None:
     """The line of a script has a comment, which is the model's name here."""
     texts = SCRIPTS["makings"].splitlines()

@@ -100,6 +100,7 @@ def test_exit_code_is_that_of_the_script_and_its_options_are_its_own(here: Path)
     assert not (here / "shapes.csv").exists()
 
 
+@pytest.mark.slow
 def test_suite_has_every_input_and_the_models_own_loss(here: Path) -> None:
     (here / "train.py").write_text(
         SCRIPTS["crops"] + '\nif __name__ == "__main__":\n    main(CropNet())\n'
@@ -118,6 +119,7 @@ def test_suite_has_every_input_and_the_models_own_loss(here: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_no_launch_is_offered_that_is_known_to_fail(here: Path) -> None:
     (here / "train.py").write_text(
         f"{SCRIPTS['crops']}\nGraphs(range(2))([], torch.randn(4, 3, 8, 8))\n"

@@ -73,6 +73,7 @@ def test_a_field_alone_asks_about_each_of_its_stored_contrasts(tmp_path: Path) -
     assert "no rows" in none.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["helps_or_hurts", "break_even", "choice_stability"])
 def test_a_question_over_stored_rows_has_a_line_a_row_and_names_that_differ(
     stored_rows: Database, name: str

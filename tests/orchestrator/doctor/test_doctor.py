@@ -73,6 +73,7 @@ def states(checks: list[Check]) -> dict[str, str]:
     return {check.name: check.state for check in checks}
 
 
+@pytest.mark.slow
 def test_quick_look_at_a_machine_without_a_gpu(tmp_path: Path) -> None:
     done = type_doctor(tmp_path, "--quick", "--json")
     found = json.loads(done.stdout)

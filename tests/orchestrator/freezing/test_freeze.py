@@ -97,6 +97,7 @@ def kept(once: tuple[Path, str], tmp_path: Path) -> str:
     return text.replace(str(folder), str(tmp_path))
 
 
+@pytest.mark.slow
 def test_the_file_has_the_rules_and_what_they_were_found_for(kept: str, tmp_path: Path) -> None:
     text = kept
     assert text.strip().startswith(
@@ -126,6 +127,7 @@ def test_advice_compares_a_kept_choice_and_the_store_says_it_again() -> None:
     assert told["frozen"]["measured"]["frozen_ratio"] == pytest.approx(0.5, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("kept")
 def test_a_choice_that_is_not_decided_yet_says_what_is_known_so_far() -> None:
     store = open_store("results")
@@ -145,6 +147,7 @@ def test_a_choice_that_is_not_decided_yet_says_what_is_known_so_far() -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_the_three_compute_is_compared_with_float64_where_that_is_asked_for(kept: str) -> None:
     assert suite_to_compare(_options(), RULES, float64=True).measure.reference_replicates == 1
     assert re.search(r"error \(float64\) +0\.000300 +0\.000300 +0\.000300", kept), kept
@@ -158,6 +161,7 @@ def test_what_is_no_faster_leaves_no_file(tmp_path: Path) -> None:
     assert not (tmp_path / "batch_norm.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("kept")
 def test_only_an_interval_below_off_is_a_gain() -> None:
     store = open_store("results")
@@ -194,6 +198,7 @@ def test_a_check_says_whether_the_same_plans_are_taken() -> None:
     assert "operation 1: ConvFwd_eng2 then, ConvFwd_eng4 now" in " ".join(text.split())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize(
     ("time", "expected"),

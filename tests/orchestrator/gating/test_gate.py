@@ -233,7 +233,7 @@ def test_query_that_the_answer_names_shows_the_verdict(here: Path) -> None:
     assert row["contrast"] == "code: base:a → head:b"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_changes_of_nothing_are_seldom_called_slower() -> None:
     ended = [_gate(made_up(scatter=0.005, seed=seed))[0] for seed in range(4)]
     assert ended.count(SLOWER) == 0

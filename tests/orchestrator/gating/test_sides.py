@@ -46,11 +46,20 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
 
 
-@pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Three commits, of which the last two change a file; one more on a branch `old` beside the last."""
-    folder = made(tmp_path / "r", {"text": "1"}, {"text": "2"}, {"text": "3"})
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository that is copied for each test: three commits, of which the last two change a file, and `old`."""
+    folder = made(
+        tmp_path_factory.mktemp("original") / "r", {"text": "1"}, {"text": "2"}, {"text": "3"}
+    )
     git(folder, "branch", "old", "HEAD~1")
+    return folder
+
+
+@pytest.fixture
+def repository(original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = shutil.copytree(original, tmp_path / "r")
+    git(folder, "status")  # git looks each copied file up once more
     monkeypatch.chdir(folder)
     return folder
 
@@ -546,6 +555,7 @@ def test_commits_without_an_ancestor_name_the_depth(
         assert "fetch-depth: 0" in refused(scratch, base, "HEAD"), (folder, base)
 
 
+@pytest.mark.slow
 def test_labels_name_branch_and_commit(repository: Path, scratch: Path) -> None:
     hash_ = git(repository, "rev-parse", "HEAD")
     git(repository, "tag", "--annotate", "--message", "", "v1")

@@ -183,7 +183,7 @@ def two_models(ray_here: Path) -> Iterator[None]:
         node.kill_all_processes(check_alive=False, allow_graceful=True, wait=True)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_job_measures_on_the_nodes_of_its_model(
     two_models: None, tmp_path: Path, ask: Callable[..., JobRequest]
 ) -> None:

@@ -53,6 +53,7 @@ def said(diary: Diary, name: str) -> object:
     return faults[0] if faults else READS[name](diary)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READS)
 def test_no_flipped_bit_and_no_cut_changes_an_answer_without_a_word(
     kept: Diary, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch

@@ -23,7 +23,7 @@ from cudnn_sweep.orchestrator.nightly.request import accept_change
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from tests.fake_machine import FakeMachine, read_fake_machine
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # the first test waits for all nights
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # the first test waits for all nights
 
 
 NIGHTS = [date(2026, 11, 1) + timedelta(days=day) for day in range(24)]
@@ -235,7 +235,6 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Month:
     return play(tmp_path_factory.mktemp("farm"), FARM_NIGHTS, FARM, FARM_SCRIPT)
 
 
-@pytest.mark.long
 def test_a_suspicion_of_before_does_not_carry_what_a_new_software_brings(farm: Month) -> None:
     waited = farm.outcomes[date(2026, 11, 14)].findings
     of_noise = [each for each in waited if "rgb256" in each.key.cell and "bf16" in each.key.cell]
@@ -252,7 +251,6 @@ def test_a_suspicion_of_before_does_not_carry_what_a_new_software_brings(farm: M
                 assert each.now / each.before == pytest.approx(each.ratio)
 
 
-@pytest.mark.long
 def test_a_slow_gpu_is_not_told_as_the_torch_that_was_slow_before(farm: Month) -> None:
     waits, told = (farm.outcomes[date(2026, 11, day)] for day in (27, 28))
     (group,) = (each for each in waits.findings if each.key.metric == "shared")
@@ -265,7 +263,6 @@ def test_a_slow_gpu_is_not_told_as_the_torch_that_was_slow_before(farm: Month) -
     assert len(told.alerts) == 9
 
 
-@pytest.mark.long
 def test_a_slow_gpu_is_accepted_as_one(farm: Month, monkeypatch: pytest.MonkeyPatch) -> None:
     night = FARM_NIGHTS[-1]
     before = farm.outcomes[night]
@@ -280,7 +277,6 @@ def test_a_slow_gpu_is_accepted_as_one(farm: Month, monkeypatch: pytest.MonkeyPa
     assert len(after.accepted) == len([each for each in before.members if each.is_alert]) > 1
 
 
-@pytest.mark.long
 def test_each_fact_is_posted_once_with_its_cause(farm: Month) -> None:
     heads = [post.headline for post in farm.posts]
     of_torch, of_gpu = ([head for head in heads if cause in head] for cause in (TORCH, "gpu07 are"))

@@ -146,7 +146,7 @@ def test_a_night_is_refused_while_another_runs_there(here: Path, our_ray: Path) 
     assert f"in progress: {before}, as job the-night-before" in said.getvalue()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_on_a_node_a_night_is_a_process_there(
     here: Path, our_ray: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,6 +96,7 @@ def test_a_finished_night_is_only_compared_again(here: Path, play: RunNight) -> 
     assert "1 of the 7 nights" in outcome(here).reasons[0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("first_night")
 def test_launch_files_that_share_results_have_nights_of_their_own(
     here: Path, play: RunNight

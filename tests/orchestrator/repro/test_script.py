@@ -153,6 +153,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS, ids=lambda each: f"{each.direction}-{each.precision}")
 def test_step_of_a_script_computes_what_the_trial_computes(step: CaseSide) -> None:
     """The shapes of what it returns, by the script's own code."""

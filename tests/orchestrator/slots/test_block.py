@@ -296,6 +296,7 @@ def test_what_torch_reads_at_its_import_has_a_fork_server_of_its_own(
     assert sorted(started[3:], key=len) == [{}, read]
 
 
+@pytest.mark.slow
 def test_a_fork_server_has_the_variables_that_it_is_given() -> None:
     with ForkServer(survey_only=True, variables={"GIVEN": "yes"}) as server:
         assert b"GIVEN=yes" in Path(f"/proc/{server.pid}/environ").read_bytes().split(b"\0")

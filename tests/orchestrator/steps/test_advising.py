@@ -116,6 +116,7 @@ def test_a_clear_case_is_decided_after_few_blocks_in_both_states(stored: Path) -
     assert min(row.start_blocks for row in rows) >= 1, "both states of the compute cache were met"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stored")
 def test_the_store_answers_again_and_for_another_job(decided: Decided) -> None:
     again = _options(steps=10**6, json=True, from_store=True)
