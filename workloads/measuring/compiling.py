@@ -53,10 +53,7 @@ class CompileWatch:
         ran.compiled_graphs = counted["stats"]["unique_graphs"]
         ran.graph_breaks = sorted({_first_line(reason) for reason in counted["graph_break"]})
         ran.triton = triton_version()
-        skipped = (
-            counted["inductor"]["cudagraph_skips"]
-            + counted["inductor"]["cudagraph_partitions_skipped"]
-        )
+        skipped = counted["inductor"]["cudagraph_skips"]
         ran.fallbacks = [
             *["torch.compile compiled nothing"] * (not ran.compiled_graphs),
             *["the compiler left out CUDA graphs"] * bool(skipped),

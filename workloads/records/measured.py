@@ -146,7 +146,7 @@ class SteadyDevice:
     """The steady state, on the device alone."""
 
     steady_device_source: str | None = column(
-        "graph (replays of a CUDA graph of it), own_graph (of the graph that execution cuda_graph replays) or profiler"
+        "graph (a CUDA graph of steps), own_graph (that of execution cuda_graph) or profiler"
     )
     steady_device_note: str | None = column("why there is no graph, or no device time at all")
     steady_device_samples_ms: list[float] | None = column(
@@ -167,22 +167,18 @@ class Ran:
     """How the step ran, under an execution that compiles or captures; all null if it ran as written."""
 
     cold_compile_ms: list[float] | None = column(
-        "part of each cold shape's first call that torch.compile took, in order of `cold`"
+        "part of each shape's calls in `cold` that torch.compile took"
     )
     cold_compiles: list[int] | None = column(
-        "compilations in each cold shape's calls; after the first shape they are recompiles"
+        "compilations in these calls; after the first shape recompilations"
     )
-    compiled_graphs: int | None = column(
-        "graphs that torch.compile made of the model, for all shapes"
-    )
+    compiled_graphs: int | None = column("graphs that torch.compile made of the model")
     graph_breaks: list[str] | None = column("why it split the model, each distinct reason once")
-    graph_replays: int | None = column(
-        "replays of CUDA graphs of the whole step until timing ended"
-    )
+    graph_replays: int | None = column("replays of the step's own CUDA graphs")
     fallbacks: list[str] | None = column(
-        "why the step ran otherwise than the execution says; such a trial has status error"
+        "why the step ran otherwise than asked; the trial has status error"
     )
-    triton: str | None = column("Triton's version, if a compiler may use it")
+    triton: str | None = column("Triton's version, if compiled")
 
 
 @dataclass(kw_only=True)

@@ -52,7 +52,7 @@ def test_what_an_execution_cannot_run_is_named(
 
 
 def test_what_an_execution_can_run_is_not_refused() -> None:
-    rgb = {"workload": "conv", "problem": "tutorials/rgb256"}
+    rgb: dict[str, Any] = {"workload": "conv", "problem": "tutorials/rgb256"}
     assert not fault("compile", device="cpu", regime="fresh", state="checkpoint", **rgb)
     assert not fault("cuda_graph", compiler=None, traits=STEP, regime="cycle", **rgb)
     assert not fault("cuda_graph", precision="amp_fp16", direction="inference")
