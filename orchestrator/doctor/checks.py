@@ -14,9 +14,9 @@ from cudnn_sweep.analysis.words import cudnn_version, number
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
 from cudnn_sweep.orchestrator.locks import private_folder
+from cudnn_sweep.workloads.hardware.environment import triton_version
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.hardware.nvml import open_monitor
-from cudnn_sweep.workloads.measuring.compiling import triton_version
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.records.measured import GpuTelemetry
 from cudnn_sweep.workloads.survey import Survey

@@ -5,13 +5,13 @@ Compiled code runs none of Python's watchers: operations are seen where the step
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
 from typing import Any
 
 import torch
 
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.hardware.environment import triton_version
 from cudnn_sweep.workloads.records.measured import Ran
 
 RECOMPILED = "Detected recompile"  # begins torch's message under the stance below
@@ -84,13 +84,6 @@ def end_workers() -> None:
     shutdown_compile_workers()
     AsyncCompile.pool().shutdown()
     AsyncCompile.pool.cache_clear()
-
-
-def triton_version() -> str | None:
-    try:
-        return version("triton")
-    except PackageNotFoundError:
-        return None
 
 
 def _first_line(reason: str) -> str:

@@ -76,7 +76,7 @@ class Measured:
     conv_fp32_precision: str | None = column("torch.backends.cudnn.conv.fp32_precision, as read")
     threads: int | None = column("CPU threads torch used")
     compute_cache: str | None = column(
-        "disk cache of CUDA and torch.compile: empty, warm, disabled; null: neither"
+        "disk cache of CUDA and torch.compile: empty, warm, disabled; or null"
     )
     compute_cache_entries_before: int | None = column("files in that cache when the trial began")
     compute_cache_entries_added: int | None = column("files that the trial added to it")
