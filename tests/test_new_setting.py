@@ -45,7 +45,7 @@ COLUMNS = """\
 """
 AXIS = """\
     layout: Annotated[str, "contiguous, channels_last or weights", Axis(usual="contiguous")]
-    execution: Annotated[str, "how steps run", Axis(usual="eager")]
+    sampling: Annotated[str, "how inputs are drawn", Axis(usual="normal")]
 """
 # Pages made from stored rows take long, and no setting changes them.
 REFERENCE = "docs/questions.md"
@@ -77,12 +77,12 @@ def test_a_further_axis_and_settings_of_every_type_are_never_merged(
     package_copy.edit(
         "workloads/cells/cell.py",
         "    listed_shapes: tuple[ListedShape, ...] = ()\n",
-        '    execution: str = "eager"\n    listed_shapes: tuple[ListedShape, ...] = ()\n',
+        '    sampling: str = "normal"\n    listed_shapes: tuple[ListedShape, ...] = ()\n',
     )
     package_copy.edit(
         "workloads/cells/suite.py",
         '    layout: str | list[str] = "contiguous"\n',
-        '    execution: str | list[str] = "eager"\n    layout: str | list[str] = "contiguous"\n',
+        '    sampling: str | list[str] = "normal"\n    layout: str | list[str] = "contiguous"\n',
     )
     package_copy.edit(row, f"SCHEMA_VERSION = {new - 1}\n", f"SCHEMA_VERSION = {new}\n")
     made = package_copy.python("docs/generate.py", REFERENCE)

@@ -1,5 +1,7 @@
 """The survey of a machine and of the workloads named, made for planning in a throw-away process."""
 
+import os
+import shutil
 from dataclasses import MISSING, dataclass, fields
 
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts
@@ -20,6 +22,8 @@ class Survey:
     workloads: dict[str, WorkloadFacts]
     no_cuda: str | None = None
     """Why torch finds no GPU, and what to do; None if it finds one."""
+    compiler: str | None = None
+    """The C++ compiler that torch.compile finds here; None: it has none."""
 
 
 def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
@@ -33,6 +37,7 @@ def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
         gpu_uuids=[uuid for _, uuid in seen],
         workloads={} if needs_cuda and not seen else workload_facts(names),
         no_cuda=None if seen else why_no_cuda(),
+        compiler=shutil.which(os.environ.get("CXX", "g++")),
     )
 
 

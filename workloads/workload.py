@@ -20,6 +20,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.execution import EAGER, EXECUTIONS
 from cudnn_sweep.workloads.layout import lay_out, lay_out_parameter
 from cudnn_sweep.workloads.parameters import check_limits
 from cudnn_sweep.workloads.precision import Precision
@@ -51,10 +52,16 @@ class Context:
     """Arguments, loss and optimiser of a model that is named by its import path."""
     state: State | None = None
     """What surrounds the step; None: nothing."""
+    execution: str = EAGER
+    """How the step runs. `forward` compiles the models that it calls, if the execution compiles."""
     reference: bool = False
     """Compute in float64, from inputs and weights rounded to the precision."""
     _calls: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
     """Number of calls of `forward`, under the key `forward`."""
+    _compiled: dict[Callable[..., Any], Callable[..., Any]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Compiled functions by what `forward` was given."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -73,6 +80,7 @@ class Context:
         `draws`: it may draw random numbers, and the same in a rerun; a CUDA graph forbids that.
         """
         self._calls["forward"] += 1
+        function = self._executed(function)
         with self.region():
             if self.state is not None and self.state.recomputes and not self.reference:
                 from torch.utils.checkpoint import checkpoint
@@ -83,11 +91,25 @@ class Context:
                 return output
             return function(inputs)
 
+    def _executed(self, function: Callable[[Any], T]) -> Callable[[Any], T]:
+        """Return a model, compiled if the execution compiles: not the step, so that its watchers are not compiled."""
+        keywords = EXECUTIONS[self.execution].compiled
+        if keywords is None or self.reference:
+            return function
+        if function not in self._compiled:
+            import torch
+
+            self._compiled[function] = torch.compile(function, **keywords)
+        return self._compiled[function]
+
     def check_in_force(self) -> None:
-        """Raise WorkloadError if the state needs calls through `forward` and no call came."""
-        if self.state is not None and self.state.recomputes and not self._calls["forward"]:
+        """Raise WorkloadError if the state or execution needs calls through `forward` and no call came."""
+        needing = [f"state {self.state.name}"] if self.state and self.state.recomputes else []
+        if EXECUTIONS[self.execution].compiles:
+            needing.append(f"execution {self.execution}")
+        if needing and not self._calls["forward"]:
             raise WorkloadError(
-                f"state {self.state.name} was not in force: the step called its model past `context.forward`"
+                f"{needing[0]} was not in force: the step called its model past `context.forward`"
             )
 
     def random(self, shape: Shape) -> torch.Tensor:
@@ -145,6 +167,8 @@ class TimedStep:
     """False: a model without parameters. Its step fails if it runs no operation either."""
     capturable: bool = True
     """False: a step's launches come from several threads, and a CUDA graph would miss some."""
+    as_written: Callable[[Any], Any] | None = None
+    """The step without compiler or graph, so that each operation can be seen; None: `run` is that."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from cudnn_sweep.analysis.words import cudnn_version, number
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
 from cudnn_sweep.orchestrator.locks import private_folder
+from cudnn_sweep.workloads.hardware.environment import triton_version
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.hardware.nvml import open_monitor
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
@@ -155,6 +156,18 @@ def _others(name: str, reading: GpuTelemetry) -> Check:
         users = f"other processes that work on it: {reading.other_processes}"
         return warning(name, users, ADVICE["shared_gpu"])
     return ok(name, "no other process works on it")
+
+
+def check_compiler(machine: Survey) -> Check:
+    triton = triton_version()
+    kernels = "no Triton" if triton is None else f"Triton {triton}"
+    if machine.compiler is None:
+        advice = "install g++, or name a C++ compiler in CXX: execution compile needs it"
+        return warning("compiler", f"none for torch.compile; {kernels}", advice)
+    if machine.gpus and triton is None:
+        advice = "install triton: execution compile makes its GPU kernels with it"
+        return warning("compiler", f"{machine.compiler}; {kernels}", advice)
+    return ok("compiler", f"{machine.compiler}; {kernels}")
 
 
 def check_storage(results: str) -> Iterator[Check]:

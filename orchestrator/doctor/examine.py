@@ -17,6 +17,7 @@ from cudnn_sweep.analysis.words import clock, percent
 from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.orchestrator.doctor.checks import (
     Check,
+    check_compiler,
     check_gpus,
     check_storage,
     ok,
@@ -183,6 +184,7 @@ def examine(
         where = machine.environment
         yield ok("torch", f"{where.torch}, Python {where.python}")
         yield from check_gpus(machine, telemetry)
+        yield check_compiler(machine)
     yield from check_storage(results)
     yield _ray(quick)
     if machine is not None and not quick:

@@ -123,6 +123,7 @@ class Plan:
         besides = [
             (NETWORK_S if gpu and trial.cell.model is not None else OVERHEAD_S)
             * (2 if gpu and trial.replicate < spec.logged_replicates else 1)
+            + COMPILE_S * trial.config.how.compiles
             for trial in self.trials
         ]
         return START_S + (sum(each) + sum(besides)) / slots
@@ -149,6 +150,9 @@ class Plan:
 
 OVERHEAD_S = 0.9  # a process's start and end, cold calls, checks: seen on an H200 and on two cores
 NETWORK_S = 4.3  # the same of a network's process: the mean over the suite `models` on H200s
+COMPILE_S = (
+    60.0  # a process that compiles: a ResNet-50 training step's first call took 49 s on an H200
+)
 START_S = 12.0  # Ray's start, and the first import of torch
 
 

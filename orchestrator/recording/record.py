@@ -18,7 +18,7 @@ from cudnn_sweep.workloads.records.row import SCHEMA_VERSION, RunRecord
 
 PHASES = ("start", "one_time", "build", "cold", "calibration", "steady", "checks")
 # Parts of a Measurement; their fields are columns, too.
-PARTS = ("memory", "calibration", "wall", "device", "choice", "computed", "telemetry")
+PARTS = ("memory", "calibration", "wall", "device", "choice", "ran", "computed", "telemetry")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -94,6 +94,8 @@ def _checked(name: str, sides: dict[str, CaseSide]) -> dict[str, CaseSide]:
             raise ReproError(f"{name} is about {side.workload}: torch alone has no such network")
         if side.layout == WEIGHTS:
             raise ReproError(f"{name} has layout {WEIGHTS}: a script lays out all tensors alike")
+        if side.config.execution:
+            raise ReproError(f"{name} has execution {side.config.execution}: a script runs eagerly")
         if side.regime != "fixed":
             raise ReproError(f"{name} has several input sizes ({side.regime}): a script has one")
     return sides

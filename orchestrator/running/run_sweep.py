@@ -39,6 +39,7 @@ from cudnn_sweep.orchestrator.planning.sweep_selection import choose_sweep
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.terminal.say import say, warn
 from cudnn_sweep.orchestrator.terminal.summary import Summary
+from cudnn_sweep.workloads.cells.executable import execution_fault
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells, without_missing
 from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpec
@@ -271,6 +272,13 @@ def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
     if suite.replicates is None:
         suite = suite.with_blocks(BY_DEFAULT if contrasts_of(suite.every_config) else FIXED_BLOCKS)
     plan = make_plan(name, suite, cells, own)
+    for trial in plan.trials:
+        traits = facts[trial.cell.workload]
+        fault = trial.config.execution and execution_fault(
+            trial.cell, trial.config, traits, device=device, compiler=machine.compiler
+        )
+        if fault:
+            raise SpecError(f"suite {name}: {fault}")
     if plan.looks and not deciding_in(plan):
         of_named = f" among {', '.join(plan.decided_by)}" if plan.decided_by else ""
         raise SpecError(

@@ -205,11 +205,11 @@ class ForkedSlot:
             place.server.close()
 
     def compute_cache(self, trial: Trial) -> str | None:
-        """Return a compute cache's folder, None without a GPU. The user's own cache is untouched.
+        """Return a compute cache's folder; None if nothing is compiled for it. The user's own cache is untouched.
 
         GPUs of one model and driver share it: what CUDA compiles for one, the others load.
         """
-        if not self._on_gpu(trial):
+        if not (self._on_gpu(trial) or trial.config.how.compiles):
             return None
         own = self._servers[OWN].environment
         config = content_hash((trial.config.identity(), trial.twin, trial.software))

@@ -396,7 +396,9 @@ def _plan(suite: SuiteSpec, name: str, device: Device) -> dict[str, Any]:
     where = FakeMachine(script=FakeScript(), night=FAKE_NIGHTS[0]).environment()
     where = replace(where, device=device, gpu=where.gpu if device == "cuda" else "CPU")
     plan = plan_of(
-        name, suite, Survey(environment=where, gpus=[where.gpu], gpu_uuids=[], workloads=facts)
+        name,
+        suite,
+        Survey(environment=where, gpus=[where.gpu], gpu_uuids=[], workloads=facts, compiler="g++"),
     )
     trials: dict[str, list[str]] = {}
     for trial in plan.trials:

@@ -1,4 +1,4 @@
-"""Config: settings of one process, applied to it and read back: cuDNN's flags, and layout and precision."""
+"""Config: settings of one process, applied to it and read back: cuDNN's flags, layout, precision and execution."""
 
 import os
 from collections.abc import Iterable
@@ -17,6 +17,7 @@ from pydantic import (
 
 from cudnn_sweep.workloads.cells.errata import ERRATA_FILE, errata_in_force, read_errata, use_errata
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.execution import EAGER, EXECUTIONS, Execution, ExecutionName
 from cudnn_sweep.workloads.layout import Layout
 from cudnn_sweep.workloads.precision import PrecisionName
 
@@ -34,6 +35,8 @@ OWNERS = {
     **dict.fromkeys(
         (
             "CUDA_CACHE_PATH",
+            "TORCHINDUCTOR_CACHE_DIR",
+            "TRITON_CACHE_DIR",
             "CUDA_VISIBLE_DEVICES",
             "CUDNN_FRONTEND_LOG_FILE",
             "CUDNN_FRONTEND_LOG_INFO",
@@ -47,6 +50,8 @@ OWNERS = {
 }
 # Columns of settings that a cell has, too.
 OF_CELL = {"layout": "config_layout", "precision": "config_precision"}
+# Settings that are applied where a step is built. An id leaves them out while they are null, so that ids stay.
+OF_STEP = (*OF_CELL, "execution")
 # Torch reads these when it is imported.
 ALLOCATORS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
 
@@ -72,8 +77,8 @@ def _variables(given: dict[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """Values of `torch.backends.cudnn`, the environment variables that belong to it, and a layout or precision
-    instead of the cell's.
+    """Values of `torch.backends.cudnn`, the environment variables that belong to it, a layout or precision
+    instead of the cell's, and how steps run.
 
     TF32 is no setting of its own: Precision alone sets it.
     """
@@ -123,10 +128,13 @@ class Config:
     """The layout of this config's trials, compared with the cell's. null, or the cell's own: the cell's."""
     precision: PrecisionName | None = None
     """The precision of this config's trials, compared with the cell's. null, or the cell's own: the cell's."""
+    execution: ExecutionName | None = None
+    """How steps run: as written (`eager`, or null), with the model in torch.compile, or as a CUDA graph of the whole
+    step."""
 
     def beside(self, layout: str | None, precision: str | None) -> "Config":
-        """Return the config with null for a layout or precision that is the cell's own."""
-        own = {"layout": layout, "precision": precision}
+        """Return the config with null for a layout or precision that is the cell's own, and for `eager`."""
+        own = {"layout": layout, "precision": precision, "execution": EAGER}
         equal: dict[str, Any] = {name: None for name in own if getattr(self, name) == own[name]}
         return replace(self, **equal)
 
@@ -135,8 +143,12 @@ class Config:
         return {OF_CELL.get(name, name): value for name, value in asdict(self).items()}
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings by name. A layout or precision that is the cell's is left out, so that ids stay."""
-        return {name: value for name, value in asdict(self).items() if value or name not in OF_CELL}
+        """Return the settings by name, without those of a step that are null."""
+        return {name: value for name, value in asdict(self).items() if value or name not in OF_STEP}
+
+    @property
+    def how(self) -> Execution:
+        return EXECUTIONS[self.execution or EAGER]
 
     @property
     def at_import(self) -> dict[str, str]:
@@ -199,10 +211,11 @@ def read_back(variables: Iterable[str]) -> Config:
 def apply_config(config: Config) -> Config:
     """Apply `config` and return the config read back. Raises WorkloadError if the two differ.
 
-    Precision is applied by itself; of the layout, columns of Choice have what convolutions met.
+    Precision is applied by itself; of the layout, columns of Choice have what convolutions met, and columns of Ran how
+    steps ran.
     """
     config.apply()
-    of_step = {name: getattr(config, name) for name in OF_CELL}
+    of_step = {name: getattr(config, name) for name in OF_STEP}
     in_force = replace(read_back(config.environment), **of_step)
     if in_force != config:
         raise WorkloadError(f"the config is not in force: requested {config}, found {in_force}")

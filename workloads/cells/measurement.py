@@ -107,6 +107,7 @@ class Measurement(measured.Measured):
     wall: measured.SteadyWall = field(default_factory=measured.SteadyWall)
     device: measured.SteadyDevice = field(default_factory=measured.SteadyDevice)
     choice: measured.Choice = field(default_factory=measured.Choice)
+    ran: measured.Ran = field(default_factory=measured.Ran)
     computed: measured.Computed = field(default_factory=measured.Computed)
     telemetry: measured.GpuTelemetry = field(default_factory=measured.GpuTelemetry)
     phases_s: dict[str, float] = field(default_factory=dict)

@@ -92,6 +92,13 @@ def host_name() -> str:
     return f"{socket.gethostname()}{boot}"
 
 
+def triton_version() -> str | None:
+    try:
+        return version("triton")
+    except PackageNotFoundError:
+        return None
+
+
 def our_version() -> str:
     try:
         return version("cudnn-sweep")

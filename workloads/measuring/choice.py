@@ -5,9 +5,10 @@ D. Patterson, "Roofline", Communications of the ACM 52(4), 2009.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from statistics import median
+from typing import Any
 
 import torch
 
@@ -22,6 +23,7 @@ from cudnn_sweep.workloads.hardware.cuda_driver import (
 from cudnn_sweep.workloads.hashes import content_hash
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.measuring.device_time import (
+    NOT_CAPTURABLE,
     CannotCapture,
     Graph,
     Step,
@@ -49,6 +51,7 @@ LAYOUT = re.compile(
 CONVERSION = "layout_conversion"
 COPY = "direct_copy_kernel"  # PyTorch's own, inside a convolution: `weight.contiguous(...)`
 MEMORY = ("memset", "memcpy")
+TRITON = "triton_"  # a compiler's kernels beside cuDNN's, named after all that they fuse
 
 # Used only if the operation that launched a kernel is unknown.
 CONVOLVES = re.compile(
@@ -62,17 +65,17 @@ def read_choice(
     """Return the launches of a step at this shape, and its convolutions' work. Runs the step a few times, untimed."""
     run = partial(step.run, step.prepare(shape))
     note = None
-    if device.is_cuda:
+    if device.is_cuda and step.as_written is None:
         try:
             run()  # the open loop may not have met this shape
             if not step.capturable:
-                raise CannotCapture("the step launches from several threads")
+                raise CannotCapture(NOT_CAPTURABLE)
             check_capturable(run)
             return _from_graph(run)
         except (CannotCapture, DriverError) as error:
             note = str(error)
     with StepWatch() as watch:
-        run()
+        as_written(step)(step.prepare(shape))
     choice = _seen(watch)
     if device.is_cuda:
         nodes = [GraphNode(handle=0, name=name) for name, _ in profiled_kernels([run])]
@@ -85,7 +88,7 @@ def losses_at(step: TimedStep, shape: Shape) -> list[str]:
     """Return the layers that lose channels_last, in order, each with its operation. Runs one untimed step."""
     inputs = step.prepare(shape)
     with LayoutWatch() as watch:
-        step.run(inputs)
+        as_written(step)(inputs)
     lost = (
         watch.operations[number] for number in losses_in(watch.operations) if number is not None
     )
@@ -97,9 +100,14 @@ def routes_at(step: TimedStep, shapes: Iterable[Shape]) -> set[str]:
     routes: set[str] = set()
     for shape in shapes:
         with StepWatch() as watch:
-            step.run(step.prepare(shape))
+            as_written(step)(step.prepare(shape))
         routes.update(watch.selected_routes)
     return routes
+
+
+def as_written(step: TimedStep) -> Callable[[Any], Any]:
+    """Return the function that runs a step so that its operations can be seen."""
+    return step.as_written or step.run
 
 
 def _from_graph(run: Step) -> tuple[Choice, list[ConvolutionWork]]:
@@ -180,6 +188,8 @@ def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
 
 def kind_of(name: str, operation: str | None) -> str:
     """Return a kernel's kind. `operation`: PyTorch's operation that launched it; None: unknown."""
+    if name.startswith(TRITON):
+        return "other"
     convolves = "convolution" in (operation or "")  # also cuDNN's own, as cudnn_convolution_relu
     if LAYOUT.search(name) or (convolves and COPY in name):
         return CONVERSION

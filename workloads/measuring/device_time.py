@@ -22,6 +22,8 @@ MAX_CALLS = 1000  # of a step in one graph: capturing takes 30 to 100 µs each
 BATCH_S = 0.03  # replays between two synchronises
 PROFILED_S = 0.3
 
+NOT_CAPTURABLE = "the step launches from several threads, or a compiler replays graphs of its own"
+
 Step = Callable[[], object]
 
 
@@ -60,16 +62,21 @@ def check_capturable(run: Callable[[], object]) -> None:
 
 
 def replay_ms(graph: Graph, replays: int) -> list[float]:
-    """Return the device time of each of so many replays, back to back.
+    """Return the device time of each of so many replays, back to back."""
+    return queued_ms(graph.replay, replays)
 
-    The device first waits until some replays are queued, so that no time contains a launch.
+
+def queued_ms(launch: Step, count: int) -> list[float]:
+    """Return the device time of each of so many calls of `launch`, which only starts a graph.
+
+    The device first waits until some are queued, so that no time contains a launch.
     """
     torch.cuda._sleep(HEAD_START_CYCLES)
-    marks = [torch.cuda.Event(enable_timing=True) for _ in range(2 * replays)]
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(2 * count)]
     pairs = list(zip(marks[::2], marks[1::2], strict=True))
     for before, after in pairs:
         before.record()
-        graph.replay()
+        launch()
         after.record()
     torch.cuda.synchronize()
     return [before.elapsed_time(after) for before, after in pairs]
@@ -106,19 +113,38 @@ def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
 class Replays:
     """A graph of whole rounds of some steps. A step finds the L2 cache as the step before left it."""
 
+    source = "graph"
+    """What device times are taken from, as the results name it."""
+
     def __init__(self, steps: list[Step]) -> None:
         """Capture the graph. Raises CannotCapture."""
-        self._graph, rounds = _long_graph(steps)
+        graph, rounds = _long_graph(steps)
+        self._launch: Step = graph.replay
         self.calls = rounds * len(steps)
         """Steps in one replay."""
 
     def run(self, count: int) -> float:
         """Return the seconds on the device for so many replays."""
-        return sum(replay_ms(self._graph, count)) / 1e3
+        return sum(queued_ms(self._launch, count)) / 1e3
 
     def step_ms(self, count: int) -> list[float]:
         """Return a step's mean time in each of `count` replays."""
-        return [duration / self.calls for duration in replay_ms(self._graph, count)]
+        return [duration / self.calls for duration in queued_ms(self._launch, count)]
+
+
+class OwnReplays(Replays):
+    """Rounds of steps that replay graphs themselves. A step's time contains the copies of its inputs."""
+
+    source = "own_graph"
+
+    def __init__(self, steps: list[Step]) -> None:
+        self.calls = len(steps)
+        self._steps = steps
+        self._launch = self._round
+
+    def _round(self) -> None:
+        for step in self._steps:
+            step()
 
 
 def replays_of_batch(replay_s: float) -> int:

@@ -32,7 +32,8 @@ import torch
 from cudnn_sweep.workloads.cells.errata import rules_of
 from cudnn_sweep.workloads.cells.measurement import LogPass, Measurement, TimedPlan, TrialRequest
 from cudnn_sweep.workloads.find_workload import find_workload
-from cudnn_sweep.workloads.measuring.choice import read_choice
+from cudnn_sweep.workloads.measuring.captured import executed
+from cudnn_sweep.workloads.measuring.choice import as_written, read_choice
 from cudnn_sweep.workloads.measuring.device import find_device
 from cudnn_sweep.workloads.measuring.process_setup import apply_request, context_of
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
@@ -93,7 +94,7 @@ def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
         apply_request(request, Measurement())
         device = find_device()
         context = context_of(request.cell, device, request.config)
-        step = find_workload(request.cell.workload).step(context)
+        step = executed(find_workload(request.cell.workload).step(context), context.execution)
         free_bytes, _ = torch.cuda.mem_get_info()
         base = request.cell.input_shape
         stream = islice(request.cell.shapes().stream(base), MOST_STEPS) if shapes else [base]
@@ -124,7 +125,7 @@ def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
 def _calls(step: TimedStep, shapes: Iterable[Shape], choices: list[LoggedChoice]) -> list[int]:
     with StepWatch() as watch:
         for shape in shapes:
-            step.run(step.prepare(shape))
+            as_written(step)(step.prepare(shape))
     counts = Counter(watch.cudnn_calls)
     is_same = [name for name, _ in counts] == [choice.operation for choice in choices]
     return list(counts.values()) if is_same else []

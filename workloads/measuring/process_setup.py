@@ -9,30 +9,36 @@ import torch
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import Config, apply_config
 from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
+from cudnn_sweep.workloads.execution import EAGER
 from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.hardware.cpus import usable_cpus
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.workload import Context
 
+COMPILED = "torch-compile"  # torch.compile's part of a compute cache
+
 
 def use_compute_cache(folder: Path, measured: Measurement) -> None:
     """Point CUDA's cache of compiled kernels at `folder`, before the process's first CUDA call.
 
     Benchmark mode builds engines that are compiled at run time, and the driver keeps them. A fresh process does
-    not empty that cache, so a cold cost means little without its state. Each (GPU, cell, config) has a folder of
+    not empty that cache, nor those of torch.compile and Triton, so a cold cost means little without its state. Each (GPU, cell, config) has a folder of
     its own, and never the user's `~/.nv`. The cache is warm if an earlier trial used the folder at all.
     """
     measured.compute_cache = "warm" if folder.exists() else "empty"
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["CUDA_CACHE_PATH"] = str(folder)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / COMPILED / "inductor")
+    os.environ["TRITON_CACHE_DIR"] = str(folder / COMPILED / "triton")
     os.environ.pop("CUDA_CACHE_DISABLE", None)
     measured.compute_cache_entries_before = count_compiled(folder)
 
 
 def count_compiled(folder: Path) -> int:
-    """Return the number of files with compiled kernels; the driver's index has none."""
-    return sum(1 for file in folder.rglob("*") if file.is_file() and file.name != "index")
+    """Return the number of CUDA's files with compiled kernels; the driver's index has none."""
+    files = (file for file in folder.rglob("*") if file.is_file() and file.name != "index")
+    return sum(COMPILED not in file.parts for file in files)
 
 
 def apply_request(request: TrialRequest, measured: Measurement) -> None:
@@ -51,8 +57,10 @@ def apply_request(request: TrialRequest, measured: Measurement) -> None:
 
 def context_of(cell: Cell, device: Device, config: Config | None = None) -> Context:
     """Return the context of a cell; fields of the same name are the cell's, or the config's."""
-    cell = cell.under(config or Config())
+    config = config or Config()
+    cell = cell.under(config)
     made = {
+        "execution": config.execution or EAGER,
         "device": device.torch,
         "precision": find_precision(cell.precision),
         "state": make_state(cell.state, cell.state_parameters),

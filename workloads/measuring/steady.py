@@ -10,9 +10,12 @@ from typing import Any
 import torch
 
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
+from cudnn_sweep.workloads.measuring.captured import CapturedStep
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.measuring.device_time import (
+    NOT_CAPTURABLE,
     CannotCapture,
+    OwnReplays,
     Replays,
     Step,
     check_capturable,
@@ -140,7 +143,7 @@ def measure_closed(
     if device.is_cuda and spec.device_budget_s > 0:
         replays = capture_loop(loop, measured.device)
         if replays is not None:
-            note_device(time_replays(replays, spec, telemetry), "graph", measured.device)
+            note_device(time_replays(replays, spec, telemetry), replays.source, measured.device)
     note_launch_bound(measured)
 
 
@@ -176,9 +179,11 @@ def loss_of(result: object) -> float | None:
 def capture_loop(loop: Loop, part: SteadyDevice) -> Replays | None:
     """Return a graph of the loop's steps. If they cannot be captured, note the profiler's device time instead."""
     steps: list[Step] = [partial(loop.step.run, inputs) for inputs in loop.inputs]
+    if isinstance(loop.step.run, CapturedStep):
+        return OwnReplays(steps)
     try:
         if not loop.step.capturable:
-            raise CannotCapture("the step launches from several threads")
+            raise CannotCapture(NOT_CAPTURABLE)
         check_capturable(steps[0])
         return Replays(steps)
     except CannotCapture as reason:

@@ -89,7 +89,8 @@ class SteadyInTurns:
     def close(self, stopped: str | None) -> None:
         if self._replays is not None and self._device:
             part = self._measured.device
-            note_device(_sampled(self._device, self._device_steps, stopped), "graph", part)
+            timed = _sampled(self._device, self._device_steps, stopped)
+            note_device(timed, self._replays.source, part)
             part.steady_device_rounds = self._device_rounds
             self._replays = None  # its memory is free for another
         note_launch_bound(self._measured)

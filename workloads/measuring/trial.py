@@ -5,7 +5,7 @@ import resource
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from itertools import islice
 from math import isfinite
@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
 
 import torch
+from torch._guards import TracingContext
 from torch.utils._pytree import tree_leaves
 
 from cudnn_sweep.workloads.cells.cell import Cell
@@ -25,7 +26,15 @@ from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.hardware.gpu import gpu_uuid
 from cudnn_sweep.workloads.hardware.nvml import open_monitor
 from cudnn_sweep.workloads.measuring.calibration import calibrate
-from cudnn_sweep.workloads.measuring.choice import losses_at, note_roofline, read_choice, routes_at
+from cudnn_sweep.workloads.measuring.captured import CapturedStep, executed
+from cudnn_sweep.workloads.measuring.choice import (
+    as_written,
+    losses_at,
+    note_roofline,
+    read_choice,
+    routes_at,
+)
+from cudnn_sweep.workloads.measuring.compiling import CompileWatch, end_workers
 from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.measuring.process_setup import (
@@ -76,28 +85,36 @@ def run_trial(
             workload.pay_one_time_costs(device.torch)
         uuid = gpu_uuid(0) if device.is_cuda else None
         telemetry = Telemetry(open_monitor(request.measure.telemetry, uuid))
+        context = context_of(cell, device, request.config)
+        compiling = CompileWatch(context.execution) if request.config.how.compiles else None
     if baton is not None:
         baton.pass_on(Said(pid=os.getpid(), one_time_s=measured.phases_s["one_time"]))
-    context = context_of(cell, device, request.config)
     try:
         with _phase(measured, "build"):
             arriving = cell.shapes().stream(cell.input_shape)
-            step = workload.step(context)
+            step = executed(workload.step(context), context.execution)
     finally:  # also if building fails: an edit of the code may be the reason
         with _noted(measured):
             measured.workload_hash = workload_hash(cell)
     with _phase(measured, "cold"):
-        _measure_cold(request, _checking_shapes(step), arriving, device, measured)
+        _measure_cold(request, _checking_shapes(step), arriving, device, measured, compiling)
     context.check_in_force()
+    if compiling is not None:
+        compiling.note(measured.ran)
+        end_workers()
     if not step.has_parameters:
         _check_ran(step, cell)
     with _phase(measured, "calibration"):
         if request.measure.calibrate:
             measured.calibration = calibrate(device, context.precision)
-    with _phase(measured, "steady", baton):
+    is_closed = _is_closed(cell, measured)
+    unchanged = compiling.nothing_more() if compiling and is_closed else nullcontext()
+    with _phase(measured, "steady", baton), unchanged:
         took_turns = _measure_steady(
             request, workload, step, arriving, device, telemetry, measured, baton
         )
+    if isinstance(step.run, CapturedStep):
+        measured.ran.graph_replays = step.run.replays
     if measured.telemetry.warnings is not None:
         measured.telemetry.warnings += sorted(step.warnings)
     report()
@@ -136,7 +153,7 @@ def _check_ran(step: TimedStep, cell: Cell) -> None:
     """Raise WorkloadError if the step runs no operation."""
     inputs = step.prepare(cell.input_shape)
     with StepWatch(lambda: 0) as watch:
-        step.run(inputs)
+        as_written(step)(inputs)
     if not watch.launches:
         raise WorkloadError(
             f"model {cell.workload} has no parameters and ran no operation: there is nothing to time"
@@ -149,6 +166,7 @@ def _measure_cold(
     arriving: Iterator[Shape],
     device: Device,
     measured: Measurement,
+    compiling: CompileWatch | None,
 ) -> None:
     """Call each distinct shape; if shapes never end, the first few of `arriving`."""
     cell, spec, memory = request.cell, request.measure, measured.memory
@@ -168,6 +186,8 @@ def _measure_cold(
             measured.loss_first = loss_of(result)
             measured.own_times_ms = step.own_times_ms() if step.own_times_ms else None
         measured.cold.append(call)
+        if compiling is not None:
+            compiling.note_shape(measured.ran)
         measured.distinct_shapes += 1
         if perf_counter() - began > spec.cold_budget_s:
             break
@@ -193,15 +213,17 @@ def split_call(step: TimedStep, inputs: Any, device: Device) -> tuple[dict[str, 
 
     Several backward passes are added up. What remains of `ms` came after or between them.
     """
+    is_graph = isinstance(step.run, CapturedStep)  # a backward pass must not wait for the device
     device.synchronise()
     began = perf_counter()
-    with _watching_autograd(device) as passes:
+    watching = nullcontext(list[tuple[float, float]]()) if is_graph else _watching_autograd(device)
+    with watching as passes:
         result = step.run(inputs)
     device.synchronise()
     total_s = perf_counter() - began
     times = {
         "ms": total_s * 1e3,
-        "forward_ms": (passes[0][0] - began if passes else total_s) * 1e3,
+        "forward_ms": None if is_graph else (passes[0][0] - began if passes else total_s) * 1e3,
         "backward_ms": sum(end - start for start, end in passes) * 1e3 if passes else None,
     }
     return times, result
@@ -216,7 +238,7 @@ def _watching_autograd(device: Device) -> Iterator[list[tuple[float, float]]]:
     def timed(run: Callable[P, T]) -> Callable[P, T]:
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             nonlocal running
-            if running:
+            if running or TracingContext.try_get() is not None:  # a compiler's trace is no pass
                 return run(*args, **kwargs)
             running = True
             device.synchronise()
@@ -247,9 +269,8 @@ def _measure_steady(
     """Time the closed loop if all shapes were met, else the open one. Return whether it took turns."""
     cell, spec = request.cell, request.measure
     period = cell.shapes().period(cell.input_shape)
-    is_closed = period is not None and measured.distinct_shapes == measured.regime_shapes
     try:
-        if period is not None and is_closed:
+        if period is not None and _is_closed(cell, measured):
             loop = Loop(step, period, workload.batches, device)
             turn = baton.pass_on(_ready(cell, loop)) if baton else Turn(stage="alone")
             telemetry.besides(turn.beside)
@@ -268,6 +289,12 @@ def _measure_steady(
     finally:
         measured.telemetry = telemetry.summary(measured.wall.steady_iterations)
     return False
+
+
+def _is_closed(cell: Cell, measured: Measurement) -> bool:
+    """Return whether the cold part met all shapes of the loop."""
+    period = cell.shapes().period(cell.input_shape)
+    return period is not None and measured.distinct_shapes == measured.regime_shapes
 
 
 def _ready(cell: Cell, loop: Loop) -> Said:

@@ -75,7 +75,9 @@ class Measured:
     workload_hash: str | None = column("hash of the user's code of workload and loss, else null")
     conv_fp32_precision: str | None = column("torch.backends.cudnn.conv.fp32_precision, as read")
     threads: int | None = column("CPU threads torch used")
-    compute_cache: str | None = column("CUDA's disk cache: empty, warm, disabled; null: no CUDA")
+    compute_cache: str | None = column(
+        "disk cache of CUDA and torch.compile: empty, warm, disabled; or null"
+    )
     compute_cache_entries_before: int | None = column("files in that cache when the trial began")
     compute_cache_entries_added: int | None = column("files that the trial added to it")
     cold: list[ColdShape] | None = column("cold cost of each distinct shape, in order of arrival")
@@ -143,7 +145,9 @@ class SteadyWall:
 class SteadyDevice:
     """The steady state, on the device alone."""
 
-    steady_device_source: str | None = column("graph (replays of a CUDA graph), or profiler")
+    steady_device_source: str | None = column(
+        "graph (a CUDA graph of steps), own_graph (that of execution cuda_graph) or profiler"
+    )
     steady_device_note: str | None = column("why there is no graph, or no device time at all")
     steady_device_samples_ms: list[float] | None = column(
         "device time per iteration without launch gaps: of each replay, or of a turn's replays"
@@ -156,6 +160,25 @@ class SteadyDevice:
     steady_device_iterations: int | None = column("iterations behind the samples")
     steady_device_stop: str | None = column("why timing stopped: precision or budget")
     launch_bound: bool | None = column("wall time over 1.1 × device time: the loop is CPU-bound")
+
+
+@dataclass(kw_only=True)
+class Ran:
+    """How the step ran, under an execution that compiles or captures; all null if it ran as written."""
+
+    cold_compile_ms: list[float] | None = column(
+        "part of each shape's calls in `cold` that torch.compile took"
+    )
+    cold_compiles: list[int] | None = column(
+        "compilations in these calls; after the first shape recompilations"
+    )
+    compiled_graphs: int | None = column("graphs that torch.compile made of the model")
+    graph_breaks: list[str] | None = column("why it split the model, each distinct reason once")
+    graph_replays: int | None = column("replays of the step's own CUDA graphs")
+    fallbacks: list[str] | None = column(
+        "why the step ran otherwise than asked; the trial has status error"
+    )
+    triton: str | None = column("Triton's version, if compiled")
 
 
 @dataclass(kw_only=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from cudnn_sweep.workloads.records import measured
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 BUNDLED = "cudnn_sweep.workloads."  # left out of our networks' names in output and queries
 
 SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
@@ -179,6 +179,11 @@ class Asked:
         "the config's precision, in place of the cell's; null: the cell's",
         Setting(usual=None, read_by="any"),
     ]
+    execution: Annotated[
+        str | None,
+        "how steps ran, as compile or cuda_graph; null: as written (eager)",
+        Setting(usual=None, read_by="any"),
+    ]
 
     # outcome
     status: Annotated[str, "ok, error, out_of_memory, crash (signal), killed (SIGKILL) or timeout"]
@@ -192,6 +197,7 @@ class RunRecord(
     measured.GpuTelemetry,
     measured.Computed,
     measured.Choice,
+    measured.Ran,
     measured.SteadyDevice,
     measured.SteadyWall,
     measured.Calibration,

@@ -82,6 +82,7 @@ def test_quick_look_at_a_machine_without_a_gpu(tmp_path: Path) -> None:
         "torch": "ok",
         "CUDA": "warning",
         "NVML": "warning",
+        "compiler": "ok",
         "results": "ok",
         "temporary files": "ok",
         "compute caches": "ok",

@@ -15,10 +15,18 @@ from cudnn_sweep.analysis.engine.queries import load_query
 from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.decided import contrasts_in, contrasts_of, deciding_in
-from cudnn_sweep.orchestrator.planning.plan import Plan, Shard, make_plan, narrow, read_shard
+from cudnn_sweep.orchestrator.planning.plan import (
+    COMPILE_S,
+    Plan,
+    Shard,
+    make_plan,
+    narrow,
+    read_shard,
+)
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.orchestrator.recording.recorder import Recorder
+from cudnn_sweep.orchestrator.running.run_sweep import plan_of as planned_with_executions
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
@@ -213,3 +221,26 @@ def test_recorders_of_two_shards_share_a_sweep_and_compact_it_at_once(
         (sweep,) = database.query(load_query("sweeps").sql).to_pylist()
     assert sorted(row["trial_id"] for row in rows) == sorted(t.trial_id for t in plan.trials)
     assert (sweep["finished"], sweep["shards"]) == (True, "1/2, 2/2")
+
+
+def test_an_execution_that_this_machine_lacks_is_refused_before_anything_runs(look: Look) -> None:
+    suite = SuiteSpec(
+        cells=[CellAxes(workload="mnist")],
+        configs=[Config(), Config(execution="cuda_graph")],
+        replicates=1,
+    )
+    told = "suite mine: execution cuda_graph needs a GPU; allowed without one: eager, compile"
+    with pytest.raises(SpecError, match=told):
+        planned_with_executions("mine", suite, look(suite))
+    compiled = suite.model_copy(update={"configs": [Config(), Config(execution="compile")]})
+    machine = replace(look(suite), compiler=None)
+    with pytest.raises(SpecError, match="execution compile needs a C.. compiler"):
+        planned_with_executions("mine", compiled, machine)
+
+
+def test_a_plan_knows_that_a_process_that_compiles_takes_a_minute(plan_of: MakePlan) -> None:
+    configs = Config(), Config(execution="cuda_graph"), Config(execution="compile")
+    written, captured, compiled = (
+        plan_of("noop", configs=(config,)).estimated_s(1, gpu=True) for config in configs
+    )
+    assert written == captured == pytest.approx(compiled - 2 * COMPILE_S)

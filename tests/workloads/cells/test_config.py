@@ -24,6 +24,7 @@ def read(**keys: Any) -> Config:
         ("SWEEP_CODE", "allowed: a variable's name but PYTHON"),
         ("NO NAME", "allowed: a variable's name but PYTHON"),
         ("CUDA_CACHE_PATH", "belongs to cudnn-sweep itself"),
+        ("TRITON_CACHE_DIR", "belongs to cudnn-sweep itself"),
         ("TORCH_CUDNN_USE_HEURISTIC_MODE_B", "belongs to the setting heuristic_mode_b"),
         ("NVIDIA_TF32_OVERRIDE", "belongs to precision"),
     ],
@@ -42,6 +43,17 @@ def test_a_layout_or_precision_of_the_cell_itself_is_null_and_null_keeps_the_ide
     assert {"config_layout", "config_precision"} < given.columns().keys()
     with pytest.raises(ValidationError, match="'contiguous', 'channels_last' or 'weights'"):
         read(layout="nhwc")
+
+
+def test_eager_is_null_and_keeps_the_identity_and_an_unknown_execution_is_refused() -> None:
+    assert read(execution="eager").beside("contiguous", "fp32") == Config()
+    given = read(execution="cuda_graph")
+    assert given.beside("contiguous", "fp32") == given
+    assert given.identity().keys() - Config().identity().keys() == {"execution"}
+    with pytest.raises(
+        ValidationError, match="unknown execution 'graph'.*; allowed: compile, cuda_graph"
+    ):
+        read(execution="graph")
 
 
 def test_variables_are_sorted_and_hold_no_null_byte() -> None:

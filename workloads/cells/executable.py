@@ -1,0 +1,35 @@
+"""What an execution cannot run, found before anything is measured."""
+
+from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.config import Config
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts
+from cudnn_sweep.workloads.execution import EXECUTIONS
+from cudnn_sweep.workloads.precision import find_precision
+from cudnn_sweep.workloads.states.plain import Plain
+
+
+def execution_fault(
+    cell: Cell, config: Config, traits: WorkloadFacts, *, device: str, compiler: str | None
+) -> str | None:
+    """Return why a config's execution cannot run a cell; None if it can, or if only a run shows it.
+
+    `compiler`: the machine's C++ compiler; None: it has none.
+    """
+    how, name = config.how, f"execution {config.execution}"
+    if how.needs_cuda and device != "cuda":
+        allowed = ", ".join(each for each, other in EXECUTIONS.items() if not other.needs_cuda)
+        return f"{name} needs a GPU; allowed without one: {allowed}"
+    if how.compiles and compiler is None:
+        return f"{name} needs a C++ compiler: install g++, or name one in CXX"
+    if how.compiles and traits.is_model and not traits.recomputes:
+        return f"{name} compiles a model; {cell.workload} is a step of your own, with its backward pass in it"
+    if not how.captured:
+        return None
+    if not cell.may_end():
+        return f"{name} needs a graph a shape; regime {cell.regime} never ends"
+    if cell.state != Plain.name:
+        return f"{name} replays what was captured, so it has no state but {Plain.name}; found {cell.state}"
+    precision = find_precision(cell.under(config).precision)
+    if cell.direction == "training" and precision.autocast == "float16":
+        return f"{name} cannot hold a training step in {precision.name}: its loss scale waits for the GPU"
+    return None

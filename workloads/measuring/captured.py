@@ -1,0 +1,99 @@
+"""A step as a CUDA graph of all that it does, one for each shape that it meets."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.execution import EXECUTIONS
+from cudnn_sweep.workloads.measuring.device_time import (
+    NOT_CAPTURABLE,
+    CannotCapture,
+    Graph,
+    capture,
+    check_capturable,
+)
+from cudnn_sweep.workloads.workload import TimedStep
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Captured:
+    graph: Graph
+    inputs: list[torch.Tensor]
+    """Where the graph reads its inputs."""
+    result: Any
+
+
+class CapturedStep:
+    """Runs a step by copying its inputs in and replaying its graph; the first call of a shape makes the graph.
+
+    Gradients are made in the capture: a step begins by dropping those of the step before.
+    """
+
+    def __init__(self, step: TimedStep) -> None:
+        self._step = step
+        self._graphs: dict[tuple[Any, ...], _Captured] = {}
+        self.replays = 0
+
+    def __call__(self, inputs: Any) -> Any:
+        leaves, spec = tree_flatten(inputs)
+        key = tuple(_kind(leaf) for leaf in leaves)
+        captured = self._graphs.get(key)
+        if captured is None:
+            return self._meet(key, tree_unflatten([_copied(leaf) for leaf in leaves], spec))
+        given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        with torch.no_grad():
+            for own, its in zip(captured.inputs, given, strict=True):
+                own.copy_(its)
+        captured.graph.replay()
+        self.replays += 1
+        return captured.result
+
+    def _meet(self, key: tuple[Any, ...], inputs: Any) -> Any:
+        """Warm up, capture, and return the first step's result. Raises WorkloadError if a graph cannot hold the step."""
+        run: Callable[[], Any] = partial(self._step.run, inputs)
+        first, results = _without_graph(run()), list[Any]()
+        try:
+            if not self._step.capturable:
+                raise CannotCapture(NOT_CAPTURABLE)
+            check_capturable(run)
+            graph = capture(lambda: results.append(_without_graph(run())), after=run)
+        except CannotCapture as reason:
+            raise WorkloadError(
+                f"execution cuda_graph: a graph cannot hold the step: {reason}"
+            ) from reason
+        own = [leaf for leaf in tree_flatten(inputs)[0] if isinstance(leaf, torch.Tensor)]
+        self._graphs[key] = _Captured(graph=graph, inputs=own, result=results[0])
+        return first
+
+
+def executed(step: TimedStep, execution: str) -> TimedStep:
+    """Return a step as its execution runs it. `as_written` of the result runs it so that operations can be seen."""
+    how = EXECUTIONS[execution]
+    if how.captured:
+        return replace(step, run=CapturedStep(step), as_written=step.run)
+    if how.compiles:
+        eagerly = torch.compiler.set_stance("force_eager")(step.run)
+        return replace(
+            step, as_written=eagerly, capturable=step.capturable and not how.makes_graphs
+        )
+    return step
+
+
+def _kind(leaf: Any) -> Any:
+    return (leaf.shape, leaf.stride(), leaf.dtype) if isinstance(leaf, torch.Tensor) else leaf
+
+
+def _copied(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    return leaf.detach().clone().requires_grad_(leaf.requires_grad)
+
+
+def _without_graph(result: Any) -> Any:
+    """Return a result without its autograd graph, which would spoil a capture."""
+    return result.detach() if isinstance(result, torch.Tensor) else None

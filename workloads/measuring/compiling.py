@@ -1,0 +1,90 @@
+"""torch.compile in a trial: the time that it takes, what it splits, and what it leaves to Python.
+
+Compiled code runs none of Python's watchers: operations are seen where the step runs as written.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.hardware.environment import triton_version
+from cudnn_sweep.workloads.records.measured import Ran
+
+RECOMPILED = "Detected recompile"  # begins torch's message under the stance below
+
+
+class CompileWatch:
+    """Counts and times the compilations of this process, also those of a first backward pass."""
+
+    def __init__(self, execution: str) -> None:
+        """Import the compiler, which takes seconds, and let it fail where it would run eagerly in silence."""
+        import torch._inductor.compile_fx  # a first compile would import it
+        from torch._dynamo.callback import callback_handler
+        from torch._dynamo.utils import counters
+
+        torch.hub.tqdm.monitor_interval = 0  # type: ignore[attr-defined]  # its thread would outlive the compilation
+        torch._dynamo.config.fail_on_recompile_limit_hit = True
+        counters.clear()
+        self._execution, self._counters = execution, counters
+        self._seconds, self._compiles, self._began = 0.0, 0, 0.0
+        callback_handler.register_start_callback(self._begin)
+        callback_handler.register_end_callback(self._end)
+
+    def _begin(self, begun: Any) -> None:
+        self._began = perf_counter()
+        self._compiles += begun.callback_trigger.name == "DYNAMO"
+
+    def _end(self, _: object) -> None:
+        self._seconds += perf_counter() - self._began
+
+    def note_shape(self, ran: Ran) -> None:
+        """Note what compiling took since the last shape."""
+        ran.cold_compile_ms = [*(ran.cold_compile_ms or ()), self._seconds * 1e3]
+        ran.cold_compiles = [*(ran.cold_compiles or ()), self._compiles]
+        self._seconds, self._compiles = 0.0, 0
+
+    def note(self, ran: Ran) -> None:
+        """Note what was compiled. Raises WorkloadError if a step ran otherwise than the execution says."""
+        counted = self._counters
+        ran.compiled_graphs = counted["stats"]["unique_graphs"]
+        ran.graph_breaks = sorted({_first_line(reason) for reason in counted["graph_break"]})
+        ran.triton = triton_version()
+        skipped = counted["inductor"]["cudagraph_skips"]
+        ran.fallbacks = [
+            *["torch.compile compiled nothing"] * (not ran.compiled_graphs),
+            *["the compiler left out CUDA graphs"] * bool(skipped),
+        ]
+        if ran.fallbacks:
+            because = "; ".join([*ran.fallbacks, *ran.graph_breaks])
+            raise WorkloadError(f"execution {self._execution} was not in force: {because}")
+
+    @contextmanager
+    def nothing_more(self) -> Iterator[None]:
+        """Raise WorkloadError for a recompilation within: it would be timed as steps."""
+        try:
+            with torch.compiler.set_stance("fail_on_recompile"):
+                yield
+        except RuntimeError as error:
+            if not str(error).startswith(RECOMPILED):
+                raise
+            *_, reason = str(error).strip().splitlines()
+            raise WorkloadError(
+                f"execution {self._execution}: the model was recompiled while it was timed: {reason.strip(' -')}"
+            ) from error
+
+
+def end_workers() -> None:
+    """End the compiler's processes and threads: a process with others cannot take turns. A later compilation starts new ones."""
+    from torch._inductor.async_compile import AsyncCompile, shutdown_compile_workers
+
+    shutdown_compile_workers()
+    AsyncCompile.pool().shutdown()
+    AsyncCompile.pool.cache_clear()
+
+
+def _first_line(reason: str) -> str:
+    return reason.strip().splitlines()[0] if reason.strip() else "unknown"
