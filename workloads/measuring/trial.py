@@ -25,7 +25,7 @@ from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.hardware.gpu import gpu_uuid
 from cudnn_sweep.workloads.hardware.nvml import open_monitor
 from cudnn_sweep.workloads.measuring.calibration import calibrate
-from cudnn_sweep.workloads.measuring.choice import losses_at, note_roofline, read_choice, routes_at
+from cudnn_sweep.workloads.measuring.choice import note_roofline, read_choice, routes_at
 from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.measuring.process_setup import (
@@ -105,9 +105,7 @@ def run_trial(
         baton.pass_on(Said(pid=os.getpid()))
     with _phase(measured, "checks"):
         with _noted(measured):
-            measured.choice, work = read_choice(step, cell.input_shape, device)
-            if context.layout != "contiguous":
-                measured.choice.layout_losses = losses_at(step, cell.input_shape)
+            measured.choice, work = read_choice(step, cell.input_shape, device, context.layout)
             note_roofline(work, measured)
             shapes = _shapes_met(measured) - {cell.input_shape}
             routes = routes_at(step, shapes) | set(measured.choice.routes or ())
