@@ -60,9 +60,13 @@ CONVOLVES = re.compile(
 
 
 def read_choice(
-    step: TimedStep, shape: Shape, device: Device
+    step: TimedStep, shape: Shape, device: Device, layout: str = "contiguous"
 ) -> tuple[Choice, list[ConvolutionWork]]:
-    """Return the launches of a step at this shape, and its convolutions' work. Runs the step a few times, untimed."""
+    """Return the launches of a step at this shape, and its convolutions' work. Runs the step a few times, untimed.
+
+    Layers that lose the layout are noted, unless it is contiguous.
+    """
+    watch_of = StepWatch if layout == "contiguous" else LayoutWatch
     run = partial(step.run, step.prepare(shape))
     note = None
     if device.is_cuda and step.as_written is None:
@@ -71,10 +75,10 @@ def read_choice(
             if not step.capturable:
                 raise CannotCapture(NOT_CAPTURABLE)
             check_capturable(run)
-            return _from_graph(run)
+            return _from_graph(run, watch_of)
         except (CannotCapture, DriverError) as error:
             note = str(error)
-    with StepWatch() as watch:
+    with watch_of() as watch:
         as_written(step)(step.prepare(shape))
     choice = _seen(watch)
     if device.is_cuda:
@@ -82,17 +86,6 @@ def read_choice(
         _note_kernels(choice, "profiler", [_launch(node, None) for node in nodes])
         choice.kernels_note = note
     return choice, watch.work
-
-
-def losses_at(step: TimedStep, shape: Shape) -> list[str]:
-    """Return the layers that lose channels_last, in order, each with its operation. Runs one untimed step."""
-    inputs = step.prepare(shape)
-    with LayoutWatch() as watch:
-        as_written(step)(inputs)
-    lost = (
-        watch.operations[number] for number in losses_in(watch.operations) if number is not None
-    )
-    return list(dict.fromkeys(f"{by.layer}: {by.name}" for by in lost))
 
 
 def routes_at(step: TimedStep, shapes: Iterable[Shape]) -> set[str]:
@@ -110,9 +103,9 @@ def as_written(step: TimedStep) -> Callable[[Any], Any]:
     return step.as_written or step.run
 
 
-def _from_graph(run: Step) -> tuple[Choice, list[ConvolutionWork]]:
+def _from_graph(run: Step, watch_of: type[StepWatch]) -> tuple[Choice, list[ConvolutionWork]]:
     """Capture one step, counting the launches after each operation."""
-    watch = StepWatch(lambda: count_captured(torch.cuda.current_stream().cuda_stream))
+    watch = watch_of(count_launches=lambda: count_captured(torch.cuda.current_stream().cuda_stream))
 
     def watched() -> None:
         with watch:
@@ -142,7 +135,15 @@ def _seen(watch: StepWatch) -> Choice:
         cudnn_operations=sorted(watch.cudnn_operations),
         convolution_flops=sum(work.flops for work in watch.work),
         convolution_bytes=sum(work.bytes for work in watch.work),
+        layout_losses=_losses(watch) if isinstance(watch, LayoutWatch) else None,
     )
+
+
+def _losses(watch: LayoutWatch) -> list[str]:
+    """Return the layers that lose channels_last, in order, each with its operation."""
+    numbers = [number for number in losses_in(watch.operations) if number is not None]
+    lost = [watch.operations[number] for number in numbers]
+    return list(dict.fromkeys(f"{by.layer}: {by.name}" for by in lost))
 
 
 def _note_kernels(choice: Choice, source: str, kernels: list[Kernel]) -> None:

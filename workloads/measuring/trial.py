@@ -29,7 +29,6 @@ from cudnn_sweep.workloads.measuring.calibration import calibrate
 from cudnn_sweep.workloads.measuring.captured import CapturedStep, executed
 from cudnn_sweep.workloads.measuring.choice import (
     as_written,
-    losses_at,
     note_roofline,
     read_choice,
     routes_at,
@@ -122,9 +121,7 @@ def run_trial(
         baton.pass_on(Said(pid=os.getpid()))
     with _phase(measured, "checks"):
         with _noted(measured):
-            measured.choice, work = read_choice(step, cell.input_shape, device)
-            if context.layout != "contiguous":
-                measured.choice.layout_losses = losses_at(step, cell.input_shape)
+            measured.choice, work = read_choice(step, cell.input_shape, device, context.layout)
             note_roofline(work, measured)
             shapes = _shapes_met(measured) - {cell.input_shape}
             routes = routes_at(step, shapes) | set(measured.choice.routes or ())

@@ -22,8 +22,8 @@ Columns = dict[str, Any]
 Claim = Callable[[int, list[RunRecord]], list[Columns]]
 
 
-def test_there_are_fourteen_claims_each_with_a_question_and_the_usual_parameters() -> None:
-    assert sorted(NAMES) == list(range(1, 15))
+def test_there_are_fifteen_claims_each_with_a_question_and_the_usual_parameters() -> None:
+    assert sorted(NAMES) == list(range(1, 16))
     for name in CLAIMS:
         question = load_query(name)
         assert question.question.endswith("?") and question.notes and question.terminal, name
@@ -128,6 +128,9 @@ RGB256 = {
     "precision": "tf32",
 }
 RESNET = {"workload": "torchvision.models:resnet50", "problem": None, "direction": "training"}
+AMP = RESNET | {"precision": "amp_bf16", "benchmark": True}
+CONTIGUOUS: Columns = {"config_layout": None, "ms": 10}
+CHANNELS_LAST: Columns = {"config_layout": "channels_last"}
 TOGGLED = {"state": "benchmark_toggled", "bitwise_repeatable": True}
 OTHER_BITS = {"ms": 7, "bitwise_repeatable": False}
 FRESH = {"regime": "fresh", "loop_kind": "open", "steady_iterations": 8}
@@ -143,6 +146,11 @@ MEETINGS: list[tuple[int, str, Columns, Columns, Columns, str]] = [
     (3, "benchmark", RESNET, {"ms": 10}, {"ms": 7}, "holds"),
     (3, "benchmark", RESNET, {"ms": 10}, {"ms": 10}, "does not hold"),
     (3, "benchmark", RESNET | {"direction": "inference"}, {}, {"ms": 7}, "not measured"),
+    (15, "config_layout", AMP, CONTIGUOUS, CHANNELS_LAST | {"ms": 9}, "holds"),
+    (15, "config_layout", AMP, CONTIGUOUS, CHANNELS_LAST | {"ms": 9.5}, "does not hold"),
+    (15, "config_layout", AMP, CONTIGUOUS, CHANNELS_LAST | {"ms": 12}, "does not hold"),
+    (15, "config_layout", RESNET, CONTIGUOUS, CHANNELS_LAST | {"ms": 7}, "not measured"),
+    (15, "config_layout", AMP, CONTIGUOUS, {"config_layout": "weights", "ms": 7}, "not measured"),
     (4, "benchmark", FRESH, {"ms": 10}, {"ms": 90}, "holds"),
     (4, "benchmark", FRESH, {"ms": 10}, {"ms": 10}, "does not hold"),
     (5, "benchmark", {}, {"cold_ms": 30}, {"cold_ms": 500}, "holds"),

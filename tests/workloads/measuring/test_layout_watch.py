@@ -8,9 +8,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from cudnn_sweep.workloads.measuring.choice import read_choice
+from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.measuring.layout_watch import MARK, LayoutWatch, order_of
 from cudnn_sweep.workloads.measuring.model_trace import with_conversions
 from cudnn_sweep.workloads.measuring.tracing import TracedOperation, losses_in
+from cudnn_sweep.workloads.workload import TimedStep
 from tests.workloads.made_up_cells import plain_context
 
 
@@ -106,6 +109,19 @@ def test_a_second_loss_is_its_own_and_what_follows_the_first_is_not() -> None:
 def test_weights_alone_in_channels_last_make_the_first_convolution_pay_for_the_input() -> None:
     net = Normalised(nn.BatchNorm2d(16))
     assert losses(net, layout="weights") == [("", "", ["first (Conv2d)"])]
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_trial_notes_the_losses_of_its_step_unless_it_is_contiguous(device: str) -> None:
+    """On a GPU the step is watched while its graph is captured."""
+    own = Device(torch=torch.device(device))
+    context = plain_context("inference", layout="channels_last", device=own)
+    net = context.place(Normalised(nn.InstanceNorm2d(16)))
+    step = TimedStep(prepare=context.random, run=lambda images: net(images))
+    chosen, _ = read_choice(step, (2, 8, 16, 16), own, "channels_last")
+    assert chosen.layout_losses == ["norm (InstanceNorm2d): clone"]
+    assert chosen.kernels_source == {"cpu": None, "cuda": "graph"}[device]
+    assert read_choice(step, (2, 8, 16, 16), own)[0].layout_losses is None
 
 
 @pytest.mark.parametrize(
