@@ -79,8 +79,7 @@ def _by_column(sheet: Sheet) -> dict[str, object]:
 
 
 def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | None]:
-    """Return a column's values, each once, and the place among them of each row's value. No places: all rows have the
-    only value, or most values differ and all are returned."""
+    """Return a column's values once, and each row's place among them; without places one value, or all if most differ."""
     places: dict[Scalar, int] = {}
     of_rows = [places.setdefault(value, len(places)) for value in values]
     if 2 * len(places) > len(values):
