@@ -75,6 +75,10 @@ create or replace macro log_ratio(candidate, baseline) as
 create or replace macro in_rounds(ms, other_ms, log) as
     coalesce(sqrt(ms * other_ms) * exp(log / 2), ms);
 
+-- A side's time if both compare, else null: over the steps that both made, or by rounds.
+create or replace macro comparable_ms(do_compare, common_ms, ms, other_ms, log) as
+    if(do_compare, coalesce(common_ms, in_rounds(ms, other_ms, log)), null);
+
 -- p value of a mean against a minimum effect: that its true size is no more than `least`.
 create or replace macro p_of_effect(mean, se, df, least) as case
     when df is null or df < 1 or se is null then null -- greatest() would take a null for 0

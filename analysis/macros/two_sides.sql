@@ -59,8 +59,8 @@ with met as (
         b, -- noqa: RF02
         c, -- noqa: RF02
         b.sweep_id,
-        b.trial_id as b_trial_id,
-        c.trial_id as c_trial_id,
+        b.trial_id as baseline_trial_id,
+        c.trial_id as candidate_trial_id,
         log_ratio(c.wall, b.wall) as wall,
         log_ratio(c.device, b.device) as device
     from query_table(processes) as b
@@ -83,8 +83,8 @@ from met
 left join logs_in_turns('met') as in_turns
     on
         met.sweep_id = in_turns.sweep_id
-        and met.b_trial_id = in_turns.b_trial_id
-        and met.c_trial_id = in_turns.c_trial_id;
+        and met.baseline_trial_id = in_turns.baseline_trial_id
+        and met.candidate_trial_id = in_turns.candidate_trial_id;
 
 -- The ok trials, each with its group: one cell, config, hardware, software and `value`, the side.
 create or replace macro grouped(trials) as table

@@ -1,114 +1,116 @@
--- What each cell and contrast shows, over its blocks.
+-- What each cell and contrast shows, over its blocks, in steps. 2 and 3 answer a question, too, as
+--     with pairs as (from block_pairs('benchmark', 'false', 'true', null)) from cells_of('pairs')
 
--- One row a cell and set of other settings, with every verdict that a question may show.
+-- 2. One row a block that counts and a clock (wall, device or memory): its log ratio, `observed`,
+-- and what else `over_choices` takes.
+create or replace macro logs_by_clock(pairs) as table
+from (
+    select
+        judged_cell as cell,
+        columns(['choice', 'share']),
+        other_settings || (no_effect_reason is null)::text as pool,
+        unnest(['wall', 'device', 'memory']) as clock,
+        unnest([
+            log_ratio(candidate_ms, baseline_ms),
+            log_ratio(candidate_device_ms, baseline_device_ms),
+            log_ratio(candidate_peak_reserved_bytes, baseline_peak_reserved_bytes)
+        ]) as observed,
+        unnest([wall_elsewhere, device_elsewhere, null]) as elsewhere,
+        unnest([wall_error, device_error, null]) as error,
+        unnest([origin, null, null]) as origin
+    from query_table(pairs)
+    where is_counted
+) as logs
+where observed is not null;
+
+-- 3. One row a cell and set of other settings that has blocks of both sides: their counts, means of
+-- times, most bytes, bits and warnings. Nothing here is tested.
+create or replace macro cells_of(pairs) as table
+select
+    judged_cell as cell,
+    any_value(columns([
+        'place', 'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'other_settings',
+        'baseline_settings', 'candidate_settings', 'loop_kind', 'in_turns'
+    ])),
+    count(*) filter (where present = 'both') as recorded_blocks,
+    count(*) filter (where is_counted) as blocks,
+    count(*) filter (where pairing = 'split') as split_blocks,
+    count(*) filter (where pairing = 'doubtful') as doubtful_blocks,
+    count(*) filter (where pairing = 'unpaired') as unpaired_blocks,
+    count(*) filter (where baseline_failed) as baseline_failed,
+    count(*) filter (where candidate_failed) as candidate_failed,
+    count(*) filter (where baseline_throttled) as baseline_throttled,
+    count(*) filter (where candidate_throttled) as candidate_throttled,
+    count(*) as all_blocks,
+    exp(avg(log_of(baseline_ms)) filter (where is_counted)) as baseline_ms,
+    exp(avg(log_of(candidate_ms)) filter (where is_counted)) as candidate_ms,
+    exp(avg(log_of(baseline_device_ms)) filter (where is_counted)) as baseline_device_ms,
+    exp(avg(log_of(candidate_device_ms)) filter (where is_counted)) as candidate_device_ms,
+    avg(other_kernels::int) filter (where is_counted) as other_kernels_share,
+    exp(avg(log_ratio(candidate_device_ms, baseline_device_ms)) filter (
+        where is_counted and other_kernels
+    )) as other_kernels_device_ratio,
+    exp(avg(log_ratio(candidate_device_ms, baseline_device_ms)) filter (
+        where is_counted and not other_kernels
+    )) as same_kernels_device_ratio,
+    sum(launch_bound) filter (where is_counted) as launch_bound_trials,
+    sum(launch_bound_known) filter (where is_counted) as launch_bound_known_trials,
+    if(
+        launch_bound_known_trials > 0,
+        launch_bound_trials > 0.5 * launch_bound_known_trials,
+        null
+    ) as launch_bound,
+    list_sort(list_distinct(coalesce(flatten(
+        list(warnings) filter (where is_counted or pairing = 'doubtful')
+    ), []))) as warnings,
+    count(same_bits) filter (where is_counted) as blocks_with_bits,
+    count(*) filter (where is_counted and same_bits) as blocks_with_same_bits,
+    count(distinct baseline_fingerprint) as baseline_results,
+    count(distinct candidate_fingerprint) as candidate_results,
+    baseline_results = 1 and coalesce(bool_and(baseline_bitwise_repeatable), true) as b_repeats,
+    candidate_results = 1 and coalesce(bool_and(candidate_bitwise_repeatable), true)
+        as c_repeats,
+    case
+        when least(count(baseline_fingerprint), count(candidate_fingerprint)) < 2 then null
+        when b_repeats then if(c_repeats, 'already', 'lost')
+        else if(c_repeats, 'gained', 'not gained')
+    end as reproducibility,
+    max(columns([
+        'baseline_peak_reserved_bytes', 'candidate_peak_reserved_bytes',
+        'baseline_peak_allocated_bytes', 'candidate_peak_allocated_bytes',
+        'baseline_steady_reserved_bytes', 'candidate_steady_reserved_bytes',
+        'baseline_workspace_bytes', 'candidate_workspace_bytes',
+        'baseline_relative_l2_error', 'candidate_relative_l2_error'
+    ])),
+    any_value(no_effect_reason) as no_effect_reason,
+    list_sort(list(distinct sweep_id)) as sweeps,
+    any_value(too_early) as too_early,
+    max(distinct_shapes) as distinct_shapes,
+    max(at_most) as at_most,
+    any_value(share) as error_share,
+    any_value(between_looks) as between_looks
+from query_table(pairs)
+group by judged_cell
+having bool_or(present <> 'candidate') and bool_or(present <> 'baseline');
+
+-- All steps: one row a cell and set of other settings, with every verdict that a question may show.
 -- `of_cells`: as `judged` has it.
 create or replace macro contrast_verdicts(
     flag, from_value, to_value, min_effect, of_sweep, of_cells, is_over := null
 ) as table
-with blocks as materialized (
-    select
-        * exclude (
-            baseline_first_ms, candidate_first_ms, baseline_second_ms, candidate_second_ms,
-            shape_names, judged_cell
-        ),
-        judged_cell as cell,
-        pairing = 'paired' and not waits as counts,
-        log_ratio(candidate_device_ms, baseline_device_ms) as device_log
-    from block_pairs(flag, from_value, to_value, of_sweep, is_over := is_over)
-),
+with
+-- 1. The blocks.
+pairs as materialized (from block_pairs(flag, from_value, to_value, of_sweep, is_over := is_over)),
 
-logs as (
-    select
-        columns([
-            'cell', 'wall_elsewhere', 'device_elsewhere', 'wall_error', 'device_error', 'choice',
-            'share', 'origin'
-        ]),
-        other_settings || (no_effect_reason is null)::text as pool,
-        log_ratio(candidate_ms, baseline_ms) as wall,
-        device_log as device,
-        log_ratio(candidate_peak_reserved_bytes, baseline_peak_reserved_bytes) as memory
-    from blocks
-    where counts
-),
+-- 2. Their log ratios.
+by_clock as materialized (from logs_by_clock('pairs')),
 
-by_clock as materialized (
-    select
-        * exclude (wall_elsewhere, wall_error, device_elsewhere, device_error, origin),
-        if(clock = 'wall', origin, null) as origin,
-        case clock when 'wall' then wall_elsewhere when 'device' then device_elsewhere end
-            as elsewhere,
-        case clock when 'wall' then wall_error when 'device' then device_error end as error
-    from (unpivot logs on wall, device, memory into name clock value observed)
-),
+-- 3. What is counted.
+cells as materialized (from cells_of('pairs')),
 
-cells as materialized (
-    select
-        cell,
-        any_value(columns([
-            'place', 'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'other_settings',
-            'baseline_settings', 'candidate_settings', 'loop_kind', 'in_turns'
-        ])),
-        count(*) filter (where present = 'both') as recorded_blocks,
-        count(*) filter (where counts) as blocks,
-        count(*) filter (where pairing = 'split') as split_blocks,
-        count(*) filter (where pairing = 'doubtful') as doubtful_blocks,
-        count(*) filter (where pairing = 'unpaired') as unpaired_blocks,
-        count(*) filter (where baseline_failed) as baseline_failed,
-        count(*) filter (where candidate_failed) as candidate_failed,
-        count(*) filter (where baseline_throttled) as baseline_throttled,
-        count(*) filter (where candidate_throttled) as candidate_throttled,
-        count(*) as all_blocks,
-        exp(avg(log_of(baseline_ms)) filter (where counts)) as baseline_ms,
-        exp(avg(log_of(candidate_ms)) filter (where counts)) as candidate_ms,
-        exp(avg(log_of(baseline_device_ms)) filter (where counts)) as baseline_device_ms,
-        exp(avg(log_of(candidate_device_ms)) filter (where counts)) as candidate_device_ms,
-        avg(other_kernels::int) filter (where counts) as other_kernels_share,
-        exp(avg(device_log) filter (where counts and other_kernels)) as other_kernels_device_ratio,
-        exp(avg(device_log) filter (where counts and not other_kernels))
-            as same_kernels_device_ratio,
-        sum(launch_bound) filter (where counts) as launch_bound_trials,
-        sum(launch_bound_known) filter (where counts) as launch_bound_known_trials,
-        if(
-            launch_bound_known_trials > 0,
-            launch_bound_trials > 0.5 * launch_bound_known_trials,
-            null
-        ) as launch_bound,
-        list_sort(list_distinct(
-            coalesce(flatten(list(warnings) filter (where counts or pairing = 'doubtful')), [])
-        )) as warnings,
-        count(same_bits) filter (where counts) as blocks_with_bits,
-        count(*) filter (where counts and same_bits) as blocks_with_same_bits,
-        count(distinct baseline_fingerprint) as baseline_results,
-        count(distinct candidate_fingerprint) as candidate_results,
-        baseline_results = 1 and coalesce(bool_and(baseline_bitwise_repeatable), true) as b_repeats,
-        candidate_results = 1 and coalesce(bool_and(candidate_bitwise_repeatable), true)
-            as c_repeats,
-        case
-            when least(count(baseline_fingerprint), count(candidate_fingerprint)) < 2 then null
-            when b_repeats then if(c_repeats, 'already', 'lost')
-            else if(c_repeats, 'gained', 'not gained')
-        end as reproducibility,
-        max(columns([
-            'baseline_peak_reserved_bytes', 'candidate_peak_reserved_bytes',
-            'baseline_peak_allocated_bytes', 'candidate_peak_allocated_bytes',
-            'baseline_steady_reserved_bytes', 'candidate_steady_reserved_bytes',
-            'baseline_workspace_bytes', 'candidate_workspace_bytes',
-            'baseline_relative_l2_error', 'candidate_relative_l2_error'
-        ])),
-        any_value(no_effect_reason) as no_effect_reason,
-        list_sort(list(distinct sweep_id)) as sweeps,
-        any_value(too_early) as too_early,
-        max(distinct_shapes) as distinct_shapes,
-        max(at_most) as at_most,
-        any_value(share) as error_share,
-        any_value(between_looks) as between_looks
-    from blocks
-    group by cell
-    having bool_or(present <> 'candidate') and bool_or(present <> 'baseline')
-),
-
--- Cells that the same sweeps measured are a family; rows whose setting cannot have mattered form
--- one of their own, so that they hide no effect of the others, however many they are.
+-- 4. A mean and its error, for each cell and clock. Cells that the same sweeps measured are a
+-- family; rows whose setting cannot have mattered form one of their own, so that they hide no
+-- effect of the others, however many they are.
 estimates as materialized (
     select
         means.*,
@@ -118,11 +120,13 @@ estimates as materialized (
     inner join cells on means.cell = cells.cell
 ),
 
+-- 5. The tests, each over its family.
 verdicts as materialized (
     select * rename (verdict as statistical_verdict)
     from judged('estimates', min_effect, of_cells)
 ),
 
+-- 6. What was counted beside what was tested.
 answered as (
     select
         flag || ': ' || from_value || ' → ' || to_value as contrast,
@@ -164,6 +168,7 @@ answered as (
     left join estimates as devices on cells.cell = devices.cell and devices.clock = 'device'
 )
 
+-- 7. The verdicts that are shown, in words.
 select
     * exclude (
         all_blocks, wall_blocks_needed, device_blocks, looked, shown_wall, b_repeats, c_repeats,

@@ -8,8 +8,7 @@ create or replace macro jobs_weighed(
 ) as table
 with blocks as materialized (
     select
-        * exclude (judged_cell),
-        judged_cell as cell,
+        * rename (judged_cell as cell),
         loop_kind = 'open' as is_open
     from block_pairs(flag, from_value, to_value, of_sweep, is_over := is_over)
 ),
@@ -29,7 +28,6 @@ timed as materialized (
         blocks.*,
         places.counts,
         places.gpu_memory_bytes,
-        blocks.pairing = 'paired' and not blocks.waits as counted,
         blocks.is_open and places.counts is not null as is_listed_open,
         if(is_listed_open, list_avg(blocks.baseline_second_ms), blocks.baseline_ms) as b_ms,
         if(is_listed_open, list_avg(blocks.candidate_second_ms), blocks.candidate_ms) as c_ms
@@ -54,20 +52,20 @@ sides as (
         max(candidate_peak_reserved_bytes) as candidate_first_bytes,
         max(baseline_steady_reserved_bytes) as baseline_steady_reserved_bytes,
         max(candidate_steady_reserved_bytes) as candidate_steady_reserved_bytes,
-        count(log_ratio(c_ms, b_ms)) filter (where counted) as blocks,
-        max(shapes) filter (where counted) as shapes_met,
-        exp(avg(log_of(b_ms)) filter (where counted)) as baseline_ms,
-        exp(avg(log_of(c_ms)) filter (where counted)) as candidate_ms,
-        coalesce(var_pop(log_of(b_ms)) filter (where counted) * blocks, 0) as b_squares,
-        coalesce(var_pop(log_of(c_ms)) filter (where counted) * blocks, 0) as c_squares,
-        sum(launch_bound) filter (where counted)
-        > 0.5 * nullif(sum(launch_bound_known) filter (where counted), 0) as waits_for_cpu,
+        count(log_ratio(c_ms, b_ms)) filter (where is_counted) as blocks,
+        max(shapes) filter (where is_counted) as shapes_met,
+        exp(avg(log_of(b_ms)) filter (where is_counted)) as baseline_ms,
+        exp(avg(log_of(c_ms)) filter (where is_counted)) as candidate_ms,
+        coalesce(var_pop(log_of(b_ms)) filter (where is_counted) * blocks, 0) as b_squares,
+        coalesce(var_pop(log_of(c_ms)) filter (where is_counted) * blocks, 0) as c_squares,
+        sum(launch_bound) filter (where is_counted)
+        > 0.5 * nullif(sum(launch_bound_known) filter (where is_counted), 0) as waits_for_cpu,
         coalesce(
-            count(*) filter (where counted and list_contains(warnings, 'power_capped'))
-            > 0.5 * count(*) filter (where counted),
+            count(*) filter (where is_counted and list_contains(warnings, 'power_capped'))
+            > 0.5 * count(*) filter (where is_counted),
             false
         ) as power_capped,
-        count(*) filter (where counted and same_bits) as blocks_with_same_bits,
+        count(*) filter (where is_counted and same_bits) as blocks_with_same_bits,
         any_value(counts) as counts,
         max(gpu_memory_bytes) as gpu_memory_bytes,
         bool_or(is_open) as is_open
@@ -120,7 +118,7 @@ costs as materialized (
             as c_start_ms
     from timed
     inner join cells on timed.cell = cells.cell
-    where timed.counted and timed.shapes > 0
+    where timed.is_counted and timed.shapes > 0
 ),
 
 apart as (
@@ -198,7 +196,7 @@ moved as (
         ln(timed.c_ms / timed.b_ms) as step
     from timed
     inner join wholes on timed.cell = wholes.cell
-    where timed.counted and timed.b_ms > 0 and timed.c_ms > 0
+    where timed.is_counted and timed.b_ms > 0 and timed.c_ms > 0
 ),
 
 -- without rows of a state in which no process started

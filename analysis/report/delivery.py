@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from functools import cache
 from itertools import compress
@@ -48,10 +48,11 @@ def as_html(payload: Payload) -> str:
     more = {"shown": shown, "figures": drawn, "verdicts": VERDICT_TEXTS}
     named = set(re.findall(r"\w+", script + json.dumps([more, payload.axes], default=_fields)))
     used = {name: _used(name, payload.tables[name], drawn, named) for name in LARGE}
+    tables = {name: _by_column(sheet) for name, sheet in {**payload.tables, **used}.items()}
     return Template(text_of("template.html")).substitute(
         policy=_policy(libraries, script),
         style=css() + text_of("report.css"),
-        data=escaped_json(_fields(payload) | more | _texts_once({**payload.tables, **used})),
+        data=escaped_json(_fields(payload) | more | {"tables": tables}),
         libraries=libraries,
         script=script,
     )
@@ -70,18 +71,20 @@ def _used(name: str, sheet: Sheet, drawn: Sequence[Figure], named: Collection[st
     return Sheet(columns=[*compress(sheet.columns, kept)], rows=rows)
 
 
-def _texts_once(tables: Mapping[str, Sheet]) -> dict[str, object]:
-    """Return the tables with texts as [number in `texts`]: few texts fill thousands of rows."""
-    numbers: dict[str, int] = {}
+def _by_column(sheet: Sheet) -> dict[str, object]:
+    """Return a table as its columns: few values fill thousands of rows, so each stands once."""
+    packed = [*map(_each_once, zip(*sheet.rows, strict=True))]
+    values, places = zip(*packed, strict=True) if packed else ((), ())
+    return {"columns": sheet.columns, "rows": len(sheet.rows), "values": values, "places": places}
 
-    def numbered(value: Scalar) -> object:
-        return [numbers.setdefault(value, len(numbers))] if isinstance(value, str) else value
 
-    short = {
-        name: {"columns": sheet.columns, "rows": [[*map(numbered, row)] for row in sheet.rows]}
-        for name, sheet in tables.items()
-    }
-    return {"tables": short, "texts": [*numbers]}
+def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | None]:
+    """Return a column's values once, and each row's place among them; without places one value, or all if most differ."""
+    places: dict[Scalar, int] = {}
+    of_rows = [places.setdefault(value, len(places)) for value in values]
+    if 2 * len(places) > len(values):
+        return values, None
+    return [*places], of_rows if len(places) > 1 else None
 
 
 def figures() -> list[Figure]:

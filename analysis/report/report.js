@@ -11,9 +11,10 @@ const SORTED_BY = { empty_payback: "empty_iterations", warm_payback: "warm_itera
 // --- Data: tables as objects, each row with the attributes of its cell ---
 
 function rowsOf(name) {
-  const { columns, rows } = report.tables[name];
-  const valueOf = (value) => (Array.isArray(value) ? report.texts[value[0]] : value);
-  return rows.map((row) => Object.fromEntries(columns.map((column, place) => [column, valueOf(row[place])])));
+  const { columns, rows, values, places } = report.tables[name];
+  const placeOf = (column, row) => (places[column] ? places[column][row] : values[column].length > 1 ? row : 0);
+  const pairs = (row) => columns.map((title, column) => [title, values[column][placeOf(column, row)]]);
+  return Array.from({ length: rows }, (_, row) => Object.fromEntries(pairs(row)));
 }
 
 const cells = rowsOf("cells");

@@ -21,8 +21,7 @@
 -- gain the same share of its time, which is that of the baseline's second call.
 with blocks as materialized (
     select
-        * exclude (judged_cell),
-        judged_cell as cell,
+        * rename (judged_cell as cell),
         if(loop_kind = 'closed', baseline_ms - candidate_ms, null) as gain_ms
     from block_pairs($field, $baseline, $candidate, $sweep_id)
     where pairing = 'paired'

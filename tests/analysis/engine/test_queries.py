@@ -1,7 +1,9 @@
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -251,3 +253,21 @@ def test_a_question_tells_trials_of_edited_code_apart(name: str, edited_code: Da
     rows = edited_code.query(question.sql, question.values({})).to_pylist()
     if rows and {"cell_id", "software_hash"} <= rows[0].keys() and not name.startswith("night"):
         assert {row["workload_hash"] for row in rows} == {"code-0", "code-1"}
+
+
+def test_each_step_of_a_verdict_answers_alone(kept_store: Store) -> None:
+    pairs = "with pairs as (from block_pairs('benchmark', 'false', 'true', null))"
+    with open_database(kept_store) as database:
+
+        def rows(sql: str) -> list[dict[str, Any]]:
+            return [*database.query(sql).to_pylist()]
+
+        trials = rows("from contrast_trials('benchmark', 'false', 'true', null)")
+        blocks = rows("from contrast_blocks('benchmark', 'false', 'true', null)")
+        timed = rows("from timed_blocks('benchmark', 'false', 'true', null)")
+        logs = rows(f"{pairs} from logs_by_clock('pairs') where clock = 'wall'")
+        cells = rows(f"{pairs} from cells_of('pairs')")
+    sides = [row[f"{side}_trial_id"] for row in blocks for side in ("baseline", "candidate")]
+    assert sorted(filter(None, sides)) == sorted(row["trial_id"] for row in trials)
+    assert Counter(row["pairing"] for row in timed) == {"paired": 7, "unpaired": 1}
+    assert Counter(row["cell"] for row in logs) == {row["cell"]: row["blocks"] for row in cells}
