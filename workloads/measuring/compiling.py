@@ -3,6 +3,7 @@
 Compiled code runs none of Python's watchers: operations are seen where the step runs as written.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
@@ -14,6 +15,7 @@ from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.hardware.environment import triton_version
 from cudnn_sweep.workloads.records.measured import Ran
 
+ENDING_S = 1.0  # for a thread that reads from a compiler's process
 RECOMPILED = "Detected recompile"  # begins torch's message under the stance below
 
 
@@ -27,10 +29,13 @@ class CompileWatch:
         from torch._dynamo.utils import counters
 
         torch.hub.tqdm.monitor_interval = 0  # type: ignore[attr-defined]  # its thread would outlive the compilation
+        if hasattr(torch._inductor.config, "quiesce_async_compile_pool"):
+            torch._inductor.config.quiesce_async_compile_pool = False  # so would that of its timer
         torch._dynamo.config.fail_on_recompile_limit_hit = True
         counters.clear()
         self._execution, self._counters = execution, counters
         self._seconds, self._compiles, self._began = 0.0, 0, 0.0
+        self._threads = set(threading.enumerate())
         callback_handler.register_start_callback(self._begin)
         callback_handler.register_end_callback(self._end)
 
@@ -76,14 +81,17 @@ class CompileWatch:
                 f"execution {self._execution}: the model was recompiled while it was timed: {reason.strip(' -')}"
             ) from error
 
+    def end_workers(self) -> None:
+        """End the compiler's processes and threads: a process with others cannot take turns. A later compilation
+        starts new ones.
+        """
+        from torch._inductor.async_compile import AsyncCompile, shutdown_compile_workers
 
-def end_workers() -> None:
-    """End the compiler's processes and threads: a process with others cannot take turns. A later compilation starts new ones."""
-    from torch._inductor.async_compile import AsyncCompile, shutdown_compile_workers
-
-    shutdown_compile_workers()
-    AsyncCompile.pool().shutdown()
-    AsyncCompile.pool.cache_clear()
+        shutdown_compile_workers()
+        AsyncCompile.pool().shutdown()
+        AsyncCompile.pool.cache_clear()
+        for thread in set(threading.enumerate()) - self._threads:
+            thread.join(ENDING_S)
 
 
 def _first_line(reason: str) -> str:

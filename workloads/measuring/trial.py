@@ -33,7 +33,7 @@ from cudnn_sweep.workloads.measuring.choice import (
     read_choice,
     routes_at,
 )
-from cudnn_sweep.workloads.measuring.compiling import CompileWatch, end_workers
+from cudnn_sweep.workloads.measuring.compiling import CompileWatch
 from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.measuring.device import Device, find_device
 from cudnn_sweep.workloads.measuring.process_setup import (
@@ -100,7 +100,7 @@ def run_trial(
     context.check_in_force()
     if compiling is not None:
         compiling.note(measured.ran)
-        end_workers()
+        compiling.end_workers()
     if not step.has_parameters:
         _check_ran(step, cell)
     with _phase(measured, "calibration"):

@@ -14,13 +14,13 @@ from tests.workloads.made_up_models import build, here
 
 pytestmark = pytest.mark.gpu
 
-SMALL, LARGE = (4, 3, 16, 16), (8, 3, 16, 16)
+SMALL, LARGE = (4, 3, 8, 8), (8, 3, 8, 8)
 
 
 def step_of(optimiser: str = "sgd") -> TimedStep:
-    choice = ModelChoice(arguments={"width": 8}, optimiser=optimiser)
+    choice = ModelChoice(optimiser=optimiser)
     wanted = plain_context("training", device=GPU, precision="amp_bf16", model=choice)
-    return build(here("small"), wanted)
+    return build(here("Plain"), wanted)
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adam", "adamw", "rmsprop"])

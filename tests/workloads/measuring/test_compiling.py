@@ -3,6 +3,8 @@
 Its cheapest backend stands in for inductor here, except in the trial at the end.
 """
 
+import math
+import threading
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -150,6 +152,22 @@ def test_a_reference_is_not_compiled() -> None:
     context.forward(net, context.random(SHAPE))
     with pytest.raises(WorkloadError, match="compiled nothing"):
         watch.note(Ran())
+
+
+def test_the_compilers_processes_and_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU the compiler has processes, a thread that reads from them, and one that waits for 30 s."""
+    watch, before = CompileWatch("compile"), set(threading.enumerate())
+    from torch._inductor.async_compile import AsyncCompile
+    from torch._inductor.compile_worker.subproc_pool import SubprocPool
+
+    monkeypatch.setattr(torch._inductor.config, "worker_start_method", "subprocess")
+    pool = AsyncCompile.process_pool()
+    assert isinstance(pool, SubprocPool)
+    assert pool.submit(math.sqrt, 4.0).result() == 2.0
+    assert set(threading.enumerate()) > before
+    watch.end_workers()
+    assert set(threading.enumerate()) == before
+    assert pool.process.poll() is not None
 
 
 def test_a_compiled_trial_has_its_compiler_in_folders_of_its_own_and_no_process_left(

@@ -78,11 +78,11 @@ def test_a_steps_time_is_that_of_a_script(
     assert device.steady_device_ms == pytest.approx(measured.wall.steady_wall_ms, rel=0.05)
     is_graph = execution == "cuda_graph"
     assert device.steady_device_source == ("own_graph" if is_graph else "graph")
-    assert (measured.ran.graph_replays or 0) > 20 * is_graph
+    assert (measured.ran.graph_replays or 0) >= 20 * is_graph
     assert (measured.ran.compiled_graphs or 0) == (not is_graph)
     choice = measured.choice
     assert choice.kernels_source == "profiler" and choice.kernels_hash
-    assert choice.convolutions == 23 and choice.routes == ["Cudnn"]
+    assert choice.convolutions == 23 and choice.routes == ["Cudnn", "CudnnTranspose"]
 
 
 def test_graphs_that_the_compiler_left_out_are_named(server: ForkServer, tmp_path: Path) -> None:
