@@ -1,5 +1,6 @@
 """Nights made up for tests: keys, series, findings and histories; and a night with what is behind it."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -8,6 +9,7 @@ from typing import Any
 from cudnn_sweep.analysis.nights.history import HARDWARE, MACHINE, SOFTWARE_AND_COMMIT, History
 from cudnn_sweep.analysis.nights.history import Night as NightInHistory
 from cudnn_sweep.analysis.nights.outcome import Finding, Machine, NightOutcome, Version
+from cudnn_sweep.analysis.nights.reports.report import night_reports
 from cudnn_sweep.analysis.nights.series import Change, NightPoint, Series, SeriesKey
 
 Night = tuple[NightOutcome, list[Series]]
@@ -215,3 +217,10 @@ def nights_like_it() -> dict[str, Night]:
         "could not tell": (untold, nobody),
         "still learning": (replace(untold, state="learning"), nobody),
     }
+
+
+def files_of(night: Night) -> dict[str, Any]:
+    """The text of each report, by its file: of the JSON its value, of the page what is below its styles."""
+    texts = {report.file: report.render(*night) for report in night_reports()}
+    page = texts["night.html"].partition("<body>")[2]
+    return texts | {"night.json": json.loads(texts["night.json"]), "night.html": page}

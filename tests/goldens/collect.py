@@ -9,7 +9,7 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import asdict, replace
 from datetime import date
@@ -32,7 +32,6 @@ from cudnn_sweep.analysis.engine.formats import to_json
 from cudnn_sweep.analysis.engine.queries import load_query, part_names, query_names
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nights.outcome import NightOutcome
-from cudnn_sweep.analysis.nights.reports.report import night_reports
 from cudnn_sweep.analysis.store.location import REFERENCE
 from cudnn_sweep.analysis.store.stored import open_stored
 from cudnn_sweep.cluster.errors import ClusterError
@@ -58,7 +57,8 @@ from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.hashes import text_hash
 from cudnn_sweep.workloads.survey import Survey, workload_facts
 from tests.fake_machine import FakeMachine, FakeScript, read_fake_machine
-from tests.made_up_night import nights_like_it
+from tests.goldens.advised import advised
+from tests.made_up_night import files_of, nights_like_it
 from tests.orchestrator.nightly import test_month as month
 from tests.orchestrator.typed import invoke
 
@@ -130,6 +130,7 @@ class Goldens:
             "answers/asked.json.xz": self._asked,
             "reports/made-up.json.xz": self._report("made-up"),
             "reports/nights.json.xz": reports_of_nights,
+            "reports/advised.txt": advised,
             "nights/planted.json.xz": self._planted_nights,
             "plans.json.xz": lambda: plans(("cuda", "cpu") if self._whole else ("cuda",)),
             "doctor.json": self._doctor,
@@ -305,10 +306,7 @@ def reports_of_nights() -> dict[str, dict[str, Any]]:
     """Of made-up nights, by the file; and what a terminal and a webhook are told."""
     found: dict[str, dict[str, Any]] = {}
     for name, night in nights_like_it().items():
-        texts = {report.file: report.render(*night) for report in night_reports()}
-        page = texts["night.html"].partition("<body>")[2]
-        read = {"night.json": json.loads(texts["night.json"]), "night.html": page}
-        found[name] = texts | read | told_of(night[0])
+        found[name] = files_of(night) | told_of(night[0])
     return found
 
 
@@ -377,12 +375,14 @@ def _paths(command: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...
             yield from _paths(each, (*above, name))
 
 
-def plans(asked: tuple[Device, ...]) -> dict[str, Any]:
+def plans(asked: tuple[Device, ...], left_out: Collection[str] = ()) -> dict[str, Any]:
     """Of every suite, on a GPU or a CPU: its plan hash, and of each cell how many trials it has with a hash of
     their ids.
     """
     found: dict[str, Any] = {}
     for name in suite_names():
+        if name in left_out:
+            continue
         suite = load_suite(name)
         devices: tuple[Device, ...] = ("cuda",) if suite.needs_cuda else asked
         found |= {f"{name} on {device}": _plan(suite, name, device) for device in devices}

@@ -2,6 +2,12 @@
 
 from cudnn_sweep.orchestrator.steps.advising import as_json
 from cudnn_sweep.orchestrator.terminal.advice_text import Answered, advice_lines
+from tests.goldens import kept
+from tests.goldens.advised import advised
+
+
+def test_each_kind_of_answer_reads_as_kept() -> None:
+    assert kept.differences("reports/advised.txt", advised()) == [], "see make goldens"
 
 
 def test_an_answer_says_what_was_wrong_with_the_numbers() -> None:
