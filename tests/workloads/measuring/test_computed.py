@@ -7,7 +7,12 @@ import pytest
 import torch
 
 from cudnn_sweep.workloads.find_workload import bundled_workloads
-from cudnn_sweep.workloads.measuring.computed import _hash_on_device, compute, fingerprint
+from cudnn_sweep.workloads.measuring.computed import (
+    REFERENCE_FLOPS,
+    _hash_on_device,
+    compute,
+    fingerprint,
+)
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape, load_problems
 from cudnn_sweep.workloads.records.measured import Computed
@@ -100,6 +105,8 @@ def test_reference_that_would_take_too_long_is_left_out_with_a_reason() -> None:
     assert found.fingerprint is not None
     assert found.relative_l2_error is None
     assert found.reference_note is not None and "1e+15" in found.reference_note
+    just = compute(conv, context, SMALL, 1, reference=True, flops=REFERENCE_FLOPS["cpu"])[0]
+    assert just.reference_note is None and just.relative_l2_error is not None
 
 
 def test_gradient_that_is_zero_but_for_rounding_is_held_against_the_others() -> None:
