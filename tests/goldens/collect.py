@@ -57,6 +57,7 @@ from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.hashes import text_hash
 from cudnn_sweep.workloads.survey import Survey, workload_facts
 from tests.fake_machine import FakeMachine, FakeScript, read_fake_machine
+from tests.goldens import kept
 from tests.goldens.advised import advised
 from tests.made_up_night import files_of, nights_like_it
 from tests.orchestrator.nightly import test_month as month
@@ -280,14 +281,19 @@ class Goldens:
         return "\n".join(parts)
 
     def _mistakes(self) -> str:
-        """What is said of each text in mistakes.yaml by the function that reads it, else of the suite or the launch
-        file that is planned.
+        return "\n".join(self.mistakes())
+
+    def mistakes(self, *kinds: str) -> list[str]:
+        """What is said of each text in mistakes.yaml, of these kinds or all, by the function that reads it, else of
+        the suite or the launch file that is planned.
         """
         parts, schemas = [], {}
         for name in ("launch-file", "suite"):
             schemas[name] = Draft202012Validator(json.loads(typed("list", "schema", name)[1]))
         with chdir(mkdtemp(dir=self._folder)):
             for what, kind in _read(MISTAKES.read_text()).items():
+                if kinds and what not in kinds:
+                    continue
                 file = Path("shapes.csv" if "beside" in kind else kind.get("file", "suite.yaml"))
                 schema = schemas["launch-file" if "file" in kind else "suite"]
                 Path("suite.yaml").write_text(kind.get("beside", ""))
@@ -299,7 +305,7 @@ class Goldens:
                     if is_planned and not _takes(schema, file.read_text()):
                         said += "\nIt is against the schema."
                     parts.append(f"{what}: {text.strip()}\n→ {said}\n")
-        return "\n".join(parts)
+        return parts
 
 
 def reports_of_nights() -> dict[str, dict[str, Any]]:
@@ -416,3 +422,12 @@ def _night(night: date, place: FakeMachine | None = None, **options: Any) -> dic
     text = OF_THE_COMPARISON.sub("", report.with_suffix(".md").read_text())
     shown_text = OF_THE_COMPARISON.sub("", shown.getvalue())
     return {"exit_code": code, "terminal": shown_text, "json": found, "markdown": text}
+
+
+def untold(*kinds: str) -> list[str]:
+    """What is said now of the mistakes of these kinds, and is not kept; all of it if one kind is unknown."""
+    goldens, before = Goldens(whole=False), kept.read("mistakes.txt")
+    found = goldens.mistakes(*kinds)
+    goldens.close()
+    are_known = {part.partition(":")[0] for part in found} == set(kinds)
+    return [part for part in found if part not in before] if are_known else found
