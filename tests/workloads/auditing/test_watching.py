@@ -12,6 +12,7 @@ import torch
 from pydantic import TypeAdapter
 
 from cudnn_sweep.workloads.auditing import begin
+from cudnn_sweep.workloads.auditing.convolutions import arrivals_at, new_in_tail
 from cudnn_sweep.workloads.auditing.findings import Findings
 from tests.orchestrator.auditing.audited import SCRIPTS
 
@@ -204,5 +205,5 @@ def test_a_wrapped_model_is_the_one_inside(tmp_path: Path) -> None:
 def test_arrivals_are_counted_by_powers_of_ten_and_in_the_last_tenth(
     arrived: list[int], calls: int, arrivals: tuple[tuple[int, int], ...], late: int
 ) -> None:
-    assert begin.arrivals_at(arrived, calls) == arrivals
-    assert begin.new_in_tail(arrived, calls) == late
+    assert arrivals_at(arrived, calls) == arrivals
+    assert new_in_tail(arrived, calls) == late
