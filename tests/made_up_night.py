@@ -258,8 +258,16 @@ def _of_much(outcome: NightOutcome) -> NightOutcome:
         message="no kernel image " * 16,
         blocks=1,
     )
-    wide = {"state": "refuted", "direction": "worse", "ratio": 2.5, "cause": "unknown"}
-    refuted = replace(better, **wide, ratio_low=0.9, ratio_high=4.1, moved=outcome.changes)
+    refuted = replace(
+        better,
+        state="refuted",
+        direction="worse",
+        ratio=2.5,
+        ratio_low=0.9,
+        ratio_high=4.1,
+        cause="unknown",
+        moved=outcome.changes,
+    )
     waiting = replace(slower, key=replace(slower.key, cell="waits"), state="waiting", blocks=3)
     accepted = [
         Acceptance(key=slower.key, first=slower.since, reason=reason, told_on=slower.since)
