@@ -220,9 +220,11 @@ def nights_like_it() -> dict[str, Night]:
         **{name: replace(outcome, findings=tuple(each)) for name, each in found.items()},
     }
     nobody = [replace(one, is_judged=False) for one in series]
-    first_night = [replace(one, points=one.points[:1]) for one in series]
+    first_nights = [
+        replace(one, points=one.points[: 1 + place % 2]) for place, one in enumerate(series)
+    ]
     return {name: (each, series) for name, each in outcomes.items()} | {
-        "of a first night": (outcomes["fine"], first_night),
+        "of first nights": (outcomes["fine"], first_nights),
         "could not tell": (untold, nobody),
         "still learning": (replace(untold, state="learning"), nobody),
     }

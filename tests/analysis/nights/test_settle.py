@@ -22,8 +22,8 @@ from cudnn_sweep.analysis.nights.series import (
     Confirmation,
     Screening,
 )
-from cudnn_sweep.analysis.nights.settle import settle, settle_all
-from tests.made_up_night import history_of, key_of
+from cudnn_sweep.analysis.nights.settle import _kernels, settle, settle_all
+from tests.made_up_night import finding_of, history_of, key_of
 
 FIRST = date(2026, 11, 1)
 KEY = key_of()
@@ -263,6 +263,33 @@ def test_a_word_is_the_softwares_if_the_last_good_one_has_the_word_before() -> N
         assert found.of_two == of_two
     refuted = fresh_words("engine", *own, *[("cell", None, "a")] * 3, ("cell", "last_good", "a"))
     assert (refuted.confirmation.state, refuted.of_two) == ("refuted", None)
+
+
+@pytest.mark.parametrize(
+    ("words", "since", "changed"),
+    [
+        ("aaaabb", 4, ("a", "b")),
+        ("aaaaaa", 4, None),
+        ("aabaca", 4, ("a", "c")),
+        ("aaabca", 4, ("b", "c")),
+        ("abaab-", 4, None),
+        ("----bb", 4, None),
+        ("aaaa-b", 4, ("a", "b")),
+        ("aaaabb", 6, None),
+    ],
+)
+def test_kernels_changed_with_a_finding_if_the_nights_before_had_others(
+    words: str, since: int, changed: tuple[str, str] | None
+) -> None:
+    engine = history_of(
+        key_of("engine"), [None if word == "-" else word for word in words], FIRST
+    ).series[0]
+    finding = finding_of(key_of(), FIRST + timedelta(days=since), before=1.0, now=2.0)
+    found = _kernels(finding, {engine.key: engine})
+    assert (found and (found.before, found.now)) == changed
+    assert _kernels(replace(finding, state="waiting"), {engine.key: engine}) is None
+    assert _kernels(finding, {}) is None
+    assert _kernels(replace(finding, key=key_of("bits")), {engine.key: engine}) is None
 
 
 # --- Wall time, where device time changed ---

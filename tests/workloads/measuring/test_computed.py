@@ -1,6 +1,7 @@
 """Fingerprints, and errors against float64, of every bundled workload on the CPU."""
 
 from functools import cache
+from hashlib import blake2b
 from itertools import product
 
 import pytest
@@ -140,6 +141,9 @@ def test_fingerprint_depends_on_bits_and_places_and_on_nothing_else() -> None:
     changed[1, 2, 4, 6] = torch.nextafter(changed[1, 2, 4, 6], torch.tensor(9.0))
     assert fingerprint(changed) != same
     assert fingerprint(torch.tensor([0.0])) != fingerprint(torch.tensor([-0.0]))
+    bits = images.contiguous().numpy().tobytes()
+    assert same == blake2b(bits, digest_size=8).hexdigest(), "anybody can tell it"
+    assert len(same) == len(_hash_on_device(torch.zeros(1, dtype=torch.int32))) == 16, "64 bits"
 
 
 def test_hash_on_a_device_depends_on_bits_and_places_and_leaves_them_alone(
