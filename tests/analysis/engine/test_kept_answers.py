@@ -32,12 +32,9 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
         "coverage",
         "roofline",
         "choice_stability",
-        "software_pairs",
         "night_series",
         "night_signs",
-        "field_cases",
         "break_even",
-        "axis_effect",
         "helps_or_hurts",
     ],
 )

@@ -3,7 +3,15 @@
 from tests.goldens import kept
 from tests.goldens.collect import plans
 
-LARGE = ("claims", "deepbench", "full")  # the goldens compare these, too
+LARGE = (
+    "claims",
+    "deepbench",
+    "field",
+    "full",
+    "layers",
+    "models",
+    "once",
+)  # the goldens compare these, too
 
 
 def test_bundled_suites_have_the_cells_and_trials_that_are_kept() -> None:
