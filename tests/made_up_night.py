@@ -1,5 +1,6 @@
 """Nights made up for tests: keys, series, findings and histories; and a night with what is behind it."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -7,7 +8,14 @@ from typing import Any
 
 from cudnn_sweep.analysis.nights.history import HARDWARE, MACHINE, SOFTWARE_AND_COMMIT, History
 from cudnn_sweep.analysis.nights.history import Night as NightInHistory
-from cudnn_sweep.analysis.nights.outcome import Finding, Machine, NightOutcome, Version
+from cudnn_sweep.analysis.nights.outcome import (
+    Acceptance,
+    Finding,
+    Machine,
+    NightOutcome,
+    Version,
+)
+from cudnn_sweep.analysis.nights.reports.report import texts_of
 from cudnn_sweep.analysis.nights.series import Change, NightPoint, Series, SeriesKey
 
 Night = tuple[NightOutcome, list[Series]]
@@ -208,10 +216,85 @@ def nights_like_it() -> dict[str, Night]:
         "fine": replace(outcome, state="fine", findings=(), fine_series=4, blunt_series=1),
         "our own version": replace(outcome, findings=(replace(slower, moved=ours),), changes=ours),
         "a whole GPU": replace(outcome, findings=(gpu,), members=(member,)),
+        "of much": _of_much(outcome),
         **{name: replace(outcome, findings=tuple(each)) for name, each in found.items()},
     }
     nobody = [replace(one, is_judged=False) for one in series]
+    first_nights = [
+        replace(one, points=one.points[: 1 + place % 2]) for place, one in enumerate(series)
+    ]
     return {name: (each, series) for name, each in outcomes.items()} | {
+        "of first nights": (outcomes["fine"], first_nights),
         "could not tell": (untold, nobody),
         "still learning": (replace(untold, state="learning"), nobody),
     }
+
+
+def _of_much(outcome: NightOutcome) -> NightOutcome:
+    """A night with more of everything than its reports name, on several machines."""
+    slower, other, _, better = outcome.findings
+    steady = [
+        replace(
+            slower,
+            key=replace(slower.key, cell=f"cell {number}", cell_id=f"{number}", metric=metric),
+            ratio=1.05 + number / 100,
+            ratio_low=1.04 + number / 100,
+            ratio_high=1.06 + number / 100,
+            kernels=kernels if number < 2 else None,
+        )
+        for number, metric in enumerate([*["steady_wall"] * 7, "steady_device"])
+        for kernels in [Change(part="kernels", before="a, b", now=f"a, c{number}")]
+    ]
+    old, new = (", ".join(f"{side}{n}" for n in range(5)) + ", both" for side in ("old", "new"))
+    engine = replace(other, before=old, now=new, is_news=True)
+    turned = replace(engine, key=replace(engine.key, cell="turned"), before="x, y", now="y, x")
+    bits = replace(
+        engine, key=replace(engine.key, metric="bits", cell="bits"), before="1", now="2", blocks=0
+    )
+    failure = replace(
+        slower,
+        key=replace(slower.key, metric="failure", gpu="B200"),
+        before="ok",
+        now="error",
+        ratio=None,
+        message="no kernel image " * 16,
+        blocks=1,
+    )
+    refuted = replace(
+        better,
+        state="refuted",
+        direction="worse",
+        ratio=2.5,
+        ratio_low=0.9,
+        ratio_high=4.1,
+        cause="unknown",
+        moved=outcome.changes,
+    )
+    waiting = replace(slower, key=replace(slower.key, cell="waits"), state="waiting", blocks=3)
+    accepted = [
+        Acceptance(key=slower.key, first=slower.since, reason=reason, told_on=slower.since)
+        for reason in ("it is right", "it is right", "it is right", "torch")
+    ]
+    (machine,) = outcome.machines
+    machines = (
+        replace(machine, matmul=0.99, copy=1.015, cpu_model=None),
+        replace(machine, gpu="B200", gpu_uuid=None, host="node-2", matmul=1.0, copy=0.98),
+        replace(machine, matmul=None, copy=None, trials=1200),
+    )
+    return replace(
+        outcome,
+        findings=(*steady, failure, engine, turned, bits, refuted, waiting, better),
+        accepted=tuple(accepted),
+        machines=machines,
+        new_baseline="the GPU is another one",
+        skipped={"unet": "No module named 'monai'", "speech": "No module named 'torchaudio'"},
+        gpu_hours=12.5,
+        blunt_series=1200,
+    )
+
+
+def files_of(night: Night) -> dict[str, Any]:
+    """The text of each report, by its file: of the JSON its value, of the page what is below its styles."""
+    texts = texts_of(*night)
+    page = texts["night.html"].partition("<body>")[2]
+    return texts | {"night.json": json.loads(texts["night.json"]), "night.html": page}

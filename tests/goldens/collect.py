@@ -9,7 +9,7 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import asdict, replace
 from datetime import date
@@ -32,7 +32,6 @@ from cudnn_sweep.analysis.engine.formats import to_json
 from cudnn_sweep.analysis.engine.queries import load_query, part_names, query_names
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nights.outcome import NightOutcome
-from cudnn_sweep.analysis.nights.reports.report import texts_of
 from cudnn_sweep.analysis.store.location import REFERENCE
 from cudnn_sweep.analysis.store.stored import open_stored
 from cudnn_sweep.cluster.errors import ClusterError
@@ -58,7 +57,9 @@ from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.hashes import text_hash
 from cudnn_sweep.workloads.survey import Survey, workload_facts
 from tests.fake_machine import FakeMachine, FakeScript, read_fake_machine
-from tests.made_up_night import nights_like_it
+from tests.goldens import kept
+from tests.goldens.advised import advised
+from tests.made_up_night import files_of, nights_like_it
 from tests.orchestrator.nightly import test_month as month
 from tests.orchestrator.typed import invoke
 
@@ -130,6 +131,7 @@ class Goldens:
             "answers/asked.json.xz": self._asked,
             "reports/made-up.json.xz": self._report("made-up"),
             "reports/nights.json.xz": reports_of_nights,
+            "reports/advised.txt": advised,
             "nights/planted.json.xz": self._planted_nights,
             "plans.json.xz": lambda: plans(("cuda", "cpu") if self._whole else ("cuda",)),
             "doctor.json": self._doctor,
@@ -279,14 +281,19 @@ class Goldens:
         return "\n".join(parts)
 
     def _mistakes(self) -> str:
-        """What is said of each text in mistakes.yaml by the function that reads it, else of the suite or the launch
-        file that is planned.
+        return "\n".join(self.mistakes())
+
+    def mistakes(self, *kinds: str) -> list[str]:
+        """What is said of each text in mistakes.yaml, of these kinds or all, by the function that reads it, else of
+        the suite or the launch file that is planned.
         """
         parts, schemas = [], {}
         for name in ("launch-file", "suite"):
             schemas[name] = Draft202012Validator(json.loads(typed("list", "schema", name)[1]))
         with chdir(mkdtemp(dir=self._folder)):
             for what, kind in _read(MISTAKES.read_text()).items():
+                if kinds and what not in kinds:
+                    continue
                 file = Path("shapes.csv" if "beside" in kind else kind.get("file", "suite.yaml"))
                 schema = schemas["launch-file" if "file" in kind else "suite"]
                 Path("suite.yaml").write_text(kind.get("beside", ""))
@@ -298,17 +305,14 @@ class Goldens:
                     if is_planned and not _takes(schema, file.read_text()):
                         said += "\nIt is against the schema."
                     parts.append(f"{what}: {text.strip()}\n→ {said}\n")
-        return "\n".join(parts)
+        return parts
 
 
 def reports_of_nights() -> dict[str, dict[str, Any]]:
     """Of made-up nights, by the file; and what a terminal and a webhook are told."""
     found: dict[str, dict[str, Any]] = {}
     for name, night in nights_like_it().items():
-        texts = texts_of(*night)
-        page = texts["night.html"].partition("<body>")[2]
-        read = {"night.json": json.loads(texts["night.json"]), "night.html": page}
-        found[name] = texts | read | told_of(night[0])
+        found[name] = files_of(night) | told_of(night[0])
     return found
 
 
@@ -377,12 +381,14 @@ def _paths(command: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...
             yield from _paths(each, (*above, name))
 
 
-def plans(asked: tuple[Device, ...]) -> dict[str, Any]:
+def plans(asked: tuple[Device, ...], left_out: Collection[str] = ()) -> dict[str, Any]:
     """Of every suite, on a GPU or a CPU: its plan hash, and of each cell how many trials it has with a hash of
     their ids.
     """
     found: dict[str, Any] = {}
     for name in suite_names():
+        if name in left_out:
+            continue
         suite = load_suite(name)
         devices: tuple[Device, ...] = ("cuda",) if suite.needs_cuda else asked
         found |= {f"{name} on {device}": _plan(suite, name, device) for device in devices}
@@ -418,3 +424,12 @@ def _night(night: date, place: FakeMachine | None = None, **options: Any) -> dic
     text = OF_THE_COMPARISON.sub("", report.with_suffix(".md").read_text())
     shown_text = OF_THE_COMPARISON.sub("", shown.getvalue())
     return {"exit_code": code, "terminal": shown_text, "json": found, "markdown": text}
+
+
+def untold(*kinds: str) -> list[str]:
+    """What is said now of the mistakes of these kinds, and is not kept; all of it if one kind is unknown."""
+    goldens, before = Goldens(whole=False), kept.read("mistakes.txt")
+    found = goldens.mistakes(*kinds)
+    goldens.close()
+    are_known = {part.partition(":")[0] for part in found} == set(kinds)
+    return [part for part in found if part not in before] if are_known else found

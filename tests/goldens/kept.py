@@ -61,6 +61,11 @@ def differences(name: str, found: Any) -> list[str]:
         before = {key: each for key, each in before.items() if key in found}
     elif name.startswith("nights/"):  # and of fewer nights
         before = before[: len(found)]
+    return differences_from(before, name, found)
+
+
+def differences_from(before: Any, name: str, found: Any) -> list[str]:
+    """How `found` differs from a part of the golden `name`, the first few."""
     same = SAME_IN_REPORTS if name.startswith("reports/") else SAME
     told = [f"{name}{each}" for each in _differences("", before, found, same)]
     more = [f"{name}: {len(told) - SHOWN} more"] if len(told) > SHOWN else []

@@ -140,6 +140,7 @@ def test_the_smallest_step_is_found_one_time_in_two(
 
 def test_a_quiet_series_could_show_the_least_effect() -> None:
     assert smallest_step([1e9] * 10, PEAK_MEMORY, (), is_pinned=False) == PEAK_MEMORY.min_effect
+    assert smallest_step([1e9] * 5, PEAK_MEMORY, (), is_pinned=False) == PEAK_MEMORY.min_effect
     assert smallest_step([1e9] * 4, PEAK_MEMORY, (), is_pinned=False) is None, (
         "one night beside those that are judged"
     )

@@ -4,7 +4,14 @@ from datetime import timedelta
 
 import pytest
 
-from cudnn_sweep.analysis.nights.history import MACHINE, differences, read_history
+from cudnn_sweep.analysis.nights.history import (
+    HARDWARE,
+    MACHINE,
+    SOFTWARE_AND_COMMIT,
+    _night,
+    differences,
+    read_history,
+)
 from cudnn_sweep.analysis.nights.series import Change
 from cudnn_sweep.analysis.store.store import Store
 from tests.analysis.conftest import MIDNIGHT, make_record
@@ -122,3 +129,25 @@ def test_each_night_knows_its_machines_and_how_quick_they_were(store: Store) -> 
     assert differences(second.parts, third.parts, MACHINE) == (moved,)
     walls = [series for series in history.series if series.key.metric == "steady_wall"]
     assert [point.gpu_uuid for point in walls[0].points] == ["GPU-a", "GPU-a", "GPU-b"]
+
+
+def test_a_night_of_two_softwares_is_one_and_each_hardware_has_its_usual_one() -> None:
+    same = dict.fromkeys((*HARDWARE, *SOFTWARE_AND_COMMIT), "same")
+    kinds = [("lab", "old", 10, 4), ("lab", "new", 20, 12), ("other", "old", 5, 3)]
+    rows = [
+        same
+        | {"night": "night-2026-11-02-lab", "env_hash": hardware, "software_hash": software}
+        | {"torch": software, "planned": 30, "reached": reached, "recorded": recorded}
+        | {"in_turns": software == "new"}
+        for hardware, software, reached, recorded in kinds
+    ]
+    beside = rows[0] | {"night": "night-2026-11-03-lab", "reached": 99, "recorded": 99}
+    hosts = [
+        {"night": rows[0]["night"], **dict.fromkeys(MACHINE, host)} for host in ("b", "a", None)
+    ]
+    night = _night("night-2026-11-02-lab", [*rows, beside], hosts)
+    assert (night.planned, night.reached, night.recorded) == (30, 20, 19)
+    assert night.softwares == {"lab": "new", "other": "old"}
+    assert (night.parts["torch"], night.parts["driver"]) == ("new, old", "same")
+    assert {night.parts[name] for name in MACHINE} == {", a, b"}
+    assert night.in_turns

@@ -15,9 +15,15 @@ from cudnn_sweep.analysis.nights.detect import confirm, confirm_by_nights, scree
 from cudnn_sweep.analysis.nights.findings import Memory
 from cudnn_sweep.analysis.nights.history import History
 from cudnn_sweep.analysis.nights.outcome import Finding
-from cudnn_sweep.analysis.nights.series import STEADY_DEVICE, STEADY_WALL, Change, Confirmation
-from cudnn_sweep.analysis.nights.settle import settle, settle_all
-from tests.made_up_night import history_of, key_of
+from cudnn_sweep.analysis.nights.series import (
+    STEADY_DEVICE,
+    STEADY_WALL,
+    Change,
+    Confirmation,
+    Screening,
+)
+from cudnn_sweep.analysis.nights.settle import _kernels, settle, settle_all
+from tests.made_up_night import finding_of, history_of, key_of
 
 FIRST = date(2026, 11, 1)
 KEY = key_of()
@@ -213,6 +219,77 @@ def test_a_word_that_no_fresh_trial_judged_is_measured_again_the_next_night() ->
         found = judged_words(usual + "abbbbb", fresh, again)
         assert found is not None
         assert (found.state, found.since) == (state, first.since)
+
+
+def fresh_words(metric: str, *rows: tuple[str, str | None, str | None]) -> Remeasured:
+    """The judgement of a word by fresh trials: of each its cell, its software and its word."""
+    processes = [
+        {"cell_id": cell, "settings": "benchmark=false", "software": software, "block": block}
+        | {"engine": word, "software_hash": software or "own"}
+        for block, (cell, software, word) in enumerate(rows)
+    ]
+    before = {"missing": "present"}.get(metric, "a")
+    trials = FreshTrials(processes=processes, signs=[], pairs=[], softwares={})
+    candidate = Candidate(
+        series=history_of(key_of(metric), ["a", "b"], FIRST).series[0],
+        direction="worse",
+        since=1,
+        screening=Screening(state="worse", nights=10, before=before, now="b"),
+        is_seen=True,
+        earlier=None,
+        left_out=frozenset(),
+    )
+    (judged,) = trials.judge_all([candidate], TORCH, is_cut=False).values()
+    return judged
+
+
+def test_a_missing_cell_is_confirmed_if_fresh_trials_lack_it_too() -> None:
+    for rows, state in (
+        ([], "confirmed"),
+        ([("other", None, "a")], "confirmed"),
+        ([("cell", None, "a")], "refuted"),
+        ([("cell", "last_good", "a")], "confirmed"),
+    ):
+        assert fresh_words("missing", *rows).confirmation.state == state, rows
+
+
+def test_a_word_is_the_softwares_if_the_last_good_one_has_the_word_before() -> None:
+    own = [("cell", None, "b")] * 3
+    nobody = fresh_words("engine")
+    assert (nobody.confirmation.state, nobody.of_two) == ("undecided", None)
+    for good, of_two in (("a", TORCH), ("b", None), (None, None)):
+        found = fresh_words("engine", *own, ("cell", "last_good", good), ("other", None, "a"))
+        assert (found.confirmation.state, found.confirmation.blocks) == ("confirmed", 3)
+        assert found.of_two == of_two
+    refuted = fresh_words("engine", *own, *[("cell", None, "a")] * 3, ("cell", "last_good", "a"))
+    assert (refuted.confirmation.state, refuted.of_two) == ("refuted", None)
+
+
+@pytest.mark.parametrize(
+    ("words", "since", "changed"),
+    [
+        ("aaaabb", 4, ("a", "b")),
+        ("aaaaaa", 4, None),
+        ("aabaca", 4, ("a", "c")),
+        ("aaabca", 4, ("b", "c")),
+        ("abaab-", 4, None),
+        ("----bb", 4, None),
+        ("aaaa-b", 4, ("a", "b")),
+        ("aaaabb", 6, None),
+    ],
+)
+def test_kernels_changed_with_a_finding_if_the_nights_before_had_others(
+    words: str, since: int, changed: tuple[str, str] | None
+) -> None:
+    engine = history_of(
+        key_of("engine"), [None if word == "-" else word for word in words], FIRST
+    ).series[0]
+    finding = finding_of(key_of(), FIRST + timedelta(days=since), before=1.0, now=2.0)
+    found = _kernels(finding, {engine.key: engine})
+    assert (found and (found.before, found.now)) == changed
+    assert _kernels(replace(finding, state="waiting"), {engine.key: engine}) is None
+    assert _kernels(finding, {}) is None
+    assert _kernels(replace(finding, key=key_of("bits")), {engine.key: engine}) is None
 
 
 # --- Wall time, where device time changed ---

@@ -10,12 +10,14 @@ from pathlib import Path
 from threading import Barrier
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cudnn_sweep.analysis.engine.database import open_database
 from cudnn_sweep.analysis.errors import StoreError
 from cudnn_sweep.analysis.store import parquet
 from cudnn_sweep.analysis.store.folder import Folder
+from cudnn_sweep.analysis.store.schema import to_table
 from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.analysis.store.stored import open_stored
 from tests.analysis.conftest import make_pair, make_record
@@ -306,3 +308,13 @@ def _write_and_compact(store: Store) -> None:
         _add(store, number)
         if number % 5 == 4:
             store.compact("night-1")
+
+
+def test_a_file_that_another_program_wrote_without_statistics_is_read(
+    store: Store, tmp_path: Path
+) -> None:
+    folder = tmp_path / "results" / "sweep=night-1"
+    folder.mkdir(parents=True)
+    pq.write_table(to_table([make_record()]), folder / "part-1.parquet", write_statistics=False)
+    assert [sweep.sweep_id for sweep in store.sweeps()] == ["night-1"]
+    assert store.torn_files() == []

@@ -91,7 +91,9 @@ def test_head_that_does_not_answer_is_named_after_a_stated_time(
     told: list[str] = []
     with answering(handler) as port:
         ssh = tmp_path / "ssh"
-        ssh.write_text(f"#!/bin/sh\nprintf 'hostname 127.0.0.1\\nport {port}\\n{more}\\n'\n")
+        ssh.write_text(
+            f"#!/bin/sh\nprintf 'hostname 127.0.0.1\\nport {port}\\nsendenv LANG LC_*\\n{more}\\n'\n"
+        )
         ssh.chmod(0o755)
         monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
         began = monotonic()

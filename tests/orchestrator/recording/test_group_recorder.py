@@ -16,7 +16,7 @@ from cudnn_sweep.analysis.store.folder import LocalFolder
 from cudnn_sweep.analysis.store.schema import RunRecord
 from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST, Recorder
+from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST, Failure, Progress, Recorder
 from tests.makers import MakePlan, RecordOf
 
 SWEEP_ID = "together"
@@ -182,3 +182,52 @@ def test_the_end_waits_for_the_write_under_way(disk: Disk, records: list[RunReco
 
     asyncio.run(run())
     assert rows_of_files(disk.location) == [5], "compacted after the last was written"
+
+
+def test_a_launch_of_two_plans_tells_of_both() -> None:
+    failures = [Failure(trial_id=name, status="error", message="it") for name in "ab"]
+    first = Progress(
+        statuses={"ok": 2, "error": 1},
+        slots={"GPU-1": "x"},
+        failures=failures[:1],
+        warnings=["throttled"],
+        repeated=1,
+        lost=2,
+        held=3,
+        kept_in={"/a": 1},
+        reasons=["gone"],
+        given_up=["a"],
+        hopeless={"one": "it"},
+        standings="3 of 4 cells",
+        stopped="time is up",
+    )
+    later = Progress(
+        statuses={"ok": 5},
+        failures=failures[1:],
+        warnings=["throttled", "shared_gpu"],
+        repeated=10,
+        lost=20,
+        held=30,
+        kept_in={"/a": 2, "/b": 1},
+        reasons=["gone", "full"],
+        given_up=["b"],
+        hopeless={"two": "it"},
+    )
+    both = first.then(later)
+    assert both == Progress(
+        statuses={"ok": 7, "error": 1},
+        failures=failures,
+        warnings=["throttled", "shared_gpu"],
+        repeated=11,
+        lost=22,
+        held=33,
+        kept_in={"/a": 3, "/b": 1},
+        reasons=["gone", "full"],
+        given_up=["a", "b"],
+        hopeless={"one": "it", "two": "it"},
+        standings="3 of 4 cells",
+        stopped="time is up",
+    )
+    assert both.recorded == 8
+    assert first.then(Progress(standings="4 of 4 cells")).standings == "4 of 4 cells"
+    assert Progress().then(Progress(stopped="Ctrl-C")).stopped == "Ctrl-C"

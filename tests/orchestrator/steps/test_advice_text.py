@@ -2,6 +2,12 @@
 
 from cudnn_sweep.orchestrator.steps.advice_text import Answered, answer_of
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
+from tests.goldens import kept
+from tests.goldens.advised import advised
+
+
+def test_each_kind_of_answer_reads_as_kept() -> None:
+    assert kept.differences("reports/advised.txt", advised()) == [], "see make goldens"
 
 
 def test_an_answer_says_what_was_wrong_with_the_numbers() -> None:

@@ -16,7 +16,13 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.protocol import Status
-from cudnn_sweep.orchestrator.recording.recorder import Hopeless, Progress, cause, configs_to_fail
+from cudnn_sweep.orchestrator.recording.recorder import (
+    Failure,
+    Hopeless,
+    Progress,
+    cause,
+    configs_to_fail,
+)
 from cudnn_sweep.orchestrator.running.run_sweep import OpenSweep, Place
 from cudnn_sweep.orchestrator.terminal.summary import (
     RESEMBLING,
@@ -175,3 +181,33 @@ def test_slow_gpu_is_named_with_what_to_do(
         "GPU-2 on node-2: copy 10.0% slower, matmul tf32 10.0% slower than its 2 peers (NVIDIA H200): "
     )
     assert "nvidia-smi -q -i UUID" in line and "CUDA_VISIBLE_DEVICES" in line
+
+
+@pytest.mark.parametrize("causes", [1, 5, 6, 7])
+def test_the_first_five_causes_are_shown_each_with_the_command_of_one_trial(
+    night: Night, causes: int
+) -> None:
+    trials = night.plan.trials
+    failures = [
+        Failure(trial_id=trials[number].trial_id, status="crash", message=f"cause {number}")
+        for number in [*range(causes), 0]
+    ]
+    night.write(*trials[:causes], status="crash")
+    progress = Progress(failures=failures, lost=2, repeated=1, reasons=["disk full"])
+    summary = replace(night.summary(), progress=progress)
+    console, options = Console(record=True, width=300), LaunchOptions(file=None)
+    print_summary(console, summary, night.store.location, options)
+    lines = console.export_text().splitlines()
+    assert "2 tries lost their worker; 1 records came twice." in lines
+    told = [line for line in lines if line.startswith("crash in ")]
+    assert told[0] == "crash in 2 trials of 1 cell: cause 0"
+    assert told[1:] == [
+        f"crash in 1 trial of 1 cell: cause {number}" for number in range(1, min(causes, 5))
+    ]
+    again = [line for line in lines if line.endswith("--retry-failed")]
+    assert len(again) == len(told)
+    assert all(each.trial_id in "".join(again) for each in failures[: min(causes, 5)])
+    more = [line for line in lines if line.startswith("and ")]
+    assert bool(more) == (causes > 5)
+    assert not more or f"and {causes - 5} cause{'s' * (causes > 6)} more: " in more[0]
+    assert "a worker gave up a trial: disk full" in lines

@@ -10,7 +10,7 @@ import pytest
 from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.expand import expand_cells
-from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedShape
+from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedShape, read_rows
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from tests.conftest import ROOT
 from tests.workloads.made_up_cells import MODEL
@@ -93,3 +93,16 @@ def test_a_colon_in_a_file_makes_no_regime_of_the_users_own(tmp_path: Path) -> N
     (cell,) = cells_of(tmp_path, TABLE)
     assert replace(cell, regime="listed at:9.csv").own_regime is None
     assert replace(cell, regime="my.py:Rule", listed_shapes=()).own_regime == "my.py:Rule"
+
+
+@pytest.mark.parametrize(("rows", "found"), [(0, 0), (1, None), (3, None), (4, 4)])
+def test_a_file_has_a_header_and_so_many_shapes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, found: int | None
+) -> None:
+    monkeypatch.setattr("cudnn_sweep.workloads.cells.listed_shapes.MOST_ROWS", 3)
+    (tmp_path / "shapes.csv").write_text("# shapes\nbatch\n" + "2\n" * rows)
+    if found is None:
+        assert len(read_rows(tmp_path, "shapes.csv")) == rows
+        return
+    with pytest.raises(ValueError, match=f"found {found} shapes, allowed are a header and 1 to 3"):
+        read_rows(tmp_path, "shapes.csv")

@@ -1,13 +1,19 @@
 """Fingerprints, and errors against float64, of every bundled workload on the CPU."""
 
 from functools import cache
+from hashlib import blake2b
 from itertools import product
 
 import pytest
 import torch
 
 from cudnn_sweep.workloads.find_workload import bundled_workloads
-from cudnn_sweep.workloads.measuring.computed import _hash_on_device, compute, fingerprint
+from cudnn_sweep.workloads.measuring.computed import (
+    REFERENCE_FLOPS,
+    _hash_on_device,
+    compute,
+    fingerprint,
+)
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape, load_problems
 from cudnn_sweep.workloads.records.measured import Computed
@@ -100,6 +106,8 @@ def test_reference_that_would_take_too_long_is_left_out_with_a_reason() -> None:
     assert found.fingerprint is not None
     assert found.relative_l2_error is None
     assert found.reference_note is not None and "1e+15" in found.reference_note
+    just = compute(conv, context, SMALL, 1, reference=True, flops=REFERENCE_FLOPS["cpu"])[0]
+    assert just.reference_note is None and just.relative_l2_error is not None
 
 
 def test_gradient_that_is_zero_but_for_rounding_is_held_against_the_others() -> None:
@@ -133,6 +141,9 @@ def test_fingerprint_depends_on_bits_and_places_and_on_nothing_else() -> None:
     changed[1, 2, 4, 6] = torch.nextafter(changed[1, 2, 4, 6], torch.tensor(9.0))
     assert fingerprint(changed) != same
     assert fingerprint(torch.tensor([0.0])) != fingerprint(torch.tensor([-0.0]))
+    bits = images.contiguous().numpy().tobytes()
+    assert same == blake2b(bits, digest_size=8).hexdigest(), "anybody can tell it"
+    assert len(same) == len(_hash_on_device(torch.zeros(1, dtype=torch.int32))) == 16, "64 bits"
 
 
 def test_hash_on_a_device_depends_on_bits_and_places_and_leaves_them_alone(

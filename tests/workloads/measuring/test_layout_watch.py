@@ -134,10 +134,23 @@ def test_a_trial_notes_the_losses_of_its_step_unless_it_is_contiguous(device: st
         (IMAGES[:, :1], None),
         (IMAGES[:, :, :1, :1], None),
         (IMAGES[0, 0], None),
+        (IMAGES[:1, :, :1], "contiguous"),
+        (IMAGES.to(memory_format=torch.channels_last)[:1, :, :1], "channels_last"),
     ],
 )
 def test_an_order_is_of_the_sizes_that_lie_closest(tensor: torch.Tensor, order: str | None) -> None:
     assert order_of(tensor) == order
+
+
+def test_a_backward_pass_pays_if_gradient_and_input_differ_in_layout() -> None:
+    layer = nn.Conv2d(8, 8, 3, padding=1)
+    last = torch.channels_last
+    for images, order, pays in ((IMAGES, last, True), (IMAGES, torch.contiguous_format, False)):
+        with LayoutWatch() as watch:
+            made = layer(images.clone().requires_grad_())
+            made.backward(torch.ones_like(made).contiguous(memory_format=order))
+        (backward,) = (each for each in watch.operations if each.name == "convolution_backward")
+        assert (backward.pays, backward.layer) == (pays, "backward")
 
 
 COPY = "at::native::direct_copy_kernel_cuda"

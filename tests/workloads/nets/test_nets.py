@@ -10,7 +10,11 @@ from torch import nn
 from cudnn_sweep.workloads.nets.darknet import Darknet53
 from cudnn_sweep.workloads.nets.dcgan import Generator
 from cudnn_sweep.workloads.nets.diffusion import DiffusionUNet
+from cudnn_sweep.workloads.nets.patch_embedding import PatchEmbedding
+from cudnn_sweep.workloads.nets.speech import SpeechFeatures
 from cudnn_sweep.workloads.nets.unet import UNet
+from cudnn_sweep.workloads.nets.video_vae import VideoDecoder
+from cudnn_sweep.workloads.nets.wavenet import WaveNet
 from cudnn_sweep.workloads.problem import Shape
 from tests.workloads.made_up_models import build, context, examined, losses
 
@@ -79,3 +83,38 @@ def test_a_diffusion_model_s_u_net_is_as_large_as_in_its_paper_and_keeps_the_sha
     net = DiffusionUNet(width=8).eval()
     assert net(images, times).shape == images.shape
     assert not net(images, times).equal(net(images, times.flip(0))), "it knows the time"
+
+
+@pytest.mark.parametrize(
+    ("make", "inputs", "weights", "multiplications"),
+    [
+        (UNet, [(1, 1, 64, 64)], 31_030_658, 3_006_005_248),
+        (Darknet53, [(1, 3, 64, 64)], 40_584_928, 580_255_744),
+        (Generator, [(1, 100, 1, 1)], 12_658_435, 410_583_040),
+        (DiffusionUNet, [(1, 3, 32, 32), (1,)], 35_746_307, 6_051_069_952),
+        (WaveNet, [(1, 256, 64)], 735_424, 46_661_632),
+        (VideoDecoder, [(1, 16, 2, 4, 4)], 122_968_067, 75_438_489_600),
+        (PatchEmbedding, [(1, 3, 2, 14, 14)], 1_505_280, 1_505_280),
+        (SpeechFeatures, [(1, 1, 1000)], 4_200_448, 148_605_952),
+    ],
+)
+def test_a_network_stays_the_one_that_stored_results_are_of(
+    make: Callable[[], nn.Module], inputs: list[Shape], weights: int, multiplications: int
+) -> None:
+    """Its code has no hash in a record, as a user's has."""
+    found = 0
+
+    def count(layer: nn.Module, given: tuple[torch.Tensor], made: torch.Tensor) -> None:
+        nonlocal found
+        places = given[0] if isinstance(layer, nn.modules.conv._ConvTransposeNd) else made
+        assert isinstance(layer.weight, torch.Tensor)
+        found += len(places) * places.shape[2:].numel() * layer.weight.numel()
+
+    with torch.device("meta"):
+        net = make().eval()
+        for layer in net.modules():
+            if isinstance(layer, nn.modules.conv._ConvNd):
+                layer.register_forward_hook(count)
+        net(*(torch.zeros(shape) for shape in inputs))
+    assert sum(weight.numel() for weight in net.parameters()) == weights
+    assert found == multiplications

@@ -1,4 +1,4 @@
-"""A night's reports: that programs read them, and that no name becomes markup. What they say is in the goldens."""
+"""A night's reports: what they say is as kept in the goldens, programs read them, and no name becomes markup."""
 
 import resource
 from dataclasses import replace
@@ -20,9 +20,19 @@ from cudnn_sweep.analysis.nights.reports.report import (
 from cudnn_sweep.analysis.nights.reports.sections import one_by_one
 from cudnn_sweep.analysis.nights.reports.words import finding_texts
 from cudnn_sweep.analysis.nights.series import Change
-from tests.made_up_night import Night, nights_like_it
+from tests.goldens import kept
+from tests.made_up_night import Night, files_of, nights_like_it
 
 SCHEMA = Path(__file__).parents[1] / "data" / "junit-10.xsd"
+KEPT = "reports/nights.json.xz"
+
+
+def test_every_report_says_of_each_made_up_night_what_is_kept() -> None:
+    before = kept.read(KEPT)
+    for name, night in nights_like_it().items():
+        files = files_of(night)
+        of_files = {file: before[name][file] for file in files}
+        assert kept.differences_from(of_files, KEPT, files) == [], f"{name}: see make goldens"
 
 
 def test_json_reads_back() -> None:
