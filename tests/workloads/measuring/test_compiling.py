@@ -6,15 +6,17 @@ Its cheapest backend stands in for inductor here, except in the trial at the end
 import math
 import threading
 from collections.abc import Iterator
-from functools import partial
-from typing import Any
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
 from cudnn_sweep.workloads import execution
 from cudnn_sweep.workloads.cells.config import Config
+from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.execution import Execution
 from cudnn_sweep.workloads.measuring.captured import executed
@@ -23,7 +25,7 @@ from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.trial import time_cold
 from cudnn_sweep.workloads.records.measured import Ran
 from cudnn_sweep.workloads.workload import Context, TimedStep
-from tests.workloads.made_up_cells import CPU, GENERATOR, MeasureCell, one_cell, plain_context
+from tests.workloads.made_up_cells import CPU, GENERATOR, QUICK, one_cell, plain_context
 
 pytestmark = [
     pytest.mark.slow,
@@ -31,6 +33,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
 ]
 
+MOST_S = 400.0  # inductor takes 50 to 170 s on two cores that others use, too
 SHAPE = (2, 3, 12, 12)
 
 
@@ -170,11 +173,27 @@ def test_the_compilers_processes_and_threads_end(monkeypatch: pytest.MonkeyPatch
     assert pool.process.poll() is not None
 
 
-def test_a_compiled_trial_has_its_compiler_in_folders_of_its_own_and_no_process_left(
-    measured: MeasureCell, tmp_path: Any
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_compiled_trial_has_its_compiler_in_folders_of_its_own(
+    server: ForkServer, tmp_path: Path
 ) -> None:
-    cell, folder = one_cell(GENERATOR, direction="inference"), str(tmp_path / "cache")
-    run = partial(measured, cell, Config(execution="compile"), folder)
+    trial = TrialRequest(
+        cell=one_cell(GENERATOR, direction="inference"),
+        config=Config(execution="compile"),
+        measure=QUICK,
+        seed=1,
+        compute_cache=str(tmp_path / "cache"),
+        reference=True,
+    )
+
+    def run() -> Measurement:
+        outcome = server.run(Request(job=TrialJob(trial=trial), timeout_s=MOST_S))
+        assert (outcome.status, outcome.message) == ("ok", None)
+        assert outcome.reply is not None and outcome.reply.measured is not None
+        assert outcome.reply.measured.checks_error is None
+        return outcome.reply.measured
+
     empty, warm = run(), run()
     assert (empty.compute_cache, warm.compute_cache) == ("empty", "warm")
     assert list((tmp_path / "cache" / "torch-compile" / "inductor").rglob("*.so"))
