@@ -275,7 +275,7 @@ def test_a_word_is_the_softwares_if_the_last_good_one_has_the_word_before() -> N
         ("abaab-", 4, None),
         ("----bb", 4, None),
         ("aaaa-b", 4, ("a", "b")),
-        ("aaaabb", 6, None),
+        ("caaabb", 6, None),
     ],
 )
 def test_kernels_changed_with_a_finding_if_the_nights_before_had_others(
