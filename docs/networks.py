@@ -16,6 +16,7 @@ from textwrap import fill
 import altair as alt
 import vl_convert
 
+from cudnn_sweep.analysis.answers.text import to_text
 from cudnn_sweep.analysis.engine.database import open_database
 from cudnn_sweep.analysis.report.figures.palette import COLOURS
 from cudnn_sweep.analysis.results.advice import (
@@ -31,7 +32,8 @@ from cudnn_sweep.analysis.results.verdicts import BreakEven, Verdict, payback
 from cudnn_sweep.analysis.store.location import REFERENCE
 from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.analysis.words import clock, cudnn_version, interval, milliseconds, percent, ratio
-from cudnn_sweep.orchestrator.terminal.advice_text import Answered, advice_lines
+from cudnn_sweep.orchestrator.steps.advice_text import Answered, answer_of
+from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.workloads.hashes import content_hash
 
 WIDTH = 118
@@ -372,21 +374,18 @@ def example() -> str:
         if (GPUS[row.gpu], row.start) == ("H200", "container") and is_example(row)
     ]
     answered = Answered(
+        options=AdviseOptions(workload=row.workload),
         sweep_id=SWEEPS,
-        workload=row.workload,
-        advice=row,
+        advice=Advice(**{**vars(row), "candidate_varies_in": None}),
         times_ms=[row.baseline_ms or 0],
-        program="sweep",
-        command=EXAMPLE_COMMAND,
-        where=[],
-        input=None,
     )
-    lines = takewhile(lambda line: not line.startswith("A start"), advice_lines(answered))
+    told = to_text(answer_of(answered)).splitlines()
+    lines = takewhile(lambda line: not line.startswith("on / off"), told)
     return "\n".join(
         [
             wrapped(
                 f"`advise` on {EXAMPLE_STEPS:,} training steps of the {network(row)} in TF32 on an H200, from "
-                "the installed rows (more lines: warm machine, start, break-even point, cache, memory, bits):"
+                "the installed rows:"
             ),
             "",
             *(f"    {line}".rstrip() for line in lines),

@@ -17,7 +17,7 @@ WORKLOAD = "workloads/catalog/blur.py"
 QUERY = "analysis/sql/slowest.sql"
 EXAMINE = re.compile(r", examine=.*(?=\)$)", re.MULTILINE)
 FOLDERS = {
-    "analysis/nights/reports",
+    "analysis/answers",
     "analysis/report/figures",
     "analysis/sql",
     "workloads/catalog",

@@ -6,8 +6,10 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from datetime import date, datetime
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -121,6 +123,10 @@ def escaped_line(text: str) -> str:
 
 def json_value(value: object) -> object:
     """Return a value for JSON: times as ISO 8601, null for an infinite number, text for other types."""
+    if isinstance(value, SimpleNamespace):
+        return json_value(vars(value))
+    if is_dataclass(value):
+        return {each.name: json_value(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, dict):
         return {str(key): json_value(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -10,14 +10,8 @@ from cudnn_sweep.analysis.engine.queries import Value
 from cudnn_sweep.analysis.results.answers import AnswerRow
 from cudnn_sweep.analysis.store.store import Store
 from cudnn_sweep.analysis.words import (
-    clock,
     counted,
-    interval,
-    milliseconds,
-    number,
     percent,
-    ratio,
-    size,
     some,
     two_digits,
 )
@@ -37,7 +31,6 @@ HEADLINES = {
     FAILS: "Leave benchmark off: with it processes fail.",
     UNDECIDED: "Undecided: leave benchmark off until more is measured.",
 }
-
 STORED = """
 select
     sweep_id,
@@ -161,45 +154,10 @@ def advice_headline(advice: Advice) -> str:
     return HEADLINES[advice.advice]
 
 
-def advice_facts(
-    advice: Advice, other: Advice | None, kernels: Sequence[KernelChange]
-) -> Iterator[tuple[str, str]]:
-    """Yield labels and facts; `other` is the row of the other kind of start. An empty label continues the last one."""
-    yield "Because", advice.why
-    for row in (advice, other):
-        if row is not None and row.ratio is not None:
-            yield "Your job" if row is advice else "", _whole(row)
-    yield from _details(advice, other)
-    yield from _memory(advice)
-    yield from _results(advice)
-    yield from _why(kernels)
-
-
-def minutes_needed(needed: float | None) -> str:
-    if needed is None:
-        return ""
-    return f"It needs about {two_digits(max(needed, 0.1))} more minutes (--minutes)."
-
-
-def _whole(row: Advice) -> str:
-    where = STARTS[row.start]
-    if row.baseline_s is None or row.candidate_s is None or row.saved_s is None:
-        return where
-    verb, sign = ("saves", 1) if row.saved_s >= 0 else ("costs", -1)
-    text = (
-        f"{row.job_steps:,} steps {where}: {clock(row.candidate_s)} on, {clock(row.baseline_s)} off; on "
-        f"{verb} {clock(abs(row.saved_s))} on average"
-    )
-    if row.saved_s_low is None or row.saved_s_high is None or row.ratio is None:
-        return text
-    low, high = sorted((sign * row.saved_s_low, sign * row.saved_s_high))
-    return (
-        f"{text} (95% of runs: {clock(low)} to {clock(high)}; ratio {ratio(row.ratio)}, "
-        f"{ratio(row.ratio_low)} to {ratio(row.ratio_high)})"
-    )
-
-
-def _details(advice: Advice, other: Advice | None) -> Iterator[tuple[str, str]]:
+def advice_facts(advice: Advice, kernels: Sequence[KernelChange]) -> Iterator[tuple[str, str]]:
+    """Yield labels and facts; an empty label continues the last one."""
+    waits = "; the loop is CPU-bound" if advice.launch_bound else ""
+    yield "Because", f"{advice.why}{waits}"
     if advice.sure is not None and advice.ratio is not None:
         faster = "on" if advice.ratio < 1 else "off"
         text = (
@@ -207,61 +165,15 @@ def _details(advice: Advice, other: Advice | None) -> Iterator[tuple[str, str]]:
             f"each way, {advice.start_blocks} of them {STARTS[advice.start]}"
         )
         yield "How sure", text
-    if advice.step_ratio is not None and advice.baseline_ms and advice.candidate_ms:
-        waits = "; the loop is CPU-bound" if advice.launch_bound else ""
-        sides = f"{milliseconds(advice.baseline_ms)} off, {milliseconds(advice.candidate_ms)} on"
-        ends = interval(advice.step_ratio_low, advice.step_ratio_high)
-        yield "A step", f"{sides}: {ratio(advice.step_ratio)}{ends}{waits}"
-    starts = [row for row in (advice, other) if row is not None and row.extra_start_s is not None]
-    if starts:
-        yield "A start", "; ".join(map(_start, starts))
-    breaks = [row for row in starts if row.break_even_steps is not None]
-    if breaks:
-        yield "Break-even", "; ".join(map(_break_even, breaks))
-    if advice.new_shape_ms is not None and (advice.first_calls or 0) > 1:
-        met = f"{number(advice.first_calls)} of them in this job"
-        more = milliseconds(advice.new_shape_ms)
-        yield "New sizes", f"each further one costs {more} more with on; {met}"
-    on, off = advice.candidate_cache_saves_s, advice.baseline_cache_saves_s
-    if on is not None and off is not None:
-        saved = f"saves {clock(on)} a start with on, {clock(off)} with off"
-        yield "Cache", f"CUDA_CACHE_PATH kept on a volume {saved}"
+    if tensors := list(advice.candidate_varies_in or ()):
+        yield "Results", f"with on they differ in {some(tensors, TENSORS_SHOWN)}"
+    yield from _why(kernels)
 
 
-def _start(row: Advice) -> str:
-    ends = interval(row.extra_start_s_low, row.extra_start_s_high, clock)
-    return f"on takes {clock(row.extra_start_s)} longer {STARTS[row.start]}{ends}"
-
-
-def _break_even(row: Advice) -> str:
-    ends = interval(row.break_even_low, row.break_even_high, two_digits)
-    return f"{two_digits(row.break_even_steps)} steps{ends} {STARTS[row.start]}"
-
-
-def _memory(advice: Advice) -> Iterator[tuple[str, str]]:
-    sides = [
-        (advice.baseline_first_bytes, advice.candidate_first_bytes, "at the first steps"),
-        (advice.baseline_steady_reserved_bytes, advice.candidate_steady_reserved_bytes, "later"),
-    ]
-    parts = [f"{size(on)} on, {size(off)} off {when}" for off, on, when in sides if on and off]
-    if parts:
-        yield "Memory", "; ".join(parts)
-
-
-def _results(advice: Advice) -> Iterator[tuple[str, str]]:
-    if not advice.candidate_results or not advice.baseline_results:
-        return
-    if advice.candidate_results == advice.baseline_results == 1:
-        yield "Results", "every process computes the same bits, with on and with off"
-        return
-    text = (
-        f"{advice.baseline_results} different among the processes with off, {advice.candidate_results} "
-        "with on, from equal weights and inputs"
-    )
-    tensors = list(advice.candidate_varies_in or ())
-    if tensors:
-        text += f"; with on they differ in {some(tensors, TENSORS_SHOWN)}"
-    yield "Results", text
+def minutes_needed(needed: float | None) -> str:
+    if needed is None:
+        return ""
+    return f"It needs about {two_digits(max(needed, 0.1))} more minutes (--minutes)."
 
 
 def _why(kernels: Sequence[KernelChange]) -> Iterator[tuple[str, str]]:

@@ -1,9 +1,9 @@
 """What measures a step of one model: `sweep advise`, `freeze`, `bans`, `gate` and `bisect`."""
 
-from collections.abc import Callable
 from dataclasses import replace
+from pkgutil import resolve_name
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
@@ -11,6 +11,7 @@ from cudnn_sweep.orchestrator.cli import failing
 from cudnn_sweep.orchestrator.cli.launch_file_results import open_results
 from cudnn_sweep.orchestrator.cli.query import answer
 from cudnn_sweep.orchestrator.cli.watchdog import start_watchdog
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.steps import step_options
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+
+Options = TypeVar("Options", bound=step_options.AdviseOptions | step_options.TurnOptions)
 
 
 def advise(options: step_options.AdviseOptions) -> None:
@@ -28,11 +31,7 @@ def advise(options: step_options.AdviseOptions) -> None:
     """
     if options.steps is not None and options.hours is not None:
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
-    if not options.measures_nothing:
-        start_watchdog()
-    from cudnn_sweep.orchestrator.steps.advising import advise as measure_and_tell
-
-    _run(measure_and_tell, options, is_apart=options.json)
+    _run("steps.advising:advise", options, is_apart=options.json)
 
 
 def freeze(options: step_options.FreezeOptions) -> None:
@@ -42,10 +41,7 @@ def freeze(options: step_options.FreezeOptions) -> None:
     in front of them. It compares off, on and frozen in turns. A frozen model starts as fast as with
     off, and needs no search nor memory for it. The file is for this GPU model, cuDNN and PyTorch.
     """
-    start_watchdog()
-    from cudnn_sweep.orchestrator.freezing.freeze import freeze as find_and_tell
-
-    _run(find_and_tell, options, is_apart=options.json, needs_gpu=True)
+    _run("freezing.freeze:freeze", options, is_apart=options.json, needs_gpu=True)
 
 
 def bans(options: step_options.BansOptions) -> None:
@@ -56,21 +52,16 @@ def bans(options: step_options.BansOptions) -> None:
     error against float64, and whether bits still repeat. `sweep query bans` asks that again. The same command
     resumes a sweep that was cut.
     """
-    start_watchdog()
+    options, console, place = _begun(options, is_apart=True, needs_gpu=True)
     from cudnn_sweep.analysis.engine.queries import load_query
     from cudnn_sweep.orchestrator.freezing.bans import bans as ban_and_measure
 
-    def measure_and_tell(
-        options: step_options.BansOptions, console: "Console", place: "ThisMachine", out: object
-    ) -> ExitCode:
-        ran = ban_and_measure(options, console, place)
-        if ran is not None and ran.stored:
-            asked = ["--sweep-id", ran.session.sweep_id, "--min-effect", str(options.min_effect)]
-            stored = open_results([ran.store.location])
-            answer(stored, load_query("bans"), asked, "json" if options.json else "table")
-        return ExitCode.FINE if ran is None else ran.exit_code
-
-    _run(measure_and_tell, options, is_apart=True, needs_gpu=True)
+    ran = ban_and_measure(options, console, place)
+    if ran is not None and ran.stored:
+        asked = ["--sweep-id", ran.session.sweep_id, "--min-effect", str(options.min_effect)]
+        stored = open_results([ran.store.location])
+        answer(stored, load_query("bans"), asked, "json" if options.json else "table")
+    failing.leave(ExitCode.FINE if ran is None else ran.exit_code)
 
 
 def gate(options: step_options.GateOptions) -> None:
@@ -80,10 +71,10 @@ def gate(options: step_options.GateOptions) -> None:
     Each process runs one side. The sides take turns on one GPU (or CPU), with A/A pairs as control.
     The answer lists what else differs, and the smallest slowdown that the gate would have found.
     """
-    start_watchdog()
-    from cudnn_sweep.orchestrator.gating.gate import gate as measure_and_tell
-
-    _run(measure_and_tell, options, is_apart=True)
+    for option in ("comment", "junit"):
+        if file := getattr(options, option):
+            raise SpecError(f"--{option} is --write by now: --write {file}")
+    _run("gating.gate:gate", options)
 
 
 def bisect(options: step_options.BisectOptions) -> None:
@@ -94,27 +85,31 @@ def bisect(options: step_options.BisectOptions) -> None:
     the first slow one is known. The answer names that environment and its changes. The same command
     resumes: it does not measure pairs again that are decided in the results.
     """
-    start_watchdog()
-    from cudnn_sweep.orchestrator.gating.bisect import bisect as measure_and_tell
-
-    _run(measure_and_tell, options, is_apart=True)
+    _run("gating.bisect:bisect", options)
 
 
-def _run(
-    measure: Callable[..., int],
-    options: step_options.StepOptions,
-    *,
-    is_apart: bool,
-    needs_gpu: bool = False,
-) -> None:
-    """Measure on this machine once its device is free; time limits count from then. `is_apart`:
-    print progress on standard error, because a program reads the answer.
+def _run(command: str, options: Options, *, is_apart: bool = True, needs_gpu: bool = False) -> None:
+    begun = _begun(options, is_apart=is_apart, needs_gpu=needs_gpu)
+    from cudnn_sweep.orchestrator.steps.sequence import answer_step
+    from cudnn_sweep.orchestrator.terminal.say import console_here
+
+    measure = resolve_name(f"cudnn_sweep.orchestrator.{command}")
+    failing.leave(answer_step(measure, *begun, console_here()))
+
+
+def _begun(
+    options: Options, *, is_apart: bool, needs_gpu: bool
+) -> tuple[Options, "Console", "ThisMachine"]:
+    """Wait until this machine's device is free; time limits count from then. `is_apart`: print
+    progress on standard error, because a program reads the answer.
     """
+    if not options.measures_nothing:
+        start_watchdog()
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
     from cudnn_sweep.orchestrator.terminal.say import console_here
 
-    console, place = console_here(stderr=is_apart), ThisMachine()
-    if not options.measures_nothing:
-        place = ThisMachine.free(console, waits=options.wait, needs_gpu=needs_gpu)
-        options = replace(options, began=monotonic())
-    failing.leave(measure(options, console, place, console_here()))
+    console = console_here(stderr=is_apart)
+    if options.measures_nothing:
+        return options, console, ThisMachine()
+    place = ThisMachine.free(console, waits=options.wait, needs_gpu=needs_gpu)
+    return replace(options, began=monotonic()), console, place

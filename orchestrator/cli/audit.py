@@ -1,28 +1,25 @@
 """`sweep audit`."""
 
-import json as json_format
 import os
 import shlex
 from dataclasses import asdict
-from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cudnn_sweep.orchestrator.errors import OutputError, SpecError
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import AuditRequest
 from cudnn_sweep.orchestrator.planning.spelling import program
+from cudnn_sweep.orchestrator.steps.step_options import WRITE
 from cudnn_sweep.orchestrator.terminal.write_whole import write_whole
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from cudnn_sweep.analysis.answers.answer import Answer
     from cudnn_sweep.orchestrator.auditing.audit import Audited, Inputs
 
 SCRIPT_SETTINGS = {"allow_interspersed_args": False}  # options after the script are its own
 SHAPES = Path("shapes.csv")
-PLAIN_WIDTH = 120  # columns of a file
 
 
 def audit(
@@ -34,51 +31,35 @@ def audit(
         "Model whose inputs are written, or FILE.py:LINE that makes it. Default: the model that "
         "runs most convolutions.",
     ] = None,
-    format: Annotated[Literal["text", "json"], "Format of the report."] = "text",
-    json: Annotated[bool, "Short for --format json."] = False,
-    output: Annotated[
-        Path | None, "FILE", "Where the report goes. Default: standard error."
-    ] = None,
+    json: Annotated[bool, "Print the report as JSON."] = False,
+    write: Annotated[list[str] | None, "FILE", WRITE] = None,
 ) -> None:
     """Run your own script and report who sets cuDNN's flags, and which convolutions and shapes it has.
 
-    The script runs as python SCRIPT ARGUMENTS would, and its results stay the same. The exit code is the
-    script's own; 0 if --seconds or --steps ended it.
+    The script runs as python SCRIPT ARGUMENTS would, and its results stay the same. The report goes to standard
+    error. The exit code is the script's own; 0 if --seconds or --steps ended it.
     """
-    from rich.console import Console
-
     from cudnn_sweep.orchestrator.auditing.audit import audit_script, check_may_write, model_inputs
+    from cudnn_sweep.orchestrator.steps.sequence import deliver, reported
     from cudnn_sweep.orchestrator.terminal.say import console_here
 
     if shapes.suffix != ".csv":
         raise SpecError(f"--shapes {shapes}: the name of a file of shapes ends in .csv")
     shapes = _of_rank(shapes)
-    output = output and _of_rank(output)
     for file in (shapes, _suite_file(shapes)):
         check_may_write(file)
-    if output is not None:
-        write_whole(output, "")  # before the script runs, which may take long
-    audited = audit_script(request)
-    inputs = None if audited.findings is None else model_inputs(audited.findings, model)
-    written, mistake = [], None
+    files = [str(_of_rank(Path(file))) for file in write or ()]
+    with reported(files, "audit", request.script):
+        audited = audit_script(request)
+        inputs = None if audited.findings is None else model_inputs(audited.findings, model)
+    written: list[Path] = []
     try:
         written = _write_shapes(audited, inputs, shapes)
-    except OutputError as error:  # the report comes first
-        mistake = error
-    text = StringIO()
-    console = console_here(stderr=True, plain_width=PLAIN_WIDTH)
-    if output is not None:
-        console = Console(file=text, width=PLAIN_WIDTH, markup=False)
-    if json or format == "json":
-        report = {**asdict(audited), "written": [str(file) for file in written]}
-        console.out(json_format.dumps(report, indent=2), highlight=False)
-    else:
-        _print(console, audited, _next_lines(audited, inputs, written))
-    if output is not None:
-        write_whole(output, text.getvalue().lstrip())
-    if mistake is not None:
-        raise mistake
-    raise typer.Exit(audited.exit_code)
+    finally:  # the report comes even if they cannot be written
+        console = console_here(stderr=True)
+        answer = _answer(audited, inputs, written)
+        code = deliver(answer, files, console, console, is_json=json)
+    raise typer.Exit(audited.exit_code or code)
 
 
 def _of_rank(file: Path) -> Path:
@@ -106,16 +87,25 @@ def _write_shapes(audited: "Audited", inputs: "Inputs | None", shapes: Path) -> 
     return list(written)
 
 
-def _print(console: "Console", audited: "Audited", next_lines: list[str]) -> None:
-    from cudnn_sweep.orchestrator.terminal.audit_view import print_audit
-    from cudnn_sweep.orchestrator.terminal.say import say
+def _answer(audited: "Audited", inputs: "Inputs | None", written: list[Path]) -> "Answer":
+    from cudnn_sweep.analysis.answers.answer import Answer, Section
+    from cudnn_sweep.orchestrator.terminal.audit_view import sections_of, who_turned_it
 
     rank = f" of rank {os.environ['RANK']}" if "RANK" in os.environ else ""
-    say(console, f"\nAudit{rank}: {_ending(audited)}", "bold")
-    if audited.findings is not None:
-        print_audit(console, audited.findings, audited.unseen)
-    for line in next_lines:
-        say(console, line)
+    ended, findings = f"Audit{rank}: {_ending(audited)}", audited.findings
+    told = [] if findings is None else [audited.unseen or who_turned_it(findings)]
+    lines = _next_lines(audited, inputs, written)
+    return Answer(
+        kind="audit",
+        subject=audited.request.script,
+        state="fine",
+        headline="\n".join([ended, *told]),
+        sections=[
+            *(sections_of(findings) if findings is not None else ()),
+            Section(notes=[(line,) for line in lines]),
+        ],
+        values={**asdict(audited), "written": [str(file) for file in written]},
+    )
 
 
 def _ending(audited: "Audited") -> str:
@@ -143,11 +133,11 @@ def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]
         names = ", ".join(each.name for each in models) or "none"
         without = [each for each in models if not each.shapes]
         lines = [line for each in without for line in of.what_it_takes(each, each.in_a_call[0][0])]
-        return [f"\nNo shapes were written. Models: {names}.", *(f"{line}." for line in lines)]
+        return [f"No shapes were written. Models: {names}.", *(f"{line}." for line in lines)]
     if not written:
         return []
     counted = f"{sum(count for _, count in inputs.counts):,} calls of {inputs.model.name}"
-    lines = [f"\nWrote {' and '.join(map(str, written))}: the inputs in {counted}."]
+    lines = [f"Wrote {' and '.join(map(str, written))}: the inputs in {counted}."]
     if inputs.left_out:
         lines.append(
             f"Left out: {inputs.left_out:,} calls with other channels, dimensions or no size."

@@ -1,6 +1,5 @@
 """`sweep freeze`: compares off, on and frozen in turns, and saves the choice; or checks a file."""
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -12,43 +11,41 @@ from typing import Any
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.answers.answer import Answer, Section, State
 from cudnn_sweep.analysis.engine.settings import as_text
 from cudnn_sweep.analysis.results.advice import UNDECIDED, minutes_needed
 from cudnn_sweep.analysis.results.verdicts import Verdict
 from cudnn_sweep.analysis.words import counted, interval, milliseconds, ratio
 from cudnn_sweep.orchestrator.errors import NeedsGpuError, SpecError
-from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.find import Frozen, find_rules
 from cudnn_sweep.orchestrator.freezing.probe import Probe, forked_probe
-from cudnn_sweep.orchestrator.gating.answer import CODES, State
+from cudnn_sweep.orchestrator.gating import answer as gating
+from cudnn_sweep.orchestrator.gating.answer import STATES
 from cudnn_sweep.orchestrator.gating.gate import MEASURE, state_of, verdict_of
 from cudnn_sweep.orchestrator.planning.plan import first_calls
 from cudnn_sweep.orchestrator.planning.request import Planned
-from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
+from cudnn_sweep.orchestrator.steps.advice_text import Kept, answer_of
 from cudnn_sweep.orchestrator.steps.advising import (
     SUITE,
     answered_of,
-    code_of,
     kept_choice,
     kept_rules,
     suite_to_compare,
-    tell,
 )
 from cudnn_sweep.orchestrator.steps.one_step import LOOKING, UNTIL, plan_step, suite_of
 from cudnn_sweep.orchestrator.steps.step_options import FreezeOptions
-from cudnn_sweep.orchestrator.terminal.advice_text import Kept
 from cudnn_sweep.orchestrator.terminal.say import say
-from cudnn_sweep.orchestrator.terminal.write_whole import written_anew
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import as_json, read_kept
 from cudnn_sweep.workloads.hardware.environment import Environment
 
 SLOWER = 0.01  # slowdown of a step that --check lets pass, as a gate does
-HOLDS = {
-    ExitCode.FINE: "The kept choice holds",
-    ExitCode.WORSE: "The kept choice does not hold here",
-    ExitCode.CANNOT_TELL: "Cannot tell yet whether the kept choice holds (--minutes)",
-    ExitCode.DOES_NOT_RUN: "A step does not run with the kept choice",
+HOLDS: dict[State, str] = {
+    "fine": "The kept choice holds.",
+    "worse": "The kept choice does not hold here.",
+    "cannot tell": "Cannot tell yet whether the kept choice holds (--minutes).",
+    "does not run": "A step does not run with the kept choice.",
 }
 COLUMNS = ("baseline_ms", "candidate_ms", "ratio", "ratio_low", "ratio_high", "blocks")
 OF_ENVIRONMENT = ("gpu", "torch", "cuda", "cudnn", "driver")
@@ -60,19 +57,17 @@ def freeze(
     options: FreezeOptions,
     console: Console,
     place: Place,
-    out: Console,
     opened: OpenProbe = forked_probe,
-) -> int:
-    """Print the answer on `out`, and return the exit code. Raises ModelError if a step does not run."""
+) -> Answer:
+    """Find and compare a choice to keep; the answer has its file. Raises ModelError if a step does not run."""
     if options.check is not None:
-        return _check(options, console, place, out, opened)
+        return _check(options, console, place, opened)
     if options.file.exists():
         raise SpecError(
             f"{options.file} exists: test it with --check, or name another file with --output"
         )
     if not os.access(options.file.parent, os.W_OK):
         raise SpecError(f"--output: {options.file.parent} is no folder that can be written to")
-    open_results(options.location, console)  # to fail before anything is searched
     planned = _looked(options, None, console, place)
     environment = planned.machine.environment
     with opened(planned, console) as probe:
@@ -80,7 +75,7 @@ def freeze(
     if not frozen.rules:
         count = counted(len(frozen.plans), "convolution operation")
         why = f"Nothing to gain: without a search {count} take their fastest plans already."
-        return _nothing(options, out, why)
+        return _nothing(options, why)
     say(console, f"Comparing off, on and frozen, for at most {options.minutes:g} minutes.")
     suite, machine = suite_to_compare(options, frozen.text, options.float64), planned.machine
     left_s, job = 60 * options.minutes, options.job
@@ -90,20 +85,17 @@ def freeze(
     answered = answered_of(options, ran.store, sweep_id)
     kept = kept_choice(options, ran.store, sweep_id, file, frozen.text)
     if kept is None:
-        ran.check_not_stopped(is_decided=code_of(answered) != ExitCode.CANNOT_TELL)
-        return tell(options, answered, out)
+        answer = answer_of(answered)
+        ran.check_not_stopped(is_decided=answer.state != "cannot tell")
+        return answer
     if not kept.gains:
         ran.check_not_stopped(is_decided=False)
-        return _nothing(options, out, _not_shown(kept))
+        return _nothing(options, _not_shown(kept))
     kept = replace(kept, cannot=frozen.cannot, operations=len(frozen.plans))
     provenance = _provenance(options, environment, frozen, kept, sweep_id)
-    try:
-        with written_anew(options.file) as made:
-            made.write_text(as_json(frozen.rules, indent=1, frozen=provenance))
-        say(console, f"\nWritten: {file}")
-    finally:  # print the answer even if the file fails: it took minutes
-        tell(options, replace(answered, kept=kept, command=options.advise_command()), out)
-    return ExitCode.FINE
+    answer = answer_of(replace(answered, kept=kept))
+    rules = as_json(frozen.rules, indent=1, frozen=provenance)
+    return replace(answer, state="fine", files={file: rules})
 
 
 def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:
@@ -118,11 +110,12 @@ def _looked(options: FreezeOptions, errata: str | None, console: Console, place:
     return planned
 
 
-def _nothing(options: FreezeOptions, out: Console, why: str) -> int:
+def _nothing(options: FreezeOptions, why: str) -> Answer:
     text = f"{why} No file is written."
-    answer = json.dumps({"frozen": None, "why": text}, indent=2)
-    say(out, answer if options.json else f"\n{text}")
-    return ExitCode.FINE
+    values = {"frozen": None, "why": text}
+    return Answer(
+        kind="freeze", subject=options.workload, state="fine", headline=text, values=values
+    )
 
 
 def _not_shown(kept: Kept) -> str:
@@ -151,9 +144,7 @@ def _provenance(
     }
 
 
-def _check(
-    options: FreezeOptions, console: Console, place: Place, out: Console, opened: OpenProbe
-) -> int:
+def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenProbe) -> Answer:
     """Check that a step takes the file's plans and, by a gate's rule, is not slower than with off."""
     file = str(options.check)
     errata, then = kept_rules(file) or "", _frozen_in(file)
@@ -170,34 +161,40 @@ def _check(
         for name in OF_ENVIRONMENT
         if (now := getattr(environment, name)) != then.get(name)
     ]
-    state, row = _in_turns(options, errata, planned, console, place)
-    code = CODES[state] if taken == plans else ExitCode.WORSE
+    of_gate, row = _in_turns(options, errata, planned, console, place)
+    state = STATES[of_gate] if taken == plans else "worse"
     same = len(pairs) - len(moved)
-    if options.json:
-        answer = {
-            "holds": code == ExitCode.FINE,
+    step = "no block has both a frozen step and one with off"
+    if row is not None and row.ratio is not None:
+        share = f"{ratio(row.ratio)} of the time with off{interval(row.ratio_low, row.ratio_high)}"
+        step = f"{milliseconds(row.candidate_ms)}, {share}"
+    facts = [
+        ("Plans", f"{same} of {counted(len(taken), 'operation')} take the plan of {file}"),
+        ("A step", step),
+        *(("Changed", text) for text in (*changed, *moved)),
+    ]
+    return Answer(
+        kind="freeze",
+        subject=options.workload,
+        state=state,
+        headline=HOLDS[state],
+        sections=[Section(rows=facts)],
+        commands=[("Make it anew", options.command())] if state == "worse" else (),
+        values={
+            "holds": state == "fine",
             "operations": len(taken),
             "same_plans": same,
             **{name: getattr(row, name, None) for name in COLUMNS},
             "frozen_ms_then": then.get("frozen_ms"),
             "changed": changed,
             "other_plans": moved,
-        }
-        say(out, json.dumps(answer, indent=2))
-        return code
-    count = f"{same} of {counted(len(taken), 'operation')} take the plan of {file}"
-    step = "no block has both a frozen step and one with off"
-    if row is not None and row.ratio is not None:
-        share = f"{ratio(row.ratio)} of the time with off{interval(row.ratio_low, row.ratio_high)}"
-        step = f"a step takes {milliseconds(row.candidate_ms)}, {share}"
-    again = [f"Make it anew: {options.command()}"] if code == ExitCode.WORSE else []
-    say(out, "\n".join([f"\n{HOLDS[code]}: {count}; {step}.", *changed, *moved, *again]))
-    return code
+        },
+    )
 
 
 def _in_turns(
     options: FreezeOptions, errata: str, looked: Planned, console: Console, place: Place
-) -> tuple[State, Verdict | None]:
+) -> tuple[gating.State, Verdict | None]:
     """Compare off and frozen as a gate compares its sides. Raises UnfinishedError if it was stopped undecided."""
     suite = suite_of(options, UNTIL, MEASURE, (Config(), Config(errata=errata)))
     planned = plan_step(

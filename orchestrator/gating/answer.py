@@ -1,13 +1,11 @@
-"""The answer of a gate, printed as text, Markdown, JUnit and JSON."""
+"""What a gate found, in words."""
 
-import json
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal
-from xml.etree import ElementTree
 
-from cudnn_sweep.analysis.engine.formats import escaped
+from cudnn_sweep.analysis.answers import answer
 from cudnn_sweep.analysis.engine.settings import as_text
 from cudnn_sweep.analysis.results.advice import KernelChange
 from cudnn_sweep.analysis.results.answers import AnswerRow
@@ -16,22 +14,20 @@ from cudnn_sweep.analysis.words import (
     counted,
     milliseconds,
     percent,
-    printable,
     ratio,
     some,
     two_digits,
 )
 from cudnn_sweep.analysis.words import interval as ends_of
-from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.planning.spelling import program
 
 State = Literal["slower", "broken", "not slower", "faster", "cannot tell yet"]
-CODES: dict[State, ExitCode] = {
-    "not slower": ExitCode.FINE,
-    "faster": ExitCode.FINE,
-    "slower": ExitCode.WORSE,
-    "broken": ExitCode.DOES_NOT_RUN,
-    "cannot tell yet": ExitCode.CANNOT_TELL,
+STATES: dict[State, answer.State] = {
+    "not slower": "fine",
+    "faster": "fine",
+    "slower": "worse",
+    "broken": "does not run",
+    "cannot tell yet": "cannot tell",
 }
 NAMED = 3  # kernels, files
 WIDE = 2.0  # an interval that reaches this ratio, or its inverse, says only that blocks are too few
@@ -68,14 +64,24 @@ class Gate:
     results: Sequence[str] = ()
     """Options of a query that reads this gate's results."""
 
-    @property
-    def is_excused(self) -> bool:
-        """Whether an undecided gate passes; not if files changed: a change could excuse itself."""
-        return self.state == "cannot tell yet" and self.passes_undecided and not self.changed
-
-    @property
-    def code(self) -> ExitCode:
-        return ExitCode.FINE if self.is_excused else CODES[self.state]
+    def answer(self) -> answer.Answer:
+        """Return the answer. Files that changed excuse nothing: a change could excuse itself."""
+        is_undecided, ratio = self.state == "cannot tell yet", self.row and self.row.ratio
+        is_excused = is_undecided and self.passes_undecided and not self.changed
+        of_base = answer.Family(
+            name="ratio", meaning="time of a step at HEAD, of BASE's", samples=[({}, ratio or 0)]
+        )
+        return answer.Answer(
+            kind="gate",
+            subject=self.workload,
+            state="excused" if is_excused else STATES[self.state],
+            headline=self.headline,
+            sections=[answer.Section(rows=list(self.facts()))],
+            commands=[("More", self.query())] if self.row is not None else (),
+            values=vars(self),
+            families=[of_base] if ratio else (),
+            labels={"model": self.workload},
+        )
 
     @property
     def headline(self) -> str:
@@ -126,8 +132,6 @@ class Gate:
         if self.kernels:
             changed = [f"{k.kernel} ({k.baseline} → {k.candidate})" for k in self.kernels]
             yield "Kernels", some(changed, NAMED)
-        if row is not None:
-            yield "More", self.query()
 
     def query(self) -> str:
         """Return the command that shows every column."""
@@ -135,33 +139,6 @@ class Gate:
         sides += ["--candidate", as_text(self.head)]
         words = [*sides, "--min-effect", f"{self.threshold:g}", "--sweep-id", self.sweep_id]
         return shlex.join([program(), "query", "helps_or_hurts", *words, *self.results])
-
-    def text(self) -> str:
-        return "\n".join([self.headline, "", *(f"{name:<13}{text}" for name, text in self.facts())])
-
-    def markdown(self) -> str:
-        rows = [f"| {name} | {escaped(text)} |" for name, text in self.facts()]
-        return "\n".join([f"**{escaped(self.headline)}**", "", "| | |", "|---|---|", *rows, ""])
-
-    def junit(self) -> str:
-        kinds: dict[State, str] = {"not slower": "", "faster": "", "slower": "failure"}
-        kind = "skipped" if self.is_excused else kinds.get(self.state, "error")
-        return junit(self.workload, kind, self.headline, self.text())
-
-    def json(self) -> str:
-        answer = {"headline": self.headline, "exit_code": self.code, **asdict(self)}
-        return json.dumps(answer, indent=2, default=vars)
-
-
-def junit(name: str, kind: str, message: str, text: str) -> str:
-    """Return a test suite of one case. `kind`: failure, error or skipped; empty if it passed."""
-    kinds = {"failures": "failure", "errors": "error", "skipped": "skipped"}
-    counts = {name: str(int(kind == counted)) for name, counted in kinds.items()}
-    suite = ElementTree.Element("testsuite", counts, name="sweep gate", tests="1")
-    case = ElementTree.SubElement(suite, "testcase", classname="sweep.gate", name=printable(name))
-    if kind:
-        ElementTree.SubElement(case, kind, message=printable(message)).text = printable(text)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
 
 
 def _ends(low: float | None, high: float | None) -> str:

@@ -6,15 +6,15 @@ import json
 import math
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.answers.answer import Answer, Section
 from cudnn_sweep.analysis.words import cudnn_version, interval, ratio
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.gating.answer import Gate
 from cudnn_sweep.orchestrator.gating.gate import MEASURE, SETTINGS_APART, compared, with_sides
 from cudnn_sweep.orchestrator.gating.sides import Side, environments_of
@@ -22,7 +22,7 @@ from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import first_calls, make_plan
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.process.client import ForkServer, call_models, survey_of
-from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results
+from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.steps.one_step import LOOKING, plan_cells, suite_asked
 from cudnn_sweep.orchestrator.steps.step_options import BisectOptions
 from cudnn_sweep.orchestrator.terminal.say import say, warn
@@ -57,7 +57,7 @@ class Installation:
         return f"torch {self.software.torch}{of_cudnn}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Bisection:
     environments: Sequence[Installation]
     """From the oldest to the newest."""
@@ -104,31 +104,31 @@ class Bisection:
         parts = {name: (before.get(name, NONE), since.get(name, NONE)) for name in names}
         return {name: values for name, values in parts.items() if values[0] != values[1]}
 
-    def text(self) -> str:
-        wide = max(len(environment.side.label) for environment in self.environments)
+    def answer(self) -> Answer:
         answers = {0: "Baseline."} | {at: answer.headline for at, answer in self.answers.items()}
-        lines = [
-            f"{at.side.label:<{wide}}  {at.versions}: {answers.get(number, 'Not measured.')}"
+        rows = [
+            (at.side.label, f"{at.versions}: {answers.get(number, 'Not measured.')}")
             for number, at in enumerate(self.environments)
         ]
-        changed = [f"{name}: {before} → {since}" for name, (before, since) in self.changed.items()]
-        since = [f"Changed there: {', '.join(changed)}"] if changed else []
-        return "\n".join([self.headline, "", *lines, *since])
-
-    def json(self) -> str:
-        body = {"headline": self.headline, "changed": self.changed, **asdict(self)}
-        return json.dumps(body, indent=2, default=lambda part: getattr(part, "__dict__", str(part)))
+        moves = ", ".join(f"{name}: {was} → {now}" for name, (was, now) in self.changed.items())
+        changed = [("Changed", moves)] if moves else []
+        return replace(
+            self.decisive.answer(),
+            kind="bisect",
+            headline=self.headline,
+            sections=[Section(rows=[*rows, *changed])],
+            commands=(),
+            values={"changed": self.changed, **vars(self)},
+        )
 
 
 def bisect(
     options: BisectOptions,
     console: Console,
     place: Place,
-    out: Console,
     look: Callable[[Path, list[str]], Survey] = survey_of,
-) -> ExitCode:
-    """Measure, print the answer on `out`, and return the exit code."""
-    open_results(options.location, console)  # to fail before anything is looked at
+) -> Answer:
+    """Measure pairs of environments, and return the answer."""
     sides = environments_of(options.pythons)
     say(console, LOOKING.format(workload=options.workload))
     name, suite = suite_asked(options, MEASURE)
@@ -147,9 +147,7 @@ def bisect(
         for side, seen in zip(sides, surveys, strict=True)
     ]
     measure = partial(_pair, planned, place, console, environments[0])
-    answer = _bisected(options, environments, measure, console)
-    say(out, answer.json() if options.json else f"\n{answer.text()}")
-    return answer.decisive.code
+    return _bisected(options, environments, measure, console).answer()
 
 
 def _bisected(

@@ -1,32 +1,28 @@
 """`sweep gate`: does a change make a step slower? Two sides in turns on one GPU, each also against itself."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.answers.answer import Answer
 from cudnn_sweep.analysis.engine.database import Database, open_database
-from cudnn_sweep.analysis.engine.formats import escaped
 from cudnn_sweep.analysis.engine.queries import literal
 from cudnn_sweep.analysis.engine.settings import as_text
 from cudnn_sweep.analysis.results.advice import kernel_changes
 from cudnn_sweep.analysis.results.answers import AnswerRow
 from cudnn_sweep.analysis.results.verdicts import Verdict
 from cudnn_sweep.analysis.words import printable
-from cudnn_sweep.orchestrator.errors import ModelError, OutputError, SpecError, exit_code_of
-from cudnn_sweep.orchestrator.exit_codes import ExitCode
-from cudnn_sweep.orchestrator.gating.answer import Gate, State, junit
+from cudnn_sweep.orchestrator.errors import ModelError, SpecError
+from cudnn_sweep.orchestrator.gating.answer import Gate, State
 from cudnn_sweep.orchestrator.gating.power import power
 from cudnn_sweep.orchestrator.gating.sides import Side, Sides, scratch_for_gate, sides_of
 from cudnn_sweep.orchestrator.planning.plan import first_calls
 from cudnn_sweep.orchestrator.planning.request import Planned
-from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, open_results, run_sweep
+from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, run_sweep
 from cudnn_sweep.orchestrator.steps.one_step import LOOKING, UNTIL, plan_step, suite_of
 from cudnn_sweep.orchestrator.steps.step_options import GateOptions, TurnOptions
 from cudnn_sweep.orchestrator.terminal.say import say, warn
-from cudnn_sweep.orchestrator.terminal.write_whole import is_stream, write_whole
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import SuiteSpec, WithoutGpu
@@ -95,49 +91,15 @@ where blocks > $lacks
 """
 
 
-def gate(options: GateOptions, console: Console, place: Place, out: Console) -> ExitCode:
-    """Measure, print the answer on `out`, and return the exit code."""
-    open_results(options.location, console)  # to fail before anything is measured
-    with _reported(options), scratch_for_gate() as scratch:
+def gate(options: GateOptions, console: Console, place: Place) -> Answer:
+    """Measure both sides, and return the answer."""
+    with scratch_for_gate() as scratch:
         sides = sides_of(options.base, options.head, scratch, exact=options.exact)
-        answer = _measured(options, sides, console, place)
-        answer = replace(answer, notes=sides.notes, passes_undecided=options.cannot_tell == "ok")
+        found = _measured(options, sides, console, place)
+        found = replace(found, notes=sides.notes, passes_undecided=options.cannot_tell == "ok")
         if changed := sides.changed():
-            answer = replace(answer, changed=changed, state="cannot tell yet")
-    code = answer.code
-    try:
-        say(out, answer.json() if options.json else f"\n{answer.text()}")
-    finally:  # even if standard output is closed
-        try:
-            _write(options, answer.markdown(), answer.junit())
-        except OutputError as error:
-            warn(console, f"sweep: {error}")
-            code = code or exit_code_of(error)
-    return code
-
-
-@contextmanager
-def _reported(options: GateOptions) -> Iterator[None]:
-    """If there is no answer, write the reason into the files, too. Raises OutputError before anything is measured."""
-
-    def no_answer(reason: str, *, streams: bool = True) -> None:
-        failed = junit(options.workload, "error", reason, reason)
-        _write(options, f"**No answer**: {escaped(reason)}\n", failed, streams=streams)
-
-    # No older answer stays, even if the gate is killed.
-    no_answer("the gate has not ended", streams=False)
-    try:
-        yield
-    except Exception as error:
-        with suppress(OutputError):
-            no_answer(str(error))
-        raise
-
-
-def _write(options: GateOptions, comment: str, suite: str, *, streams: bool = True) -> None:
-    for file, text in ((options.comment, comment), (options.junit, suite)):
-        if file is not None and (streams or not is_stream(Path(file))):
-            write_whole(Path(file), text)
+            found = replace(found, changed=changed, state="cannot tell yet")
+    return found.answer()
 
 
 def _measured(options: GateOptions, sides: Sides, console: Console, place: Place) -> Gate:

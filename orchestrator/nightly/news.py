@@ -20,22 +20,22 @@ from urllib3 import PoolManager, ProxyManager, Retry, Timeout, make_headers
 from urllib3.exceptions import HTTPError
 from urllib3.util import parse_url
 
+from cudnn_sweep.analysis.answers.text import lines_of
 from cudnn_sweep.analysis.nights.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nights.reports.report import to_json
-from cudnn_sweep.analysis.nights.reports.sections import OneChange, headline, one_by_one, sections
-from cudnn_sweep.analysis.nights.reports.words import Group, finding_texts, notes
+from cudnn_sweep.analysis.nights.reports.sections import (
+    OneChange,
+    environment,
+    headline,
+    one_by_one,
+    sections,
+)
+from cudnn_sweep.analysis.nights.reports.words import finding_texts
 from cudnn_sweep.analysis.words import one_line, printable
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
 from cudnn_sweep.orchestrator.planning.spec import WebhookKeys
 from cudnn_sweep.orchestrator.terminal.say import say
 
-STYLES: dict[Group | None, str] = {
-    "alert": "bold red",
-    "changed": "cyan",
-    "waiting": "yellow",
-    "better": "green",
-    "refuted": "dim",
-}
 STATE_STYLES = {
     "fine": "bold green",
     "learning": "bold cyan",
@@ -228,14 +228,9 @@ def print_outcome(
     """Print a night. `results` is the option of the command line."""
     say(console, headline(outcome), STATE_STYLES[outcome.state])
     for section in sections(outcome, results=results):
-        say(console, f"\n{section.title}", STYLES.get(section.group, "bold"))
-        changes = [[change.summary, *change.details] for change in section.changes]
-        for lines in (*([reason] for reason in section.reasons), *changes):
-            say(console, "\n    ".join(map(one_line, lines)))
-        for words in section.notes:
-            say(console, one_line(" ".join(words)))
-        for name, *values in section.rows:
-            say(console, one_line(f"{name}: {' → '.join(values)}"))
+        title, *lines = lines_of(section)
+        say(console, f"\n{title}", "bold")
+        say(console, "\n".join(lines))
     say(console, f"\nReports: {', '.join(map(str, reports))}")
 
 
@@ -246,7 +241,7 @@ def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLoo
     findings = (
         *(_lines(change, where) for change in one_by_one(new)),
         *outcome.reasons,
-        *notes(outcome),
+        *(["\n".join(lines_of(changed))] if not (changed := environment(outcome)).is_empty else []),
         "\n".join([*as_before, f"Page: {where.page}"]),
     )
     return News(

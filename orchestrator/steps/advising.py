@@ -1,32 +1,31 @@
 """`sweep advise`: should benchmark be on for this model, over so many steps, and what is the gain?"""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
+from cudnn_sweep.analysis.answers.answer import Answer, Section
 from cudnn_sweep.analysis.engine.database import open_database
 from cudnn_sweep.analysis.engine.settings import as_text, unusual_in
 from cudnn_sweep.analysis.results.advice import (
-    DOES_NOT_FIT,
-    FAILS,
     UNDECIDED,
     Advice,
     Freeze,
     RankPrediction,
+    advice_facts,
+    advice_headline,
     kernel_changes,
     stored_cells,
 )
 from cudnn_sweep.analysis.store.location import REFERENCE
 from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
+from cudnn_sweep.orchestrator.steps.advice_text import Answered, Kept, answer_of, job_table
 from cudnn_sweep.orchestrator.steps.one_step import LOOKING, UNTIL, is_step, plan_step, suite_of
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
-from cudnn_sweep.orchestrator.terminal.advice_text import Answered, Kept, advice_lines, answer_lines
 from cudnn_sweep.orchestrator.terminal.say import say
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
@@ -37,22 +36,21 @@ from cudnn_sweep.workloads.warnings import OF_THE_CODE
 
 SUITE = "advise"
 NETWORKS = "networks-*"  # the installed sweeps of whole networks
-DIGITS = 9  # of a number in JSON: sums in another order differ in the last ones
 TIMED = ["steady_wall_ms", "status", "message", "warnings"]
 TIMED_ON_CPU = (
     "No GPU here: cuDNN's flags have no effect on a CPU, so only the time of the step is measured."
 )
 
 
-def advise(options: AdviseOptions, console: Console, place: Place, out: Console) -> int:
-    """Measure, print the answer on `out` and progress on `console`, and return the exit code.
+def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
+    """Measure, and return the answer; progress goes to `console`.
 
     Without a GPU, the newest stored measurement of the step answers; if there is none, a step is timed on the CPU.
     """
     if options.reference:
-        return _from_reference(options, out)
+        return _from_reference(options)
     if options.from_store:
-        return _from_store(options, out)
+        return _from_store(options)
     suite = suite_to_compare(options, kept_rules(options.freeze))
     say(console, LOOKING.format(workload=options.workload))
     machine = place.look(suite)
@@ -64,14 +62,14 @@ def advise(options: AdviseOptions, console: Console, place: Place, out: Console)
     elif _newest(open_store(options.location), options, on_gpu=True) is not None:
         where = f"this is a stored measurement in {options.location}"
         say(console, f"No GPU here, so nothing is measured: {where}.")
-        return _from_store(options, out)
+        return _from_store(options)
     else:
         say(console, TIMED_ON_CPU)
     ran = run_sweep(planned, place, console)
-    answered = answered_of(options, ran.store, ran.session.sweep_id)
-    ran.check_not_stopped(is_decided=code_of(answered) != ExitCode.CANNOT_TELL)
-    code = tell(options, answered, out)
-    return code if compares or code != ExitCode.CANNOT_TELL else ExitCode.NEEDS_GPU
+    answer = answer_of(answered_of(options, ran.store, ran.session.sweep_id))
+    is_decided = answer.state != "cannot tell"
+    ran.check_not_stopped(is_decided=is_decided)
+    return answer if compares or is_decided else replace(answer, state="needs a GPU")
 
 
 def suite_to_compare(
@@ -96,7 +94,7 @@ def kept_rules(file: str | None) -> str | None:
         raise SpecError(str(error)) from None
 
 
-def _from_store(options: AdviseOptions, out: Console) -> int:
+def _from_store(options: AdviseOptions) -> Answer:
     store = open_store(options.location)
     sweep_id = _newest(store, options)
     if sweep_id is None:
@@ -104,10 +102,10 @@ def _from_store(options: AdviseOptions, out: Console) -> int:
             f"--from-store: found no sweep of {options.command()} in {options.location} that `sweep advise` measured; "
             "without --from-store it is measured now"
         )
-    return tell(options, answered_of(options, store, sweep_id), out)
+    return answer_of(answered_of(options, store, sweep_id))
 
 
-def _from_reference(options: AdviseOptions, out: Console) -> ExitCode:
+def _from_reference(options: AdviseOptions) -> Answer:
     """Answer for each measured GPU model and input; all other settings are PyTorch's defaults."""
     wanted = {
         "workload": options.workload.removeprefix(BUNDLED),
@@ -128,25 +126,20 @@ def _from_reference(options: AdviseOptions, out: Console) -> ExitCode:
             f"--reference: found no {' '.join(wanted.values())}; there are {'; '.join(sorted(there))}"
         )
     asked = [row for row in found if row.asked]
-    if options.json:
-        say(out, _rounded_json(asked))
-    for row in [] if options.json else asked:
-        same = (other for other in found if other.cell_id == row.cell_id and not other.asked)
-        answered = Answered(
-            sweep_id=NETWORKS,
-            workload=options.workload,
-            advice=row,
-            other=next(same, None),
-            times_ms=[row.baseline_ms],
-            program=options.program,
-            command=options.command(),
-            where=[],
-            input=row.input_shape,
-        )
-        title = f"{row.gpu}, {row.input_shape}"
-        say(out, "\n".join(["", title, *answer_lines(answered)]).rstrip())
-    decided = any(row.advice != UNDECIDED for row in asked)
-    return ExitCode.FINE if decided else ExitCode.CANNOT_TELL
+    sections = []
+    for row in asked:
+        others = (other for other in found if other.cell_id == row.cell_id and not other.asked)
+        table = job_table(row, next(others, None))
+        title = f"{row.gpu}, {row.input_shape}: {advice_headline(row)}"
+        sections += [Section(title=title, rows=list(advice_facts(row, ()))), table]
+    return Answer(
+        kind="advise",
+        subject=options.workload,
+        state="fine" if any(row.advice != UNDECIDED for row in asked) else "cannot tell",
+        headline=f"{options.workload} in the installed results:",
+        sections=sections,
+        values={"asked": asked},
+    )
 
 
 def _newest(store: Store, options: AdviseOptions, *, on_gpu: bool = False) -> str | None:
@@ -160,14 +153,6 @@ def _newest(store: Store, options: AdviseOptions, *, on_gpu: bool = False) -> st
     return next((cell.sweep_id for cell in wanted if is_step(options, cell)), None)
 
 
-def tell(options: AdviseOptions, answered: Answered, out: Console) -> ExitCode:
-    if options.json:
-        say(out, _rounded_json(as_json(answered)))
-    else:
-        say(out, "\n" + "\n".join(advice_lines(answered)).rstrip())
-    return code_of(answered)
-
-
 def answered_of(options: AdviseOptions, store: Store, sweep_id: str) -> Answered:
     rows = Advice.of(store, sweep_id, **options.job.values())
     most = _with_most_blocks(rows)
@@ -176,6 +161,7 @@ def answered_of(options: AdviseOptions, store: Store, sweep_id: str) -> Answered
     with open_database(store, sweep_id) as database:
         kernels = kernel_changes(database, sweep_id) if most else []
     return Answered(
+        options=options,
         kept=kept_choice(options, store, sweep_id, options.freeze, kept_rules(options.freeze)),
         sweep_id=sweep_id,
         advice=most,
@@ -187,11 +173,6 @@ def answered_of(options: AdviseOptions, store: Store, sweep_id: str) -> Answered
         warnings=[
             name for name in OF_THE_CODE if any(name in (row["warnings"] or ()) for row in trials)
         ],
-        workload=options.workload,
-        program=options.program,
-        command=options.command(),
-        where=options.where(),
-        input=options.input[0] if options.input else None,
     )
 
 
@@ -213,43 +194,3 @@ def kept_choice(
 def _with_most_blocks(rows: Sequence[Advice]) -> Advice | None:
     """Return the row with most blocks, of those for the start that is requested."""
     return max((row for row in rows if row.asked), key=lambda row: row.blocks, default=None)
-
-
-def as_json(answered: Answered) -> dict[str, object]:
-    """Return the rows of the question `advice`, with kernels, ranks, times and messages."""
-    return {
-        "sweep_id": answered.sweep_id,
-        "advice": answered.said,
-        "setting": answered.setting,
-        "lines": answered.lines,
-        "asked": answered.advice,
-        "other_start": answered.other,
-        "frozen": None if answered.kept is None else asdict(answered.kept),
-        "kernels": answered.kernels,
-        "ranks": answered.ranks,
-        "step_times_ms": answered.times_ms,
-        "messages": sorted({message for _, message in answered.failures}),
-        "warnings": answered.warnings,
-        "again": answered.again,
-    }
-
-
-def _rounded_json(parts: object) -> str:
-    def rounded(text: str) -> float:
-        return float(f"{float(text):.{DIGITS}g}")
-
-    exact = json.dumps(parts, default=vars)
-    return json.dumps(json.loads(exact, parse_float=rounded), indent=2)
-
-
-def code_of(answered: Answered) -> ExitCode:
-    """Return the exit code: there is a decision, time was too short for one, or the model does not run."""
-    if answered.fails:
-        return ExitCode.DOES_NOT_RUN
-    if answered.said == UNDECIDED:
-        return ExitCode.CANNOT_TELL
-    advice = answered.advice
-    if advice is not None and advice.advice in (DOES_NOT_FIT, FAILS) and not advice.blocks:
-        runs = advice.baseline_failed < advice.candidate_failed
-        return ExitCode.FINE if runs else ExitCode.DOES_NOT_RUN
-    return ExitCode.FINE

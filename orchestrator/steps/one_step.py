@@ -45,7 +45,7 @@ LEAST_S = 15.0  # two blocks of a small network
 LEAST_TIMEOUT_S = 60.0  # of a process: a search of a large network takes half of it
 # Options of `sweep bans` and `sweep bisect` that also apply to a suite.
 OF_CELLS = (
-    *("workload", "only", "results", "wait", "benchmark", "min_effect", "minutes", "json"),
+    *("workload", "only", "results", "wait", "benchmark", "min_effect", "minutes", "json", "write"),
     "pythons",
 )
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
     from cudnn_sweep.orchestrator.planning.session import Job
 
+WRITE = (
+    "Also write the answer, as the name ends: .md, .html, .json, .txt, .xml for JUnit, .prom for OpenMetrics. "
+    "Repeat for more."
+)
 MinutesOption = Annotated[
     float, typer.Option(min=0.1, help="Time to measure; less where it is decided earlier.")
 ]
@@ -94,6 +98,12 @@ class StepOptions(_Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Answer:
+    json: Annotated[bool, "Print the answer as JSON."] = False
+    write: Annotated[Sequence[str], "FILE", WRITE] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Job(_Model):
     steps: Annotated[
         int | None, typer.Option(min=1, help="Steps of your job in one process.  [default: 10000]")
@@ -133,7 +143,7 @@ class _Job(_Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdviseOptions(StepOptions, _Job):
+class AdviseOptions(_Answer, StepOptions, _Job):
     """In the order of their help: the model, the job, the step, and the answer."""
 
     freeze: Annotated[
@@ -143,7 +153,6 @@ class AdviseOptions(StepOptions, _Job):
     reference: Annotated[
         bool, "Answer for a bundled network, from the installed results; measure nothing."
     ] = False
-    json: Annotated[bool, "Print the answer as JSON."] = False
 
     @property
     def measures_nothing(self) -> bool:
@@ -165,10 +174,14 @@ class AdviseOptions(StepOptions, _Job):
         """Return what to type to do this again, as text for a shell."""
         return shlex.join([self.program, "advise", *self._words()])
 
+    @property
+    def again(self) -> str:
+        """Return the command that answers once more without measuring."""
+        return f"{self.command()} --from-store"
+
     def _words(self) -> list[str]:
-        return words_of(
-            self, without=("minutes", "from_store", "json", "output", "float64", "check", "wait")
-        )
+        once = ("minutes", "from_store", "json", "write", "output", "float64", "check", "wait")
+        return words_of(self, without=once)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,9 +208,10 @@ class FreezeOptions(AdviseOptions):
     def command(self) -> str:
         return shlex.join([self.program, "freeze", *self._words()])
 
-    def advise_command(self) -> str:
-        """Return the command that answers from the store again."""
-        return shlex.join([self.program, "advise", *self._words(), "--freeze", str(self.file)])
+    @property
+    def again(self) -> str:
+        words = [*self._words(), "--freeze", str(self.file), "--from-store"]
+        return shlex.join([self.program, "advise", *words])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +226,7 @@ class _Sides:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnOptions(StepOptions):
+class TurnOptions(_Answer, StepOptions):
     """Options of commands that compare other things than benchmark off and on."""
 
     regime: None = None  # no options here
@@ -220,7 +234,6 @@ class TurnOptions(StepOptions):
     benchmark: Annotated[bool, typer.Option("--benchmark", help="Turn benchmark on.")] = False
     min_effect: MinEffectOption = 0.01
     minutes: MinutesOption = 2.5
-    json: Annotated[bool, "Print the answer as JSON."] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,6 +250,7 @@ class CellsOptions(TurnOptions):
 class BansOptions(CellsOptions):
     min_effect: MinEffectOption = MIN_EFFECT
     minutes: MinutesOption = 10.0
+    write: tuple[()] = ()  # no option here: `sweep query bans` has formats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,8 +266,8 @@ class GateOptions(TurnOptions, _Sides):
     cannot_tell: Annotated[
         Literal["ok", "fail"], "Exit code of an undecided gate: 0 for ok, 3 for fail."
     ] = "fail"
-    comment: Annotated[str | None, "FILE.md", "Also write the answer as Markdown."] = None
-    junit: Annotated[str | None, "FILE.xml", "Also write the answer as JUnit."] = None
+    comment: Annotated[str | None, typer.Option(hidden=True)] = None  # --write since
+    junit: Annotated[str | None, typer.Option(hidden=True)] = None
 
 
 def _read(text: str) -> tuple[str, "JsonValue"]:

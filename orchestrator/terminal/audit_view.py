@@ -1,15 +1,11 @@
-"""Prints an audit: first who set which flag, then the convolutions, and last what was not seen."""
+"""An audit in sections: first who set which flag, then the convolutions, and last what was not seen."""
 
 import os
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
-from cudnn_sweep.orchestrator.terminal.say import plain_table, say, warn
-from cudnn_sweep.workloads.auditing.findings import Findings, Model, SourceLine, Value, Write
+from cudnn_sweep.analysis.answers.answer import Section
+from cudnn_sweep.workloads.auditing.findings import Findings, Model, SourceLine, Write
 from cudnn_sweep.workloads.problem import sizes_text
 
 PACKAGES = f"{os.sep}site-packages{os.sep}"
@@ -18,46 +14,48 @@ NOT_SEEN = (
     "Not seen, if there are any: backward passes; convolutions in compiled code, TorchScript, CUDA graphs, "
     "torch.func.vmap, C++ extensions and torch.ops; flags that C++ code sets; other processes, such as workers."
 )
+NO_MODEL = "No call of a torch.nn.Module with a convolution was seen."
 NO_CONVOLUTION = "No convolution ran in this process, so `benchmark` changed nothing in it; see below for what an audit does not see."
 
 
-def print_audit(console: Console, findings: Findings, unseen: str | None = None) -> None:
-    """Print the findings. `unseen`: message on the processes that the audit did not see."""
-    tell, head = partial(say, console), partial(say, console, style="bold")
-    head(unseen or _headline(findings))
-    if findings.torch is None:
-        tell("The script did not import torch.")
-    if findings.writes:
-        head("\nWhat was set, and by which line")
-        console.print(_writes_table(findings.writes))
+def sections_of(findings: Findings) -> list[Section]:
     flags = findings.flags_at_end
-    if flags:
-        at_end = [f"{name} {flags[name]}" for name in SHOWN_AT_END if flags.get(name) is not None]
-        tell(f"At the end: {', '.join(at_end)}.")
-    if findings.variables_at_start:
-        set_before = (f"{name}={value}" for name, value in findings.variables_at_start.items())
-        tell(f"Set before the script began: {' '.join(set_before)}")
-    if findings.torch is not None:
-        head("\nConvolutions")
-        if findings.calls:
-            console.print(_arrivals_table(findings))
-        for line in _convolution_lines(findings):
-            tell(line)
-        head("\nModels and their inputs")
-        for model in findings.models:
-            tell(_model_text(model))
-        if not findings.models:
-            tell("No call of a torch.nn.Module with a convolution was seen.")
-        gpu = findings.gpu or "the script did not use CUDA"
-        cudnn = f", cuDNN {findings.cudnn}" if findings.cudnn else ""
-        head("\nSoftware")
-        tell(f"torch {findings.torch}, Python {findings.python}, {gpu}{cudnn}")
-    tell(f"\n{NOT_SEEN}")
-    for text in findings.own_errors:
-        warn(console, f"warning: the audit itself failed, so calls may be missing: {text}")
+    at_end = [f"{name} {flags[name]}" for name in SHOWN_AT_END if flags.get(name) is not None]
+    before = " ".join(f"{name}={value}" for name, value in findings.variables_at_start.items())
+    noted = {"At the end": ", ".join(at_end), "Set before the script began": before}
+    set_by = Section(
+        title="What was set, and by which line",
+        notes=[(f"{what}: {text}",) for what, text in noted.items() if text],
+        head=("set", "from", "to", "by", "called from", "times", "after calls"),
+        rows=[_write_row(each) for each in sorted(findings.writes, key=_changes, reverse=True)],
+    )
+    failed = (f"The audit itself failed, so calls may be missing: {e}" for e in findings.own_errors)
+    unseen = Section(notes=[(text,) for text in (NOT_SEEN, *failed)])
+    if findings.torch is None:
+        return [Section(notes=[("The script did not import torch.",)]), unseen]
+    calls, distinct = zip(*findings.arrivals, strict=True) if findings.arrivals else ((), ())
+    models = [_model_text(model) for model in findings.models]
+    gpu = findings.gpu or "the script did not use CUDA"
+    cudnn = f", cuDNN {findings.cudnn}" if findings.cudnn else ""
+    shown = [
+        set_by,
+        Section(
+            title="Convolutions",
+            notes=[(line,) for line in _convolution_lines(findings)],
+            head=("calls", *(f"{count:,}" for count in calls)),
+            rows=[("distinct", *(f"{count:,}" for count in distinct))] * bool(calls),
+        ),
+        Section(title="Models and their inputs", items=[(text,) for text in models or [NO_MODEL]]),
+        Section(
+            title="Software",
+            notes=[(f"torch {findings.torch}, Python {findings.python}, {gpu}{cudnn}",)],
+        ),
+        unseen,
+    ]
+    return [section for section in shown if not section.is_empty]
 
 
-def _headline(findings: Findings) -> str:
+def who_turned_it(findings: Findings) -> str:
     """The answer to the question that most ask: who turns benchmark on?"""
     turned = [each for each in findings.writes if each.name == "benchmark" and _changes(each)]
     if turned:
@@ -80,27 +78,10 @@ def _changes(write: Write) -> bool:
     return write.before != write.after
 
 
-def _writes_table(writes: Sequence[Write]) -> Table:
-    columns = ("set", "from", "to", "by", "called from", "times", "after calls")
-    rows = [
-        (
-            each.name,
-            _value_text(each.before),
-            _value_text(each.after),
-            place_text(each.at),
-            place_text(each.called_from) if each.called_from else "",
-            f"{each.times:,}",
-            f"{each.at_call:,}",
-        )
-        for each in sorted(writes, key=lambda write: not _changes(write))
-    ]
-    return plain_table(columns, rows, right=("times", "after calls"))
-
-
-def _arrivals_table(findings: Findings) -> Table:
-    calls = [f"{calls:,}" for calls, _ in findings.arrivals]
-    distinct = (f"{distinct:,}" for _, distinct in findings.arrivals)
-    return plain_table(["calls", *calls], [["distinct", *distinct]], right=calls)
+def _write_row(write: Write) -> tuple[str, ...]:
+    values = ("not set" if value is None else str(value) for value in (write.before, write.after))
+    by = place_text(write.called_from) if write.called_from else ""
+    return (write.name, *values, place_text(write.at), by, f"{write.times:,}", f"{write.at_call:,}")
 
 
 def _convolution_lines(findings: Findings) -> Iterator[str]:
@@ -158,7 +139,3 @@ def place_text(place: SourceLine) -> str:
     elif Path(file).is_relative_to(Path.cwd()):
         file = os.path.relpath(file)
     return f"{file}:{place.line} ({place.function})"
-
-
-def _value_text(value: Value) -> str:
-    return "not set" if value is None else str(value)

@@ -248,7 +248,9 @@ def broken_base(ground: Field, how: str) -> None:
 
 def full(ground: Field, what: str) -> None:
     before = state(ground.repository)
-    words = ("--comment", "/dev/full", *SIDES) if what == "comment" else SIDES
+    (ground.folder / "full.md").unlink(missing_ok=True)
+    (ground.folder / "full.md").symlink_to("/dev/full")
+    words = ("--write", f"{ground.folder}/full.md", *SIDES) if what == "comment" else SIDES
     out = Path("/dev/full") if what == "output" else None
     with ground.begun(*words, out=out) as launch:
         allowed = {6} if what == "output" else {3, 6}  # an answer that is no fault, and no comment

@@ -20,6 +20,8 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 from ruamel.yaml import YAML
 
+from cudnn_sweep.analysis.answers.as_json import to_json
+from cudnn_sweep.analysis.answers.text import to_text
 from cudnn_sweep.analysis.nights.reports.report import write_reports
 from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.gating.answer import Gate
@@ -224,8 +226,9 @@ def test_names_of_environments_and_packages_stay_text_in_a_bisection(
     )
     found = Bisection(environments=(one, other), answers={1: gate}, good=0, first=1)
     out = Console(file=io.StringIO(), width=200, markup=False)
-    say(out, found.text())
+    answer = found.answer()
+    say(out, to_text(answer))
     assert isinstance(out.file, io.StringIO)
     assert "is the first where it does not run" in out.file.getvalue()
     assert not STEERING.search(out.file.getvalue()), out.file.getvalue()
-    assert json.loads(found.json())["changed"][payload] == [f"{payload}0", f"{payload}1"]
+    assert json.loads(to_json(answer))["changed"][payload] == [f"{payload}0", f"{payload}1"]

@@ -32,7 +32,7 @@ from cudnn_sweep.analysis.engine.formats import to_json
 from cudnn_sweep.analysis.engine.queries import load_query, part_names, query_names
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nights.outcome import NightOutcome
-from cudnn_sweep.analysis.nights.reports.report import night_reports
+from cudnn_sweep.analysis.nights.reports.report import texts_of
 from cudnn_sweep.analysis.store.location import REFERENCE
 from cudnn_sweep.analysis.store.stored import open_stored
 from cudnn_sweep.cluster.errors import ClusterError
@@ -305,7 +305,7 @@ def reports_of_nights() -> dict[str, dict[str, Any]]:
     """Of made-up nights, by the file; and what a terminal and a webhook are told."""
     found: dict[str, dict[str, Any]] = {}
     for name, night in nights_like_it().items():
-        texts = {report.file: report.render(*night) for report in night_reports()}
+        texts = texts_of(*night)
         page = texts["night.html"].partition("<body>")[2]
         read = {"night.json": json.loads(texts["night.json"]), "night.html": page}
         found[name] = texts | read | told_of(night[0])

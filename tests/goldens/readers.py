@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+from cudnn_sweep.analysis.answers.text import to_text
 from cudnn_sweep.orchestrator.nightly.news import Webhook, find_webhook
 from cudnn_sweep.orchestrator.planning.spec import WebhookKeys
-from cudnn_sweep.orchestrator.terminal.advice_text import Answered, advice_lines
+from cudnn_sweep.orchestrator.steps.advice_text import Answered, answer_of
+from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 
 
 def webhook(file: Path) -> Webhook:
@@ -16,12 +18,10 @@ def advice(file: Path) -> str:
     others."""
     sizes, status, message = file.read_text().split("\n", 2)
     answered = Answered(
+        options=AdviseOptions(
+            workload="nets.py:Net", input=(sizes,) if sizes else (), program="sweep"
+        ),
         sweep_id="one",
-        workload="nets.py:Net",
         failures=[(status, message), (status, message), ("error", "another")],
-        program="sweep",
-        command="sweep advise nets.py:Net",
-        where=[],
-        input=sizes or None,
     )
-    return " ".join(" ".join(advice_lines(answered)).split())
+    return " ".join(to_text(answer_of(answered)).split())

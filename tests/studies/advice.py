@@ -17,7 +17,6 @@ again. What a case prints is in DIR/logs. A case that fails ends no other; the n
 """
 
 import argparse
-import io
 import json
 import os
 import shutil
@@ -35,16 +34,17 @@ from typing import Any
 from filelock import FileLock, Timeout
 from rich.console import Console
 
+from cudnn_sweep.analysis.answers.as_json import to_json
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
 from cudnn_sweep.orchestrator.process.server import IMPORTED_BY_TORCH_LATE
 from cudnn_sweep.orchestrator.running.run_sweep import run_sweep
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+from cudnn_sweep.orchestrator.steps.advice_text import answer_of
 from cudnn_sweep.orchestrator.steps.advising import (
     SUITE,
     advise,
     answered_of,
     suite_to_compare,
-    tell,
 )
 from cudnn_sweep.orchestrator.steps.one_step import plan_step, suite_of
 from cudnn_sweep.workloads.cells.suite import WithoutGpu
@@ -232,17 +232,15 @@ def predict(asked: argparse.Namespace) -> int:
         from_store=asked.from_store,
     )
     place = ThisMachine(wait_s=TINY_ADVICE_AT_MOST_S if asked.tiny else 0)  # lanes share a CPU
-    out = Console(file=io.StringIO(), markup=False)
     console = Console(stderr=True, markup=False)
     if asked.tiny and not asked.from_store:  # a CPU's flags do nothing: what follows is tried out
         suite = suite_to_compare(options, None).model_copy(update={"without_gpu": WithoutGpu()})
         planned = plan_step(options, suite, place.look(suite), suite_name=SUITE, job=options.job)
         ran = run_sweep(planned, place, console)
-        code: int = tell(options, answered_of(options, ran.store, ran.session.sweep_id), out)
+        answer = answer_of(answered_of(options, ran.store, ran.session.sweep_id))
     else:
-        code = advise(options, console, place, out)
-    assert isinstance(out.file, io.StringIO)
-    _answer({**json.loads(out.file.getvalue()), "code": code})
+        answer = advise(options, console, place)
+    _answer({**json.loads(to_json(answer)), "code": answer.code})
     os._exit(0)  # as the command line does after Ray Tune
 
 

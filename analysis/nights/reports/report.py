@@ -1,5 +1,4 @@
-"""Writes every report of a night into a folder of its date, and reads JSON back into the same
-value. Each other file in this folder declares a format.
+"""Writes a night's answer in every format into a folder of its date, and reads JSON back into the same value.
 
 The keys of the JSON are the fields of NightOutcome. A finding is one flat row, with the key of its series among its
 fields. docs/nightly.md lists the further keys. A version may add keys; none is dropped or given another meaning.
@@ -7,31 +6,23 @@ fields. docs/nightly.md lists the further keys. A version may add keys; none is 
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from cudnn_sweep.analysis.engine.declared import declared
-from cudnn_sweep.analysis.engine.formats import json_value
+from cudnn_sweep.analysis.answers.answer import CODES, Answer, formats
+from cudnn_sweep.analysis.answers.as_json import lines_of
 from cudnn_sweep.analysis.errors import ReportError
-from cudnn_sweep.analysis.nights import reports as here
 from cudnn_sweep.analysis.nights.outcome import Acceptance, Finding, LeftOut, NightOutcome
+from cudnn_sweep.analysis.nights.reports.cases import cases, numbers
+from cudnn_sweep.analysis.nights.reports.sections import headline, sections
 from cudnn_sweep.analysis.nights.reports.words import unit
 from cudnn_sweep.analysis.nights.series import Series, SeriesKey
 from cudnn_sweep.analysis.store.folder import LocalFolder, naming
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NightReport:
-    file: str
-    """Name of the file that each night writes, unique among the reports."""
-    render: Callable[[NightOutcome, Sequence[Series]], str]
-    """Makes the text of the night and the history of each of its series, judged or not."""
-
 
 # In 1, fine_series included blunt series; up to 2, too few nights before were `could_not_tell`.
 SCHEMA_VERSION = 3
@@ -40,11 +31,30 @@ OF_A_SERIES = ("findings", "members", "left_out", "accepted")  # fields whose ro
 OUTCOME = TypeAdapter(NightOutcome)
 LATEST = "latest"
 SUMMARY = "night.md"
+NAMES = {".xml": "junit.xml"}  # others are called `night`
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-def night_reports() -> list[NightReport]:
-    return sorted(declared(here, NightReport), key=lambda report: report.file)
+def answer_of(outcome: NightOutcome, series: Sequence[Series] = ()) -> Answer:
+    """Return a night's answer, with the history of each of its series, judged or not."""
+    return Answer(
+        kind="night",
+        subject=outcome.night,
+        state={code: state for state, code in CODES.items()}[outcome.exit_code],
+        headline=headline(outcome),
+        sections=sections(outcome, series),
+        values=_values(outcome, series),
+        cases=list(cases(outcome, series)),
+        families=list(numbers(outcome, series)),
+        labels={"nightly": outcome.night.partition(f"{outcome.date}-")[2]},
+    )
+
+
+def texts_of(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, str]:
+    """Return the reports by their files' names."""
+    answer = answer_of(outcome, series)
+    names = {suffix: NAMES.get(suffix, f"night{suffix}") for suffix in formats()}
+    return {names[suffix]: form.render(answer) for suffix, form in formats().items()}
 
 
 def write_reports(
@@ -59,7 +69,7 @@ def write_reports(
     Return the files, each written whole or not at all. Raise StoreError if a file cannot be written.
     """
     dated = folder / outcome.date.isoformat()
-    texts = {dated / report.file: report.render(outcome, series) for report in night_reports()}
+    texts = {dated / name: text for name, text in texts_of(outcome, series).items()}
     for path, text in texts.items():
         LocalFolder(str(dated)).write(path.name, pa.py_buffer(text.encode()))
     if step_summary:
@@ -82,8 +92,12 @@ def _link_latest(folder: Path) -> None:
 # --- JSON ---
 
 
-def to_json(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
-    """Return the outcome as JSON: a line a finding and a series, a line for every other key."""
+def to_json(outcome: NightOutcome) -> str:
+    """Return the outcome as JSON, with all digits: a line a finding, a line for every other key."""
+    return lines_of(_values(outcome))
+
+
+def _values(outcome: NightOutcome, series: Sequence[Series] = ()) -> dict[str, object]:
     values: dict[str, object] = {
         "schema_version": SCHEMA_VERSION,
         "exit_code": outcome.exit_code,
@@ -92,8 +106,7 @@ def to_json(outcome: NightOutcome, series: Sequence[Series] = ()) -> str:
     }
     if series:
         values["series"] = [_series_row(entry) for entry in series]
-    lines = [f" {json.dumps(name)}: {_text(json_value(value))}" for name, value in values.items()]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    return values
 
 
 def _series_row(series: Series) -> dict[str, object]:
@@ -121,13 +134,3 @@ def from_json(text: str) -> NightOutcome:
         return OUTCOME.validate_python(values)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ReportError(f"no night's JSON: {error}") from error
-
-
-def _text(value: object) -> str:
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        rows = ",\n".join(f"  {_text(row)}" for row in value)
-        return f"[\n{rows}\n ]"
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-REPORT = NightReport(file="night.json", render=to_json)

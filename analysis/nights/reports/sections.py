@@ -1,11 +1,12 @@
-"""Groups a night's findings into changes, each with all series that it affects, and into sections
-for the Markdown, the page and the terminal."""
+"""Groups a night's findings into changes, each with all series that it affects, and into sections of its answer."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 
+from cudnn_sweep.analysis.answers.answer import Section, Verbatim
 from cudnn_sweep.analysis.nights.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nights.reports.words import (
     BLUNT,
@@ -17,8 +18,10 @@ from cudnn_sweep.analysis.nights.reports.words import (
     cause,
     facts,
     finding_texts,
+    history,
     how_to_accept,
     meaning,
+    not_measured,
     part,
     percent_or_times,
     smallest_step,
@@ -31,6 +34,7 @@ from cudnn_sweep.analysis.nights.series import (
     Amount,
     Change,
     Series,
+    SeriesKey,
 )
 from cudnn_sweep.analysis.words import counted, listed, one_line
 
@@ -38,12 +42,6 @@ STEADY = {STEADY_WALL.name: "wall", STEADY_DEVICE.name: "device"}
 MOST_NAMED = 6  # cells of one change
 VERSIONED = {"torch": "torch", "version": "ours", "driver": "driver", "cudnn": "cudnn"}
 """Names of versions for `sweep compare`, by part; the first part that moved names the sides."""
-
-
-class Verbatim(str):
-    """A user's name, or a command to type."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -218,21 +216,13 @@ def by_size(text: FindingText) -> tuple[bool, float]:
 MOST_ROWS = 100  # of a list or table: a step's summary may have 1 MiB
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Section:
-    """A section: in this order reasons, changes, notes, and the table `rows` below `head`."""
-
-    title: str
-    group: Group | None = None
-    """The group of all its changes."""
-    reasons: Sequence[str] = ()
-    changes: Sequence[OneChange] = ()
-    notes: Sequence[Sequence[str]] = ()
-    """Paragraphs, each in parts."""
-    head: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
-    is_rest: bool = False
-    """A section for readers who want more."""
+ROLES: dict[Group, str] = {
+    "alert": "hurts",
+    "changed": "no-effect",
+    "waiting": "inconclusive",
+    "better": "equivalent",
+    "refuted": "no-effect",
+}
 
 
 def sections(
@@ -240,39 +230,72 @@ def sections(
 ) -> list[Section]:
     """Return the night's sections; `results` is the option of the command line."""
     changes = one_by_one(finding_texts(outcome))
+    histories = {entry.key: history(entry) for entry in series if entry.points}
+    group = partial(_group, changes, histories)
     accept = [
         ("To accept a change, from a date on (here the first):", Verbatim(command))
         for command in (how_to_accept(outcome, alert, results) for alert in outcome.alerts[:1])
     ]
     shown = [
-        Section(title=WHY.get(outcome.state, "Reasons"), reasons=outcome.reasons),
-        _group("alert", changes, *accept),
-        _group("changed", changes),
-        _environment(outcome),
-        _group("waiting", changes),
-        _group("better", changes, is_rest=True),
-        _group("refuted", changes, is_rest=True),
-        _blunt(outcome, series),
+        Section(
+            title=WHY.get(outcome.state, "Reasons"), items=[(each,) for each in outcome.reasons]
+        ),
+        group("alert", *accept),
+        group("changed"),
+        environment(outcome),
+        group("waiting"),
+        group("better", is_rest=True),
+        group("refuted", is_rest=True),
         Section(
             title="The night",
-            head=("", ""),
             rows=[(name, Verbatim(value)) for name, value in facts(outcome)],
             is_rest=True,
         ),
+        _every(series, histories),
     ]
-    return [each for each in shown if each.reasons or each.changes or each.notes or each.rows]
+    return [each for each in shown if not each.is_empty]
 
 
 def _group(
-    group: Group, changes: Sequence[OneChange], *notes: Sequence[str], is_rest: bool = False
+    changes: Sequence[OneChange],
+    histories: Mapping[SeriesKey, str],
+    group: Group,
+    *notes: Sequence[str],
+    is_rest: bool = False,
 ) -> Section:
     mine = [change for change in changes if change.group == group]
+    items = []
+    for change in mine[:MOST_ROWS]:
+        of_largest = histories.get(change.first.key)
+        drawn = [f"history: {of_largest}"] if of_largest else []
+        items.append((change.summary, *drawn, *change.details))
     return Section(
         title=TITLES[group],
-        group=group,
-        changes=mine[:MOST_ROWS],
+        role=ROLES[group],
+        items=items,
         notes=[*_more(mine), *notes] if mine else (),
         is_rest=is_rest,
+    )
+
+
+def _every(series: Sequence[Series], histories: Mapping[SeriesKey, str]) -> Section:
+    """Return all series, those first whose noise would have hidden the least effect: they pass for unchanged."""
+    rows = [
+        (
+            not entry.is_judged or entry.could_show,
+            Verbatim(f"{key.cell} · {key.settings}: {meaning(key)}, {key.gpu}"),
+            smallest_step(entry) or "its words vary" * (entry.is_judged and not entry.could_show),
+            histories.get(key, ""),
+        )
+        for entry in series
+        if (key := entry.key)
+    ]
+    return Section(
+        title="Every series",
+        notes=_more(rows),
+        head=("series", "smallest step that it could show", "a night each"),
+        rows=[row for _, *row in sorted(rows)[:MOST_ROWS]],
+        is_rest=True,
     )
 
 
@@ -280,31 +303,14 @@ def _more(of: Sequence[object]) -> list[Sequence[str]]:
     return [(f"and {len(of) - MOST_ROWS:,} more: the JSON has all.",)] if of[MOST_ROWS:] else []
 
 
-def _environment(outcome: NightOutcome) -> Section:
+def environment(outcome: NightOutcome) -> Section:
     anew = "A new baseline starts here, and the nights before do not count:"
     notes: list[Sequence[str]] = [(anew, outcome.new_baseline)] if outcome.new_baseline else []
-    if not outcome.changes:
-        notes.append(("Nothing that is known.",))
+    if outcome.skipped:
+        notes.append((f"Not measured: {not_measured(outcome)}",))
     return Section(
         title="What changed since the night before",
         notes=notes,
         head=("part", "before", "now"),
         rows=[(part(change), *map(Verbatim, values(change))) for change in outcome.changes],
-    )
-
-
-def _blunt(outcome: NightOutcome, series: Sequence[Series]) -> Section:
-    """Return the series too noisy for the least effect, which would else pass for unchanged."""
-    changed = {finding.key for finding in outcome.findings}
-    judged = (entry for entry in series if entry.is_judged and entry.key not in changed)
-    mine = [entry for entry in judged if not entry.could_show]
-    steps = [(entry.key, smallest_step(entry) or "its words vary") for entry in mine[:MOST_ROWS]]
-    return Section(
-        title="Could not show the least effect",
-        notes=_more(mine),
-        head=("cell and settings", "of", "smallest step that it could show"),
-        rows=[
-            (Verbatim(f"{key.cell} · {key.settings}"), meaning(key), step) for key, step in steps
-        ],
-        is_rest=True,
     )

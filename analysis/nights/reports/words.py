@@ -4,6 +4,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from math import isfinite
+from statistics import median
 from typing import Literal, TypeAlias
 
 from cudnn_sweep.analysis.nights.findings import SHARED
@@ -46,6 +48,9 @@ WHY: dict[NightState, str] = {"could_not_tell": "Could not tell", "learning": "S
 """Titles of a night's reasons, by its state."""
 MOST_CHARACTERS = 200  # of a failure's message
 MOST_KERNELS = 3  # of either side
+BARS = "▁▂▃▄▅▆▇█"
+BEYOND = 0.3  # of the median: one odd night must not flatten all others
+LEAST_SPAN = 0.1  # of the lowest: the noise of a series that never moves would look large
 AS_USUAL = 0.02  # of a calibration: less comes and goes with the night
 
 
@@ -76,10 +81,6 @@ class FindingText:
     @property
     def cell(self) -> str:
         return one_line(f"{self.key.cell} on {self.key.gpu}" if self.with_gpu else self.key.cell)
-
-    @property
-    def series(self) -> str:
-        return self.cell if self.is_of_many else f"{self.cell} · {one_line(self.key.settings)}"
 
     @property
     def levels(self) -> str:
@@ -128,28 +129,11 @@ class FindingText:
         is_failure = self.finding.message is not None
         return f"sweep query failures --sweep-id {self.night}" if is_failure else ""
 
-    @property
-    def line(self) -> str:
-        """Return the finding in one line, without commands."""
-        parts = [f"{meaning(self.key)}: {self.size}", self.basis, cause(self.finding)]
-        parts += [f"kernels {self.kernels}"] if self.kernels else []
-        return f"{self.series}: {'; '.join(parts)}; series {self.key.series_id}"
-
 
 def finding_texts(outcome: NightOutcome) -> list[FindingText]:
     findings, night = outcome.findings, outcome.night
     several = len({finding.key.gpu for finding in findings}) > 1
     return [FindingText(finding=each, night=night, with_gpu=several) for each in findings]
-
-
-def notes(outcome: NightOutcome) -> list[str]:
-    """Return further lines beside the findings: models not measured, a new baseline, changes."""
-    notes = {
-        "Not measured": not_measured(outcome),
-        "A new baseline starts": outcome.new_baseline,
-        "Changed since the night before": moves(outcome.changes),
-    }
-    return [f"{label}: {text}" for label, text in notes.items() if text]
 
 
 def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
@@ -217,6 +201,31 @@ def smallest_step(series: Series) -> str:
         return ""
     step, least = (f"{number(100 * share)}%" for share in (series.smallest_step, metric.min_effect))
     return step if series.could_show else f"{step}, the least effect is {least}"
+
+
+def history(series: Series) -> str:
+    """Return a series as a bar a night, and its ends; a night far from the others has an end's bar."""
+    words = list(dict.fromkeys(word for word in series.words if word is not None))
+    if words:
+        heights = [None if word is None else float(words.index(word)) for word in series.words]
+        ends = f"{words[0]} to {words[-1]}"
+    else:
+        heights = list(series.numbers)
+        ends = " to ".join(
+            amount(series.key, each) for each in (series.points[0].value, series.points[-1].value)
+        )
+    there = [height for height in heights if height is not None and isfinite(height)]
+    usual = median(there) if there else 0.0
+    near = [height for height in there if words or abs(height - usual) <= BEYOND * abs(usual)]
+    low, high = min(near, default=0.0), max(near, default=0.0)
+    span = max(high - low, LEAST_SPAN * abs(high)) or 1.0
+    places = (
+        None if height not in there else 0.5 + ((height or 0.0) - (low + high) / 2) / span
+        for height in heights
+    )
+    last = len(BARS) - 1
+    bars = ("·" if at is None else BARS[round(last * min(max(at, 0.0), 1.0))] for at in places)
+    return f"{''.join(bars)} {ends}"
 
 
 def meaning(key: SeriesKey) -> str:

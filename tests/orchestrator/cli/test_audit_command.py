@@ -72,11 +72,12 @@ def test_example_says_who_turns_benchmark_on_and_its_files_are_taken(here: Path)
 
 @pytest.mark.slow
 def test_json_has_the_columns_of_its_schema(here: Path) -> None:
-    ended = audit("--json", "--output", "report.json", "--shapes", "mine.csv", SCRIPT, "3")
+    ended = audit("--json", "--write", "report.json", "--shapes", "mine.csv", SCRIPT, "3")
     assert ended.returncode == 0
-    assert ended.stderr == ""
     report = json.loads((here / "report.json").read_text())
-    assert list(report) == ["request", "ended", "exit_code", "findings", "others", "written"]
+    assert json.loads(ended.stderr) == report
+    keys = ["headline", "exit_code", "request", "ended", "findings", "others", "written"]
+    assert list(report) == keys
     assert report["written"] == ["mine.csv", "mine.yaml"]
     assert report["request"]["arguments"] == ["3"]
     findings = report["findings"]
@@ -137,7 +138,7 @@ def test_each_rank_has_files_of_its_own(here: Path, monkeypatch: pytest.MonkeyPa
     (here / "train.py").write_text(SCRIPTS["tokens"])
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
-        ended = audit("--shapes", "mine.csv", "--output", "report.txt", "train.py", rank)
+        ended = audit("--shapes", "mine.csv", "--write", "report.txt", "train.py", rank)
         assert ended.returncode == 0, ended.stderr
     assert {each.name for each in here.iterdir() if each.is_file()} == {
         "train.py",

@@ -66,7 +66,8 @@ CASES = f"""
 5 bans noop
 2 gate . .
 2 gate . nowhere noop
-2 gate . . noop --comment nowhere/gate.md
+2 gate . . noop --write nowhere/gate.md
+2 gate . . noop --comment gate.md
 2 gate . . gone.py:Net {STEP} --results gates
 3 gate . . breaks.py:Net {STEP} --results gates
 0 gate . . breaks.py:Net {STEP} --results gates --cannot-tell ok
@@ -92,8 +93,8 @@ CASES = f"""
 4 trace breaks.py:Net {STEP}
 4 trace exits.py:Net {STEP}
 7 audit seven.py
-2 audit --output nowhere/report seven.py
-6 audit --output {FULL} seven.py
+2 audit --write nowhere/report.md seven.py
+2 audit --write {FULL} seven.py
 0 query sweeps --results one
 0 query sweeps --results empty
 0 query failures --results one

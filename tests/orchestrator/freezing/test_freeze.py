@@ -18,13 +18,14 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.results.advice import UNDECIDED
 from cudnn_sweep.analysis.store.store import open_store
-from cudnn_sweep.orchestrator.errors import ModelError, OutputError, SpecError
+from cudnn_sweep.orchestrator.errors import ModelError, SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.freeze import freeze
 from cudnn_sweep.orchestrator.planning.request import Planned
+from cudnn_sweep.orchestrator.steps.advice_text import answer_of
 from cudnn_sweep.orchestrator.steps.advising import advise, answered_of, suite_to_compare
+from cudnn_sweep.orchestrator.steps.sequence import answer_step
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions, FreezeOptions
-from cudnn_sweep.orchestrator.terminal.advice_text import advice_lines
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
 from tests.analysis.conftest import changed
 from tests.fake_machine import (
@@ -73,7 +74,7 @@ def _said(
 
     out = Console(file=io.StringIO(), width=80, markup=False)
     quiet = Console(file=io.StringIO(), width=80)
-    code = freeze(options, quiet, _machine(frozen_time, **machine), out, opened)
+    code = answer_step(freeze, options, quiet, _machine(frozen_time, **machine), out, opened)
     assert isinstance(out.file, io.StringIO)
     return code, out.file.getvalue(), probe
 
@@ -118,7 +119,8 @@ def test_advice_compares_a_kept_choice_and_the_store_says_it_again() -> None:
     asked = AdviseOptions(
         workload="batch_norm", steps=10**6, freeze="batch_norm.json", json=True, from_store=True
     )
-    assert advise(asked, Console(file=io.StringIO()), _machine(0.5), out) == DONE
+    quiet = Console(file=io.StringIO())
+    assert answer_step(advise, asked, quiet, _machine(0.5), out) == DONE
     assert isinstance(out.file, io.StringIO)
     told = json.loads(out.file.getvalue())
     assert told["setting"] == told["advice"] == "frozen"
@@ -139,7 +141,7 @@ def test_a_choice_that_is_not_decided_yet_says_what_is_known_so_far() -> None:
         advice=changed(found.advice, advice=UNDECIDED),
         kept=replace(found.kept, advice=frozen),
     )
-    assert advice_lines(undecided)[0] == (
+    assert answer_of(undecided).headline == (
         "Undecided. So far a step takes 0.944 of the time with off, with batch_norm.json. "
         "It needs about 0.67 more minutes (--minutes)."
     )
@@ -187,7 +189,7 @@ def test_a_check_says_whether_the_same_plans_are_taken() -> None:
     check = _options(check="batch_norm.json")
     code, text, _ = _said(check, FASTER)
     assert code == DONE
-    assert "The kept choice holds: 2 of 2 operations" in " ".join(text.split())
+    assert "The kept choice holds. Plans 2 of 2 operations" in " ".join(text.split())
     other = [{"ConvFwd_eng1": 2.0, "ConvFwd_eng4": 1.5, "ConvFwd_eng2": 1.0}, FASTER[1]]
     code, text, _ = _said(check, other)
     assert code == CHANGED
@@ -234,7 +236,7 @@ def test_a_step_that_does_not_run_has_its_own_exit_code(tmp_path: Path) -> None:
 
     quiet = Console(quiet=True)
     with pytest.raises(ModelError, match="a process ended: no memory") as raised:
-        freeze(_options(), quiet, _machine(0.5), quiet, opened)
+        freeze(_options(), quiet, _machine(0.5), opened)
     assert raised.value.exit_code == ExitCode.DOES_NOT_RUN
 
 
@@ -248,8 +250,9 @@ def _unwritten(monkeypatch: pytest.MonkeyPatch, link: Callable[[Path, Path], Non
         yield FakeProbe(operations=FASTER)
 
     quiet = Console(file=io.StringIO(), width=80)
-    with pytest.raises(OutputError, match="cannot write .*batch_norm.json"):
-        freeze(_options(), quiet, _machine(0.5), out, opened)
+    assert answer_step(freeze, _options(), quiet, _machine(0.5), out, opened)
+    assert isinstance(quiet.file, io.StringIO)
+    assert "sweep: cannot write batch_norm.json" in quiet.file.getvalue()
     assert isinstance(out.file, io.StringIO)
     return out.file.getvalue()
 

@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from cudnn_sweep.analysis.answers.answer import CODES
 from cudnn_sweep.analysis.results.verdicts import Verdict
 from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.gating import answer
 from cudnn_sweep.orchestrator.gating.answer import Gate, State
 from cudnn_sweep.orchestrator.gating.bisect import Bisection, Installation, _bisected, bisect
 from cudnn_sweep.orchestrator.gating.sides import Side
@@ -24,6 +26,7 @@ from cudnn_sweep.orchestrator.planning.session import CodeLocation
 from cudnn_sweep.orchestrator.process.client import survey_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+from cudnn_sweep.orchestrator.steps.sequence import answer_step
 from cudnn_sweep.orchestrator.steps.step_options import BisectOptions
 from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.survey import Survey, workload_facts
@@ -72,7 +75,7 @@ def _bisect(
     usual: dict[str, Any] = {"workload": "batch_norm", "pythons": PYTHONS, "json": True}
     options, said = BisectOptions(**usual | changes), io.StringIO()
     out = Console(file=io.StringIO(), markup=False)
-    code = bisect(options, Console(file=said, width=200), place, out, look)
+    code = answer_step(bisect, options, Console(file=said, width=200), place, out, look)
     assert isinstance(out.file, io.StringIO)
     return code, json.loads(out.file.getvalue()), said.getvalue()
 
@@ -190,7 +193,11 @@ def test_search_passes_over_what_it_cannot_tell(
     options = BisectOptions(workload="x", pythons="x")
     found = _bisected(options, environments, measure, Console(file=io.StringIO()))
     assert "".join(label for label, _ in seen) == measured
-    assert (found.first, found.good, found.decisive.code) == (first, good, code)
+    assert (found.first, found.good, CODES[answer.STATES[found.decisive.state]]) == (
+        first,
+        good,
+        code,
+    )
     if states[-1] == "s":
         assert [least for _, least in seen[1:]] == pytest.approx([0.2] * len(seen[1:]))
     if states == "?ss":
@@ -216,7 +223,8 @@ def test_every_package_that_differs_is_named_with_both_versions() -> None:
     ]
     slow = {1: _answer("b", "slower", None)}
     found = Bisection(environments=environments, answers=slow, good=0, first=1)
-    assert "Changed there: gone: 3 → none, mine: 1.0 → 1.1, New: none → 4" in found.text()
+    moved = ("Changed", "gone: 3 → none, mine: 1.0 → 1.1, New: none → 4")
+    assert moved in found.answer().facts
 
 
 @pytest.mark.slow

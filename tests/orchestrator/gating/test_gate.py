@@ -28,6 +28,7 @@ from cudnn_sweep.orchestrator.planning import sweep_selection
 from cudnn_sweep.orchestrator.process.protocol import MODULES
 from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
+from cudnn_sweep.orchestrator.steps.sequence import answer_step
 from cudnn_sweep.orchestrator.steps.step_options import GateOptions
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.survey import Survey
@@ -63,7 +64,8 @@ def _gate(place: Place, *sides: str, **changes: Any) -> tuple[int, dict[str, Any
     usual: dict[str, Any] = {"workload": "batch_norm", "json": True}
     options = GateOptions(base=base, head=head, **usual | changes)
     out = io.StringIO()
-    code = gate(options, Console(file=io.StringIO()), place, Console(file=out, markup=False))
+    quiet, shown = Console(file=io.StringIO()), Console(file=out, markup=False)
+    code = answer_step(gate, options, quiet, place, shown)
     return code, json.loads(out.getvalue())
 
 
@@ -84,8 +86,8 @@ def _gate(place: Place, *sides: str, **changes: Any) -> tuple[int, dict[str, Any
 def test_a_change_is_told_with_its_size_and_what_the_gate_could_have_found(
     here: Path, time: float, code: int, state: str, words: str
 ) -> None:
-    files = {"comment": str(here / "gate.md"), "junit": str(here / "gate.xml")}
-    ended, answer = _gate(made_up(_head(time=time)), **files)
+    files = [str(here / f"gate.{kind}") for kind in ("md", "xml", "html", "prom")]
+    ended, answer = _gate(made_up(_head(time=time)), write=files)
     assert (ended, answer["state"]) == (code, state)
     assert answer["headline"].startswith(words)
     assert answer["row"]["ratio"] == pytest.approx(time, rel=0.01)
@@ -95,6 +97,11 @@ def test_a_change_is_told_with_its_size_and_what_the_gate_could_have_found(
     assert answer["false_alarms"] < 0.01
     assert 0.01 < answer["least_found"] < 0.02
     assert answer["headline"] in (here / "gate.md").read_text()
+    assert answer["headline"] in (here / "gate.html").read_text()
+    assert (
+        f'cudnn_sweep_gate_exit_code{{model="batch_norm"}} {code}.0'
+        in (here / "gate.prom").read_text()
+    )
     suite = ElementTree.parse(here / "gate.xml").getroot()
     assert suite.get("failures") == str(int(code == SLOWER))
 
@@ -172,26 +179,30 @@ def test_step_that_no_side_has_is_typed_wrongly_and_the_comment_says_so(
         raise SpecError("there is no step.py")
 
     monkeypatch.setattr(FakeMachine, "look", look)
-    comment, junit = here / "gate.md", here / "gate.xml"
+    files = comment, junit = here / "gate.md", here / "gate.xml"
     with pytest.raises(SpecError, match="there is no step.py"):
-        _gate(made_up(), comment=str(comment), junit=str(junit))
-    assert comment.read_text() == "**No answer**: there is no step.py\n"
+        _gate(made_up(), write=list(map(str, files)))
+    assert comment.read_text() == "## No answer: there is no step.py\n"
     case = ElementTree.parse(junit).getroot().find("testcase/error")
     assert case is not None
-    assert case.get("message") == "there is no step.py"
+    assert case.get("message") == "No answer: there is no step.py"
 
 
 def test_file_that_cannot_be_written_is_named_before_anything_is_measured(here: Path) -> None:
     with pytest.raises(OutputError, match="cannot write missing/gate.md: No such file"):
-        _gate(made_up(), comment="missing/gate.md")
-    with pytest.raises(OutputError, match="cannot write a: Is a directory"):
-        _gate(made_up(), junit="a")
+        _gate(made_up(), write=["missing/gate.md"])
+    (here / "a.xml").mkdir()
+    with pytest.raises(OutputError, match="cannot write a.xml: Is a directory"):
+        _gate(made_up(), write=["a.xml"])
+    with pytest.raises(SpecError, match="--write a.pdf: allowed are names that end in .*, .md, "):
+        _gate(made_up(), write=["a.pdf"])
     assert not open_store("results").sweep_ids()
 
 
 @pytest.mark.slow
 def test_answer_is_printed_before_files_are_written(here: Path) -> None:
-    code, answer = _gate(made_up(_head(time=1.05)), comment="/dev/full")
+    (here / "full.md").symlink_to("/dev/full")
+    code, answer = _gate(made_up(_head(time=1.05)), write=["full.md"])
     assert (code, answer["state"]) == (SLOWER, "slower")
 
 
@@ -205,8 +216,8 @@ def test_gate_that_is_killed_leaves_no_older_answer(
 
     monkeypatch.setattr(FakeMachine, "look", killed)
     with pytest.raises(KeyboardInterrupt):
-        _gate(made_up(), comment="gate.md")
-    assert (here / "gate.md").read_text() == "**No answer**: the gate has not ended\n"
+        _gate(made_up(), write=["gate.md"])
+    assert (here / "gate.md").read_text() == "## No answer: the command has not ended\n"
     assert [each.name for each in here.glob(".*")] == []
 
 
@@ -224,9 +235,9 @@ def test_files_that_changed_while_they_were_measured_excuse_nothing(
 
 @pytest.mark.slow
 def test_query_that_the_answer_names_shows_the_verdict(here: Path) -> None:
-    _gate(made_up(_head(time=1.05)), comment="gate.md")
+    _gate(made_up(_head(time=1.05)), write=["gate.md"])
     (line,) = (line for line in (here / "gate.md").read_text().splitlines() if "More" in line)
-    typed = shlex.split(line.split("|")[2])
+    typed = shlex.split(line.removeprefix("More: ").strip("`"))
     assert typed[:3] == ["sweep", "query", "helps_or_hurts"]
     ended = invoke([*typed[1:], "--json"])
     (row,) = json.loads(ended.stdout)

@@ -153,19 +153,16 @@ def test_command_that_was_stopped_before_it_could_decide_is_unfinished(command: 
         python.touch(mode=0o755)
     suite = SuiteSpec(cells=[CellAxes(workload=workload)])
     probe = FakeProbe(operations=[{"ConvFwd_eng1": 2.0, "ConvFwd_eng2": 1.0}])
-    commands: dict[str, Callable[[], int]] = {
-        "advise": lambda: advise(AdviseOptions(workload=workload), quiet, machine, quiet),
+    commands: dict[str, Callable[[], object]] = {
+        "advise": lambda: advise(AdviseOptions(workload=workload), quiet, machine),
         "freeze": lambda: freeze(
-            FreezeOptions(workload=workload), quiet, machine, quiet, lambda *_: nullcontext(probe)
+            FreezeOptions(workload=workload), quiet, machine, lambda *_: nullcontext(probe)
         ),
-        "gate": lambda: gate(
-            GateOptions(base="a", head="b", workload=workload), quiet, machine, quiet
-        ),
+        "gate": lambda: gate(GateOptions(base="a", head="b", workload=workload), quiet, machine),
         "bisect": lambda: bisect(
             BisectOptions(workload=workload, pythons="a,b"),
             quiet,
             machine,
-            quiet,
             lambda *_: machine.look(suite),
         ),
     }

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from rich.console import Console
-
-from cudnn_sweep.orchestrator.terminal.audit_view import print_audit
+from cudnn_sweep.analysis.answers.text import lines_of
+from cudnn_sweep.orchestrator.terminal.audit_view import sections_of, who_turned_it
 from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, SourceLine, Write
 from tests.orchestrator.auditing.test_input_shapes import FINDINGS
 from tests.orchestrator.blank import blank
@@ -27,10 +26,8 @@ CONVOLUTION = blank(
 
 
 def shown(findings: Findings) -> str:
-    console = Console(width=200, markup=False)
-    with console.capture() as capture:
-        print_audit(console, findings)
-    return capture.get()
+    lines = (line for section in sections_of(findings) for line in lines_of(section))
+    return "\n".join([who_turned_it(findings), *lines])
 
 
 def test_headline_answers_who_turned_benchmark_on() -> None:
@@ -58,7 +55,7 @@ def test_plans_that_were_made_before_benchmark_was_on_are_counted() -> None:
 def test_what_is_not_seen_and_what_failed_is_said() -> None:
     text = shown(replace(FINDINGS, own_errors=("ValueError at line 1: a",)))
     assert "Not seen, if there are any: backward passes;" in text
-    assert "the audit itself failed, so calls may be missing: ValueError at line 1" in text
+    assert "The audit itself failed, so calls may be missing: ValueError at line 1" in text
 
 
 def test_without_a_convolution_benchmark_changed_nothing() -> None:

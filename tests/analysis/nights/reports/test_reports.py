@@ -8,15 +8,12 @@ from pathlib import Path
 import pytest
 import xmlschema
 
+from cudnn_sweep.analysis import answers
 from cudnn_sweep.analysis.errors import ReportError, StoreError
-from cudnn_sweep.analysis.nights.reports import markdown
-from cudnn_sweep.analysis.nights.reports.junit import to_junit
-from cudnn_sweep.analysis.nights.reports.openmetrics import to_openmetrics
 from cudnn_sweep.analysis.nights.reports.report import (
-    REPORT,
-    NightReport,
+    answer_of,
     from_json,
-    night_reports,
+    texts_of,
     to_json,
     write_reports,
 )
@@ -61,19 +58,16 @@ def test_each_bundled_report_says_what_the_night_cost(night: Night) -> None:
         "night.json": '"gpu_hours": 1.25,',
         "night.prom": 'gpu_seconds{nightly="lab"} 4500.0',
     }
-    for report in (report for report in night_reports() if report.file in said):
-        costs, free = (
-            report.render(replace(outcome, gpu_hours=hours), series) for hours in (1.25, None)
-        )
-        words = said[report.file]
-        assert words in costs, report.file
-        assert words not in free, report.file
+    costs, free = (texts_of(replace(outcome, gpu_hours=hours), series) for hours in (1.25, None))
+    for file, words in said.items():
+        assert words in costs[file], file
+        assert words not in free[file], file
 
 
 def test_junit_is_as_its_schema_asks() -> None:
     schema = xmlschema.XMLSchema(str(SCHEMA))
     for each in nights_like_it().values():
-        schema.validate(to_junit(*each))
+        schema.validate(texts_of(*each)["junit.xml"])
 
 
 @pytest.mark.parametrize(
@@ -82,7 +76,8 @@ def test_junit_is_as_its_schema_asks() -> None:
 def test_prometheus_reads_a_night_and_its_older_text_format_does(reader: str) -> None:
     read = pytest.importorskip(reader).text_string_to_metric_families
     for outcome, series in nights_like_it().values():
-        families = {each.name: each.samples for each in read(to_openmetrics(outcome, series))}
+        text = texts_of(outcome, series)["night.prom"]
+        families = {each.name: each.samples for each in read(text)}
         (code,) = families["cudnn_sweep_night_exit_code"]
         assert (code.labels, code.value) == ({"nightly": "lab"}, outcome.exit_code)
         alerts = {each.labels["series"] for each in families["cudnn_sweep_night_alert"]}
@@ -99,32 +94,21 @@ def test_prometheus_reads_a_night_and_its_older_text_format_does(reader: str) ->
         } == {key: value for key, value in tonight.items() if value is not None}
 
 
-@pytest.fixture
-def reports(monkeypatch: pytest.MonkeyPatch) -> list[NightReport]:
-    """Those that are written."""
-    chosen = [REPORT, markdown.REPORT]
-    monkeypatch.setattr("cudnn_sweep.analysis.nights.reports.report.night_reports", lambda: chosen)
-    return chosen
-
-
-@pytest.mark.usefixtures("reports")
 def test_reports_are_written_and_the_step_is_summed_up(night: Night, tmp_path: Path) -> None:
     summary = tmp_path / "summary"
     summary.write_text("before\n")
     written = write_reports(*night, tmp_path / "new" / "reports", step_summary=summary)
-    assert [file.name for file in written] == ["night.json", "night.md"]
-    assert from_json(written[0].read_text()) == night[0]
-    assert summary.read_text() == "before\n" + written[1].read_text()
+    files = {file.name: file for file in written}
+    assert list(files) == list(texts_of(*night))
+    assert from_json(files["night.json"].read_text()).machines == night[0].machines
+    assert summary.read_text() == "before\n" + files["night.md"].read_text()
     with pytest.raises(StoreError, match="cannot write .*summary"):
         write_reports(*night, summary)
 
 
-def test_a_report_is_written_whole_or_not_at_all_and_is_named(
-    night: Night, tmp_path: Path, reports: list[NightReport]
-) -> None:
-    reports[:] = [markdown.REPORT]
+def test_a_report_is_written_whole_or_not_at_all_and_is_named(night: Night, tmp_path: Path) -> None:
     outcome, series = night
-    (file,) = write_reports(outcome, series, tmp_path)
+    file, *others = write_reports(outcome, series, tmp_path)
     whole = file.read_text()
     (tmp_path / "summary").write_text("before" * 20)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -132,16 +116,23 @@ def test_a_report_is_written_whole_or_not_at_all_and_is_named(
     try:
         with pytest.raises(StoreError, match=f"cannot write {file}: "):
             write_reports(replace(outcome, suite="another"), series, tmp_path)
-        with pytest.raises(StoreError, match="cannot write .*summary: File too large"):
-            reports[:] = [NightReport(file="night.md", render=lambda *_: "short")]
-            write_reports(outcome, series, tmp_path / "short", step_summary=tmp_path / "summary")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert file.read_text() == whole
-    assert list(file.parent.iterdir()) == [file]
+    assert {*file.parent.iterdir()} == {file, *others}
 
 
-@pytest.mark.usefixtures("reports")
+def test_a_new_format_is_one_new_file(
+    night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "made_up_format.py").write_text(
+        "from cudnn_sweep.analysis.answers.answer import AnswerFormat\n"
+        "FORMAT = AnswerFormat(suffix='.made', render=lambda answer: answer.headline)\n"
+    )
+    monkeypatch.setattr(answers, "__path__", [*answers.__path__, str(tmp_path)])
+    assert texts_of(*night)["night.made"] == answer_of(*night).headline
+
+
 def test_reports_of_each_date_stay_and_latest_leads_to_the_last_date(
     night: Night, tmp_path: Path
 ) -> None:
@@ -167,8 +158,6 @@ def test_values_that_are_no_numbers_are_reported_on(night: Night, tmp_path: Path
     assert set((tmp_path / "2026-03-02").iterdir()) == set(written)
 
 
-def test_every_report_has_a_file_of_its_own_and_takes_any_night() -> None:
-    reports = night_reports()
-    assert len({report.file for report in reports}) == len(reports)
-    for report in reports:
-        assert all(report.render(*each).strip() for each in nights_like_it().values()), report.file
+def test_every_format_takes_any_night() -> None:
+    for each in nights_like_it().values():
+        assert all(text.strip() for text in texts_of(*each).values())

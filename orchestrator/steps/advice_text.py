@@ -3,17 +3,18 @@
 import math
 import os
 import shlex
-import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import TypeAlias
 
-from rich.table import Table
-
+from cudnn_sweep.analysis.answers.answer import Answer, Section, State
 from cudnn_sweep.analysis.results.advice import (
+    DOES_NOT_FIT,
     FAILS,
     NO_DIFFERENCE,
+    STARTS,
     UNDECIDED,
     Advice,
     Freeze,
@@ -23,6 +24,7 @@ from cudnn_sweep.analysis.results.advice import (
     advice_headline,
     minutes_needed,
 )
+from cudnn_sweep.analysis.results.answers import AnswerRow
 from cudnn_sweep.analysis.words import (
     clock,
     counted,
@@ -33,14 +35,12 @@ from cudnn_sweep.analysis.words import (
     ratio,
     size,
     some,
+    two_digits,
 )
-from cudnn_sweep.orchestrator.terminal.drawing import table_text
-from cudnn_sweep.orchestrator.terminal.say import plain_table
+from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.workloads.errors import TRY
 from cudnn_sweep.workloads.warnings import ADVICE, WarningName
 
-WIDTH = 80
-LABEL = 12
 ON_THE_GPU = "measure on your job's GPU: only a measurement there shows what benchmark does"
 FROZEN = "frozen"
 SMALLER = "a smaller batch, a smaller size, or --precision amp_bf16"
@@ -50,6 +50,44 @@ REMEDIES = {
     "timeout": "a smaller input, or more time: `sweep advise --minutes`",
 }
 """What to try next, by a failed trial's status; its message may know more."""
+Figure: TypeAlias = tuple[str, str, Callable[[float], str]]
+"""Label, column and text of a figure."""
+OF_JOB: tuple[Figure, ...] = (
+    ("with off", "baseline_s", clock),
+    ("with on", "candidate_s", clock),
+    ("on saves", "saved_s", clock),
+    ("on / off", "ratio", ratio),
+    ("a step, off", "baseline_ms", milliseconds),
+    ("a step, on", "candidate_ms", milliseconds),
+    ("on / off", "step_ratio", ratio),
+    ("on starts later by", "extra_start_s", clock),
+    ("break-even, steps", "break_even_steps", two_digits),
+    ("a new size, with on", "new_shape_ms", milliseconds),
+    ("warm cache, off", "baseline_cache_saves_s", clock),
+    ("warm cache, on", "candidate_cache_saves_s", clock),
+    ("different results, off", "baseline_results", number),
+    ("different results, on", "candidate_results", number),
+    ("memory at first, off", "baseline_first_bytes", size),
+    ("memory at first, on", "candidate_first_bytes", size),
+    ("memory later, off", "baseline_steady_reserved_bytes", size),
+    ("memory later, on", "candidate_steady_reserved_bytes", size),
+)
+OF_WAYS: tuple[Figure, ...] = (
+    ("a step", "ms", milliseconds),
+    ("first calls, new container", "first_ms", lambda ms: clock(ms / 1000)),
+    ("first calls, warm", "first_warm_ms", lambda ms: clock(ms / 1000)),
+    ("most memory", "peak_bytes", size),
+    ("different results", "results", number),
+    ("different kernels", "choices", number),
+    ("error (float64)", "l2_error", number),
+)
+OF_RANKS: tuple[Figure, ...] = (
+    ("all choose the same kernels", "rank_agreement", percent),
+    ("compute the same bits", "rank_bits_agreement", percent),
+    ("a step waits for the slowest", "straggler_cost", lambda share: percent(share, 1)),
+    ("steps that wait for a search", "search_stalls", lambda steps: number(round(steps))),
+    ("trials behind this", "processes", number),
+)
 WAYS = ("off", "on", "frozen")
 NAMED = 4  # operations
 
@@ -97,8 +135,8 @@ class Kept:
 class Answered:
     """The answer of a store about a job, with the job's names."""
 
+    options: AdviseOptions
     sweep_id: str
-    workload: str
     advice: Advice | None = None
     """For the requested start; None without trials on a GPU, or if no trial is complete."""
     other: Advice | None = None
@@ -114,11 +152,6 @@ class Answered:
     """Status and message of each trial that failed."""
     warnings: Sequence[WarningName] = ()
     """What was wrong with the model or its inputs."""
-    program: str
-    command: str
-    """Command that asks the same again."""
-    where: Sequence[str]
-    input: str | None
 
     @property
     def fails(self) -> bool:
@@ -150,44 +183,64 @@ class Answered:
         return "off" if self.advice is None else self.advice.setting
 
     @property
-    def again(self) -> str:
-        """Return the command that answers once more without measuring."""
-        return f"{self.command} --from-store"
-
-    @property
     def lines(self) -> list[str]:
         if self.keeps and self.kept is not None:
             return self.kept.lines
         return ["torch.backends.cudnn.benchmark = True"] if self.setting == "on" else []
 
 
-def advice_lines(answered: Answered) -> list[str]:
-    return [*answer_lines(answered), "", *_next_lines(answered)]
+def answer_of(answered: Answered) -> Answer:
+    kept, advice = answered.kept, answered.advice
+    has_table = (
+        advice is not None and None is not advice.ratio and advice.no_effect_reason != "no_cuda"
+    )
+    return Answer(
+        kind="advise",
+        subject=answered.options.workload,
+        state=_state(answered),
+        headline=_headline(answered),
+        paste=answered.lines,
+        sections=[
+            Section(rows=list(_facts(answered))),
+            *([three_ways(kept)] if kept else ()),
+            *([job_table(advice, answered.other)] if advice and has_table else ()),
+            *([_ranks(answered.ranks)] if answered.ranks else ()),
+        ],
+        commands=list(_commands(answered)),
+        values={
+            "sweep_id": answered.sweep_id,
+            "advice": answered.said,
+            "setting": answered.setting,
+            "lines": answered.lines,
+            "asked": advice,
+            "other_start": answered.other,
+            "frozen": kept,
+            "kernels": answered.kernels,
+            "ranks": answered.ranks,
+            "step_times_ms": answered.times_ms,
+            "messages": sorted({message for _, message in answered.failures}),
+            "warnings": answered.warnings,
+            "again": answered.options.again,
+        },
+    )
 
 
-def answer_lines(answered: Answered) -> list[str]:
-    """Return the decision, then its reasons: one fact a paragraph, each with its own label."""
-    lines = [_headline(answered), ""]
-    if answered.lines:
-        lines += [*(f"    {line}" for line in answered.lines), ""]
-    if answered.kept is not None:
-        lines += [*table_text(three_ways(answered.kept), WIDTH).splitlines(), ""]
-    for label, text in _facts(answered):
-        lines += textwrap.wrap(
-            text,
-            WIDTH,
-            initial_indent=f"{label:<{LABEL}}",
-            subsequent_indent=" " * LABEL,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    return lines
+def _state(answered: Answered) -> State:
+    """Return whether there is a decision, time was too short for one, or the model does not run."""
+    advice = answered.advice
+    if answered.fails:
+        return "does not run"
+    if answered.said == UNDECIDED:
+        return "cannot tell"
+    if advice is not None and advice.advice in (DOES_NOT_FIT, FAILS) and not advice.blocks:
+        return "fine" if advice.baseline_failed < advice.candidate_failed else "does not run"
+    return "fine"
 
 
 def _headline(answered: Answered) -> str:
     advice = answered.advice
     if answered.fails:
-        return f"{answered.workload} does not run here."
+        return f"{answered.options.workload} does not run here."
     if advice is None:
         return "Undecided: this step was not measured on a GPU."
     if answered.keeps and answered.kept is not None:
@@ -200,7 +253,7 @@ def _headline(answered: Answered) -> str:
 
 
 def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
-    advice, other = answered.advice, answered.other
+    advice = answered.advice
     if answered.fails:
         failures = Counter(answered.failures) or Counter([("", "nothing was recorded")])
         (((status, message), _),) = failures.most_common(1)
@@ -219,10 +272,7 @@ def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
         return
     if answered.kept is not None:
         yield from kept_facts(answered.kept)
-    yield from advice_facts(advice, other, answered.kernels)
-    for row in answered.ranks:
-        way = FROZEN if row.errata is not None else "on" if row.benchmark else "off"
-        yield f"Ranks, {way}", _ranks(row)
+    yield from advice_facts(advice, answered.kernels)
     yield from _warned(answered)
 
 
@@ -231,54 +281,52 @@ def _warned(answered: Answered) -> Iterator[tuple[str, str]]:
         yield "Warning", f"{name}: {ADVICE[name]}"
 
 
-def _ranks(row: RankPrediction) -> str:
-    told = []
-    if row.rank_agreement is not None:
-        ends = interval(row.rank_agreement_low, row.rank_agreement_high, percent)
-        told.append(f"all choose the same kernels: {percent(row.rank_agreement)}{ends}")
-    if row.rank_bits_agreement is not None:
-        told.append(f"compute the same bits: {percent(row.rank_bits_agreement)}")
-    if row.straggler_cost is not None:
-        told.append(f"waiting for the slowest costs {percent(row.straggler_cost, 1)} of a step")
-    if row.search_stalls is not None:
-        told.append(f"{counted(round(row.search_stalls), 'step')} wait for a search")
-    return f"{'; '.join(told)} (predicted from {counted(row.processes, 'trial')})"
+def _ranks(rows: Sequence[RankPrediction]) -> Section:
+    ways = (FROZEN if row.errata is not None else "on" if row.benchmark else "off" for row in rows)
+    return _table("ranks, predicted", OF_RANKS, dict(zip(ways, rows, strict=True)))
 
 
-def _next_lines(answered: Answered) -> Iterator[str]:
-    query = [answered.program, "query", "failures", *answered.where]
+def _commands(answered: Answered) -> Iterator[tuple[str, str]]:
+    options = answered.options
     if answered.fails:
-        yield f"Next: {shlex.join([*query, '--sweep-id', answered.sweep_id])}"
+        query = [options.program, "query", "failures", *options.where()]
+        yield "Next", shlex.join([*query, "--sweep-id", answered.sweep_id])
         return
-    if answered.kernels and answered.input and ":" in answered.workload:
-        trace = [answered.program, "trace", answered.workload, "--input", answered.input]
-        yield f"Which layers: {shlex.join(trace)}"
+    if answered.kernels and options.input and ":" in options.workload:
+        trace = [options.program, "trace", options.workload, "--input", options.input[0]]
+        yield "Which layers", shlex.join(trace)
     if answered.advice is None:
-        yield f"On a machine with a GPU: {answered.command}"
+        yield "On a machine with a GPU", options.command()
     else:
-        yield f"Without measuring again: {answered.again}"
+        yield "Without measuring again", options.again
 
 
-def three_ways(kept: Kept) -> Table:
-    rows = [
-        ("a step", "ms", milliseconds),
-        ("first calls, new container", "first_ms", _seconds),
-        ("first calls, warm", "first_warm_ms", _seconds),
-        ("most memory", "peak_bytes", lambda count: "" if count is None else size(count)),
-        ("different results", "results", number),
-        ("different kernels", "choices", number),
-        ("error (float64)", "l2_error", number),
-    ]
-    told = [
-        [name, *map(text, values)]
-        for name, column, text in rows
-        if any(values := [getattr(kept.measured, f"{way}_{column}") for way in WAYS])
-    ]
-    return plain_table(["", *WAYS], told, right=WAYS)
+def job_table(advice: Advice, other: Advice | None) -> Section:
+    starts = [row for row in (advice, other) if row is not None and row.ratio is not None]
+    return _table(f"{advice.job_steps:,} steps", OF_JOB, {STARTS[row.start]: row for row in starts})
 
 
-def _seconds(ms: float | None) -> str:
-    return "" if ms is None else clock(ms / 1000)
+def three_ways(kept: Kept) -> Section:
+    columns = [column for _, column, _ in OF_WAYS]
+    rows = {
+        way: AnswerRow(**{column: getattr(kept.measured, f"{way}_{column}") for column in columns})
+        for way in WAYS
+    }
+    return _table("", OF_WAYS, rows)
+
+
+def _table(label: str, figures: Sequence[Figure], rows: Mapping[str, AnswerRow]) -> Section:
+    """Return a table of the figures that a row has, each with the ends of its interval below it."""
+
+    def lines() -> Iterator[Sequence[str]]:
+        for name, column, text in figures:
+            values = [getattr(row, column) for row in rows.values()]
+            yield name, *("" if value is None else text(value) for value in values)
+            low, high = (f"{column.removesuffix('_steps')}_{end}" for end in ("low", "high"))
+            ends = ((getattr(row, low, None), getattr(row, high, None)) for row in rows.values())
+            yield "  95%", *(interval(*both, text).strip(" ()") for both in ends)
+
+    return Section(head=[label, *rows], rows=[line for line in lines() if any(line[1:])])
 
 
 def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,86 @@
+"""A night for programs: a case for each series, whose name stays from night to night for a CI server's own history, and
+numbers for a monitor. An alert is a failure; a finding that waits, or a series with too few nights, is skipped.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TypeAlias
+
+from cudnn_sweep.analysis.answers.answer import Case, Family
+from cudnn_sweep.analysis.nights.outcome import NightOutcome
+from cudnn_sweep.analysis.nights.reports.sections import OneChange, headline
+from cudnn_sweep.analysis.nights.reports.words import (
+    BLUNT,
+    FindingText,
+    finding_texts,
+    meaning,
+    smallest_step,
+)
+from cudnn_sweep.analysis.nights.series import AMOUNTS, Series, SeriesKey
+from cudnn_sweep.analysis.words import one_line
+
+WITH_ITS_GPU = "moves as most series of its GPU do: the finding of series"
+TOO_FEW_NIGHTS = "insufficient data: too few nights to compare with"
+BASE_UNITS = {"ms": ("seconds", 1e-3), "bytes": ("bytes", 1.0), "share": ("ratio", 1.0)}
+Samples: TypeAlias = Sequence[tuple[Mapping[str, str], float]]
+
+
+def cases(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Case]:
+    """Yield a case of the night itself, which passes unless there is no answer, and one of each series."""
+    results = {"could_not_tell": "error", "learning": "skipped"}
+    told, of = one_line("; ".join(outcome.reasons) or headline(outcome)), outcome.suite
+    result = results.get(outcome.state, "")
+    yield Case(of=of, name="the night could tell", result=result, message=told)
+    findings = {text.finding.key: text for text in finding_texts(outcome)}
+    by_key = {entry.key: entry for entry in series}
+    shared = {member.key: member.shared for member in outcome.members}
+    for key in dict.fromkeys([*findings, *by_key]):
+        case = Case(of=f"{key.gpu}.{key.cell}", name=f"{meaning(key)}, {key.settings}")
+        if key in findings:
+            yield replace(case, **_result(findings[key]))
+        elif key in shared:
+            yield replace(case, result="skipped", message=f"{WITH_ITS_GPU} {shared[key]}")
+        else:
+            yield replace(case, **_unchanged(by_key[key]))
+
+
+def _unchanged(series: Series) -> dict[str, str]:
+    """Return the result of a series without finding; too noisy for the least effect is skipped."""
+    step = f"the smallest step that it could show: {smallest_step(series) or 'another word'}"
+    if not series.is_judged:
+        return {"result": "skipped", "message": TOO_FEW_NIGHTS}
+    if not series.could_show:
+        return {"result": "skipped", "message": f"{BLUNT}; {step}"}
+    return {"text": step} if series.smallest_step is not None else {}
+
+
+def _result(text: FindingText) -> dict[str, str]:
+    """Return the result of a finding: better or refuted ones pass, with the text as output."""
+    result = {"alert": "failure", "waiting": "skipped"}.get(text.group, "")
+    change = OneChange(findings=(text,))
+    output = "\n".join([change.summary, *change.details])
+    return {"result": result, "message": f"{meaning(text.key)}: {text.change}", "text": output}
+
+
+def numbers(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Family]:
+    """Yield the night's end, cost and alerts, and tonight's value of each series of numbers."""
+    gpu_s: Samples = [] if outcome.gpu_hours is None else [({}, 3600 * outcome.gpu_hours)]
+    alerts = [(_labels(alert.key), 1.0) for alert in outcome.alerts]
+    ended: Samples = [({}, outcome.ended_at.timestamp())]
+    yield Family(name="end_timestamp_seconds", meaning="when it ended", samples=ended)
+    cost = "of each GPU, from its first trial to its last one"
+    yield Family(name="gpu_seconds", meaning=cost, samples=gpu_s)
+    yield Family(name="alert", meaning="a confirmed change that is no gain", samples=alerts)
+    for metric in AMOUNTS:
+        unit, scale = BASE_UNITS[metric.unit]
+        values = [
+            (_labels(entry.key), scale * value)
+            for entry in series
+            if entry.key.metric == metric.name and entry.points[-1].date == outcome.date
+            if (value := entry.numbers[-1]) is not None
+        ]
+        yield Family(name=f"{metric.name}_{unit}", meaning=metric.meaning, samples=values)
+
+
+def _labels(key: SeriesKey) -> Mapping[str, str]:
+    return {"series": key.series_id, **asdict(key)}

@@ -1,0 +1,81 @@
+"""The sequence of every command about a step: open what will be written, measure, print the answer, write it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.answers.answer import Answer, formats
+from cudnn_sweep.orchestrator.errors import OutputError, SpecError, exit_code_of
+from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results
+from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions, TurnOptions
+from cudnn_sweep.orchestrator.terminal.say import say, warn
+from cudnn_sweep.orchestrator.terminal.write_whole import is_stream, write_whole, written_anew
+
+
+def answer_step(
+    measure: Callable[..., Answer],
+    options: AdviseOptions | TurnOptions,
+    console: Console,
+    place: Place,
+    out: Console,
+    *further: Any,
+) -> int:
+    """Measure, print the answer on `out`, and return the exit code. `further` goes to `measure`."""
+    with reported(options.write, measure.__name__, options.workload):
+        if not options.measures_nothing:
+            open_results(options.location, console)
+        answer = measure(options, console, place, *further)
+    return deliver(answer, options.write, console, out, is_json=options.json)
+
+
+def deliver(
+    answer: Answer, files: Sequence[str], console: Console, out: Console, *, is_json: bool
+) -> int:
+    """Print the answer on `out`, write all files, and return the exit code."""
+    code = answer.code
+    try:
+        text = formats()[".json" if is_json else ".txt"].render(answer).rstrip()
+        first, _, rest = f"{text}\n".partition("\n")
+        say(out, first if is_json else f"\n{first}", "" if is_json else "bold")
+        say(out, rest.rstrip())
+    finally:  # even if standard output is closed
+        try:
+            _write(files, answer)
+            for file, made_text in answer.files.items():
+                with written_anew(Path(file)) as made:
+                    made.write_text(made_text)
+                say(console, f"Written: {file}")
+        except OutputError as error:
+            warn(console, f"sweep: {error}")
+            code = code or exit_code_of(error)
+    return code
+
+
+@contextmanager
+def reported(files: Sequence[str], kind: str, subject: str) -> Iterator[None]:
+    """If there is no answer, write the reason into the files. Raises OutputError or SpecError before that."""
+
+    def no_answer(reason: str, *, streams: bool = True) -> None:
+        headline = f"No answer: {reason}"
+        none = Answer(kind=kind, subject=subject, state="cannot tell", headline=headline)
+        _write(files, none, streams=streams)
+
+    for file in files:
+        if Path(file).suffix not in formats():
+            raise SpecError(f"--write {file}: allowed are names that end in {', '.join(formats())}")
+    no_answer("the command has not ended", streams=False)  # no older answer stays, even if killed
+    try:
+        yield
+    except Exception as error:
+        with suppress(OutputError):
+            no_answer(str(error))
+        raise
+
+
+def _write(files: Sequence[str], answer: Answer, *, streams: bool = True) -> None:
+    for file in map(Path, files):
+        if streams or not is_stream(file):
+            write_whole(file, formats()[file.suffix].render(answer))
