@@ -2,7 +2,7 @@
 
 AnalysisError
 ├── StoreError        a results location cannot be read or written
-│   └── TornFileError a file of the store is no Parquet that can be read
+│   └── TornFileError a file of the store is no readable Parquet file
 ├── QueryError        a question is unknown, not allowed, or failed
 └── ReportError       a report cannot be made or written
 """

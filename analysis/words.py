@@ -1,4 +1,4 @@
-"""Numbers, ratios, intervals, times, sizes, counts and lists as text. No other module writes a number's digits."""
+"""Numbers, ratios, intervals, times, sizes, counts, lists as text; no other module formats them."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ def number(value: float | None, missing: str = "") -> str:
 
 
 def figure(value: float) -> str:
-    """Return `number` of a value that may be a count."""
+    """Return the text of a float by `number`; a whole value is shown as a count."""
     return number(int(value) if value == int(value) else value)
 
 
@@ -32,7 +32,7 @@ def given(value: float) -> str:
 
 
 def two_digits(value: float) -> str:
-    """Return two digits of a rough number, with commas between thousands."""
+    """Return a rough number rounded to two digits, with commas between thousands."""
     if value < 10 or not math.isfinite(value):
         return f"{value:.2g}"
     unit = 10 ** (math.floor(math.log10(value)) - 1)
@@ -40,7 +40,7 @@ def two_digits(value: float) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """Return three decimals; from 10 on, three significant digits."""
+    """Return a ratio with three decimals; from 10 on, with three significant digits."""
     return f"{value:.3f}" if value is not None and abs(value) < 10 else number(value)
 
 
@@ -52,7 +52,7 @@ def interval(
 
 
 def percent(share: float, decimals: int = 0, sign: str = "") -> str:
-    """Return a share in percent; `sign="+"` marks a gain too."""
+    """Return a share in percent; with `sign="+"` a positive share has a plus sign."""
     return f"{share:{sign}.{decimals}%}"
 
 
@@ -122,7 +122,7 @@ def some(parts: Sequence[str], most: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a user's text without characters that steer a terminal; line ends and tabs stay."""
+    """Return a user's text with U+FFFD for unprintable characters but line ends and tabs."""
     return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
 
 
@@ -132,11 +132,11 @@ def one_line(text: str) -> str:
 
 
 def cudnn_version(number: int) -> str:
-    """Return a version as NVIDIA writes it: 9.19.0 of 91900. Before version 9 the major one counts thousands."""
+    """Return a version as NVIDIA writes it: 91900 as 9.19.0; before version 9, 8907 as 8.9.7."""
     major, rest = divmod(number, 10_000 if number >= 90_000 else 1000)
     return f"{major}.{rest // 100}.{rest % 100}"
 
 
 def part_text(part: str, value: str) -> str:
-    """Return the value of a part of the environment as shown: cuDNN's number becomes a version."""
+    """Return the text of an environment part's value; cuDNN's number becomes its version."""
     return cudnn_version(int(value)) if part == "cudnn" and value.isdecimal() else value

@@ -1,8 +1,8 @@
-"""What can go wrong here and is not a mistake of ours.
+"""Errors of this folder that are no mistakes of ours.
 
 ClusterError
 ├── LaunchFileError    a file, its line and key, what was found there, what is allowed
-└── LocalRayError      Ray on this machine does not start, or one runs in this process already
+└── LocalRayError      Ray on this machine does not start, or this process has joined a Ray already
 """
 
 

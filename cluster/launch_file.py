@@ -27,7 +27,7 @@ from cudnn_sweep.cluster.strict_yaml import (
 )
 
 SWEEP = ("metadata", "sweep")
-OUR_OWN: dict[str, type] = {"cluster_name": str, "metadata": dict}  # without `provider`
+OUR_OWN: dict[str, type] = {"cluster_name": str, "metadata": dict}  # allowed without `provider`
 
 EXAMPLE = """A launch file for this machine:
 
@@ -39,7 +39,7 @@ EXAMPLE = """A launch file for this machine:
 """
 # What the extra `cluster`, ray[default], adds to Ray: the launcher, jobs and runtime environments use it.
 CLUSTER_EXTRA = ("aiohttp", "aiohttp_cors", "virtualenv")
-INSIDE = "auto"  # an address, as Ray calls it
+INSIDE = "auto"  # Ray's word for the address of the cluster that this machine is in
 
 M = TypeVar("M")
 
@@ -75,14 +75,14 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
 
 
 def no_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
-    """Return the launch file of an empty `path`: this machine, with every key's default."""
+    """Return what an empty file at `path` means: this machine, and the default of every key."""
     return LaunchFile(path=path, sweep=sweep_model(), ray_part={})
 
 
 def _read_as_ray_does(document: Document) -> Mapping[str, object]:
     try:
         return yaml.safe_load(document.text) or {}
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: the 45th of May
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a 45th of May
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
         raise LaunchFileError(
@@ -92,7 +92,7 @@ def _read_as_ray_does(document: Document) -> Mapping[str, object]:
 
 
 def _refuse_hidden_sweep(document: Document, ray_part: Mapping[str, object]) -> None:
-    """Refuse a sweep's part that only YAML 1.1 sees: it would be ignored silently."""
+    """Refuse a `metadata.sweep` that only YAML 1.1 sees: it would be ignored silently."""
     metadata = ray_part.get("metadata")
     if isinstance(metadata, dict) and "sweep" in metadata and SWEEP not in document.values:
         text = "comes through a merge key (`<<`), which YAML 1.2 does not have: write it out"
@@ -123,7 +123,7 @@ def check_ray_part(document: Document, ray_part: Mapping[str, Any]) -> None:
     mistakes = [mistake for error in validator.iter_errors(ray_part) for mistake in _explain(error)]
     for key, _ in mistakes:
         if key:
-            document.part(key)  # raises if the key occurs twice: that explains more
+            document.part(key)  # raises if the key occurs twice, which is the clearer error
     if mistakes:
         raise document.refusal(mistakes)
     kind, kinds = ray_part["provider"]["type"], sorted(providers._NODE_PROVIDERS)
@@ -133,7 +133,7 @@ def check_ray_part(document: Document, ray_part: Mapping[str, Any]) -> None:
     try:
         with unheard():
             util.validate_config(with_defaults(ray_part))
-    except Exception as error:  # whatever Ray meets: it has no error class for a user's mistake
+    except Exception as error:  # of any class: Ray has none for a user's mistake
         words = str(error) if " " in str(error) else f"{type(error).__name__} {error}"
         raise LaunchFileError(f"{document.file}: Ray refuses it: {words}") from error
 

@@ -14,14 +14,14 @@ SUFFIX = ".held"  # distinguishes them from folders of earlier versions and othe
 
 @contextmanager
 def held_folder(prefix: str, parent: Path) -> Iterator[Path]:
-    """Yield a folder, and remove it. Raises OSError if it cannot be made."""
+    """Yield a new folder, and remove it at the end. Raises OSError if it cannot be made."""
     folder, held = make_held(prefix, parent)
     try:
         yield folder
     finally:
         try:
             shutil.rmtree(folder, ignore_errors=True)
-        finally:  # a process that is signalled with its group is interrupted twice
+        finally:  # a signal to the process and one to its group interrupt it twice
             shutil.rmtree(folder, ignore_errors=True)
             os.close(held)
 
@@ -29,9 +29,9 @@ def held_folder(prefix: str, parent: Path) -> Iterator[Path]:
 def make_held(
     prefix: str, parent: Path, end: Callable[[Path], None] = lambda _: None
 ) -> tuple[Path, int]:
-    """Remove folders of killed processes; return a new folder and the descriptor that holds it.
+    """Remove folders of killed processes; return a new folder and the descriptor with its lock.
 
-    `end`: ends processes that still use a left folder. Raises OSError if no folder can be made.
+    `end`: ends processes that still use such a folder. Raises OSError if no folder can be made.
     """
     for left in parent.glob(f"{glob.escape(prefix)}????????{SUFFIX}"):
         with suppress(OSError):
@@ -43,12 +43,12 @@ def make_held(
                 os.close(held)
     while True:
         folder = Path(mkdtemp(prefix=prefix, suffix=SUFFIX, dir=parent))
-        with suppress(BlockingIOError, FileNotFoundError):  # another process took it for left
+        with suppress(BlockingIOError, FileNotFoundError):  # another process took it for a leftover
             return folder, _hold(folder)
 
 
 def _hold(folder: Path) -> int:
-    """Lock a folder; return its descriptor. Raises OSError if held, gone or another user's."""
+    """Lock a folder; return its descriptor. Raises OSError if it is locked, gone or not ours."""
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(held).st_uid != os.getuid():

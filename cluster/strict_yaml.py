@@ -2,7 +2,7 @@
 
 A document is plain data that still knows where each value stands. YAML 1.1 reads `on`, `no` and `2026-01-01` as truth
 values and dates; here they are text. So is `0x3`, which is a size such as a padding. No tag makes an object, no key
-stands twice, and aliases cannot blow a small file up.
+may occur twice, and aliases cannot make a small file huge.
 
 Types of a model are strict: `no` is text and no truth value, 2.10 is a number and no version. Unknown keys are
 mistakes, also if the model ignores them.
@@ -40,11 +40,11 @@ KNOWN_TAGS = {STANDARD + kind for kind in KINDS}
 # From chapter 10.3.2 of the YAML 1.2 specification.
 WORDS: dict[str, float | None] = {"": None, "~": None, "null": None, "true": True, "false": False}
 WORDS |= {".nan": math.nan, ".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf}
-WHOLE = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]+")  # a longer one is too large for a float, too
+WHOLE = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]+")  # more digits: too large for a float, too
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
-PASSWORD = re.compile(r"(?<=://)[^/@\s]+(?=@)")  # of a URL, the user's name with it
-NO_CHARACTER = re.compile("[\0\ud800-\udfff]")  # NUL, and halves of one as in `"\\ud800"`
+PASSWORD = re.compile(r"(?<=://)[^/@\s]+(?=@)")  # user and password in a URL
+NO_CHARACTER = re.compile("[\0\ud800-\udfff]")  # NUL and surrogates, as in `"\\ud800"`
 
 MAX_FOUND = 60  # characters of a value that are shown
 
@@ -100,7 +100,7 @@ class Document:
         return self.values[at].line if at in self.values else self.line(at[:-1])
 
     def part(self, at: KeyPath) -> Plain:
-        """Return the value there; nothing is an empty mapping. Raises LaunchFileError."""
+        """Return the value at a key path, by default an empty mapping. Raises LaunchFileError."""
         mistakes = {
             key: text for key, text in self.mistakes.items() if key[: len(at)] == at[: len(key)]
         }
@@ -126,7 +126,7 @@ def dotted(key: KeyPath) -> str:
 
 
 def read_document(file: Path) -> Document:
-    """Parse a file; others may check parts of it. Raises LaunchFileError."""
+    """Parse a file; callers check the parts that they read. Raises LaunchFileError."""
     document = parse(_read_text(file), file)
     if not isinstance(document.values[()].plain, dict | None):
         raise LaunchFileError(f"{file}: found no keys, wanted `key: value` lines")
@@ -137,7 +137,7 @@ def parse(text: str, file: Path) -> Document:
     """Parse a text. Mistakes name `file`, which need not exist. Raises LaunchFileError."""
     yaml, document = YAML(), Document(file=file, text=text)
     yaml.max_depth = MAX_DEPTH
-    yaml.composer.warn_double_anchors = False  # the latest counts, as YAML has it
+    yaml.composer.warn_double_anchors = False  # in YAML the latest anchor counts
     try:
         root = yaml.compose(text) or ScalarNode(STANDARD + "null", "")
         _grow(document, root, (), 1)
@@ -240,7 +240,7 @@ def read_strict_text(text: str, name: str, model: type[M]) -> M:
 
 
 def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
-    """Read what stands at a key path; nothing there is an empty mapping. Raises LaunchFileError."""
+    """Read the value at a key path; a missing one is an empty mapping. Raises LaunchFileError."""
     text = json.dumps(document.part(at))
     adapter = TypeAdapter(model)
     try:
@@ -284,9 +284,9 @@ def _explain(
 
 
 def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
-    """Return errors with their key paths. Steps below `at` are keys, or alternatives of a union.
+    """Return errors with their key paths. A step below `at` is a key, or an alternative of a union.
 
-    If no alternative fits, keep the errors of the nearest, or of all if none seems to be meant.
+    Keep the errors of the nearest alternative; if the value is of no alternative's kind, of all.
     """
     located: Errors = []
     below: dict[str | int, Errors] = {}

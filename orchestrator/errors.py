@@ -1,5 +1,5 @@
-"""Errors that are no fault of ours, and the exit code of each: the command line prints these without a
-traceback, beside WorkloadError, ClusterError and AnalysisError of the other folders.
+"""Errors that are no fault of ours, with their exit codes. The command line prints them without a
+traceback, as it does WorkloadError, ClusterError and AnalysisError of the other folders.
 """
 
 import errno
@@ -53,7 +53,7 @@ class PythonError(ServerError):
 
 
 class UnfinishedError(OrchestratorError):
-    """Something that the launch needs is gone."""
+    """Says what a launch needed and lost; the same command resumes it."""
 
     exit_code = ExitCode.UNFINISHED
 

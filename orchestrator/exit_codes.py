@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """One meaning each, whatever the command."""
+    """Exit codes; each has the same meaning for every command."""
 
     FINE = 0
     WORSE = 1

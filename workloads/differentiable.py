@@ -60,7 +60,7 @@ def differentiable_step(
 
 @contextmanager
 def around_autograd(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """Wrap both ways into autograd: `backward`, which `Tensor.backward` calls too, and `grad`."""
+    """Wrap autograd's entry points: `backward`, which `Tensor.backward` calls too, and `grad`."""
     backward, grad = torch.autograd.backward, torch.autograd.grad
     torch.autograd.backward, torch.autograd.grad = wrap(backward), wrap(grad)
     try:

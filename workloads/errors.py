@@ -8,7 +8,7 @@ WorkloadError
 from difflib import get_close_matches
 
 TRY = "\nTry: "  # between a message and what a user may try next
-MOST_NAMES = 30  # listed in full; of a longer list, names similar to the one found
+MOST_NAMES = 30  # allowed names that a message lists; of a longer list it has the five nearest
 
 
 class WorkloadError(Exception):

@@ -17,7 +17,7 @@ def state_types() -> dict[str, type[State]]:
 
 @cache
 def state_type(name: str) -> type[State]:
-    """Return a state's class, importing no other, as most need torch. Raises WorkloadError."""
+    """Return a state's class. Imports no other state: most need torch. Raises WorkloadError."""
     if name not in _names():
         raise unknown("state", name, _names())
     place = f"{states.__name__}.{name}"

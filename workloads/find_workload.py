@@ -42,7 +42,7 @@ def find_workload(name: str) -> Workload:
             and value.__module__ == variables["__name__"]
         ]
         first, listed = next(iter(models), "NAME"), ", ".join(models) or "none"
-        raise WorkloadError(f"{name}: name the class: {name}:{first} (found: {listed})")
+        raise WorkloadError(f"{name}: add the class, as in {name}:{first} (found: {listed})")
     if name not in bundled_workloads():
         raise unknown("workload", name, [*bundled_workloads(), "FILE.py:NAME", "MODULE:NAME"])
     return bundled_workloads()[name]

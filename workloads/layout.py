@@ -12,7 +12,7 @@ Layout = Literal["contiguous", "channels_last", "weights"]
 LAYOUTS = get_args(Layout)
 WEIGHTS = "weights"  # parameters in channels_last, inputs as they come
 BY_STRIDES = "strides"
-"""Placement of a cell with a convolution channels_last by strides alone (see `has_one_order`)."""
+"""Placement of a cell in which strides alone make a convolution channels_last: `has_one_order`."""
 
 
 def check_layout(name: str) -> str:

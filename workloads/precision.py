@@ -24,7 +24,7 @@ class Precision:
     autocast: Literal["bfloat16", "float16"] | None = None
 
     def apply(self) -> None:
-        """Set TF32 by torch's newer API, as mixing both raises. Raises WorkloadError on failure."""
+        """Set TF32 by torch's newer API, which does not mix with the old. Raises WorkloadError."""
         import torch
         from torch.backends import cudnn
 

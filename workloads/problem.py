@@ -43,7 +43,7 @@ class ConvProblem:
             sizes = getattr(self, name) or (0,)
             object.__setattr__(self, name, sizes * spatial if len(sizes) == 1 else sizes)
         if any(self.output_padding) and not self.transposed:
-            raise WorkloadError(f"problem {self.name}: only a transposed one has output padding")
+            raise WorkloadError(f"problem {self.name}: output_padding requires `transposed`")
         for name in SPATIAL:
             if len(sizes := getattr(self, name)) != spatial:
                 raise WorkloadError(

@@ -1,4 +1,4 @@
-"""ShapeRegime: rule by which input shapes arrive. One file per rule in `regimes/`, or a user's."""
+"""ShapeRegime: rule by which input shapes arrive; a file of `regimes/`, or a user's own class."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -64,7 +64,7 @@ class SpatialRegime(ShapeRegime):
     them five times."""
 
     def stepped(self, base: Shape, step: int, steps: Iterable[int]) -> list[Shape]:
-        """Return `base` less each of `steps`, in multiples. Raises WorkloadError without room."""
+        """Return `base` smaller by `step` × each of `steps`. Raises WorkloadError if too small."""
         wide, counts = ceil(step / self.multiple) * self.multiple, list(steps)
         if min(map(self.rounded, base[2:]), default=0) - wide * max(counts) < self.multiple:
             raise WorkloadError(

@@ -27,7 +27,7 @@ class Survey:
 
 
 def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
-    """Return the survey of this machine and of `names`; of no name if a needed GPU is missing."""
+    """Return the survey of this machine and `names`; without these if a needed GPU is missing."""
     from cudnn_sweep.workloads.hardware.gpu import seen_gpus
 
     seen = seen_gpus()
@@ -94,9 +94,7 @@ def why_no_cuda() -> str:
 
     version, cuda = torch.__version__, torch.version.cuda
     if cuda is None:
-        return (
-            f"torch {version} is built without it: install one that is built for CUDA (pytorch.org)"
-        )
+        return f"torch {version} is built without CUDA: install a build with CUDA (pytorch.org)"
     try:
         torch.cuda.init()
         reason = "check that CUDA_VISIBLE_DEVICES hides no GPU"

@@ -17,7 +17,7 @@ from cudnn_sweep.workloads.hashes import content_hash
 INSTALLED = {"site-packages", "dist-packages"}
 NOT_THE_USERS = {"__main__", "torch", __name__.partition(".")[0], *sys.stdlib_module_names}
 EXTRAS = {"torchvision": "vision", "monai": "medical"}
-"""Packages that an extra of ours brings."""
+"""By package, the extra of cudnn-sweep that installs it."""
 OTHER_NAMES = {
     "PIL": "pillow",
     "cv2": "opencv-python",
@@ -75,7 +75,7 @@ def _reason(place: str, error: Exception) -> str:
     folder = Path(place).parent
     is_beside = any((folder / name).exists() for name in (package, f"{package}.py"))
     if not inner and place.endswith(".py") and is_beside:
-        return f"{package} is beside it: start in {folder}, or name that folder in PYTHONPATH"
+        return f"{package} is beside the file: start in {folder}, or add that folder to PYTHONPATH"
     if not inner:
         extra = f"'cudnn-sweep[{EXTRAS[package]}]'" if package in EXTRAS else None
         return (

@@ -29,7 +29,7 @@ from cudnn_sweep.workloads.training.choice import ModelChoice
 from cudnn_sweep.workloads.warnings import WarningName
 
 if TYPE_CHECKING:
-    import torch  # otherwise only where steps run: planning makes states without torch
+    import torch  # elsewhere imported when steps run, as planning needs no torch
 
 T = TypeVar("T")
 
@@ -75,9 +75,9 @@ class Context:
         return nullcontext() if self.reference else self.precision.region(self.device)
 
     def forward(self, function: Callable[[Any], T], inputs: Any, *, draws: bool = True) -> T:
-        """Return `function(inputs)` in the region and cell's state: the one way to call a model.
+        """Return `function(inputs)` under autocast and state. Models are called only this way.
 
-        `draws`: it may draw random numbers, and the same in a rerun; a CUDA graph forbids that.
+        `draws`: whether it draws random numbers, which a rerun repeats; a CUDA graph forbids that.
         """
         self._calls["forward"] += 1
         function = self._executed(function)
@@ -124,7 +124,7 @@ class Context:
         return lay_out_parameter(self.random(shape), self.layout)
 
     def random_gradient(self, shape: Shape) -> torch.Tensor:
-        """Return random numbers like a convolution's output: in autocast's type, if there is one, laid out as its weight."""
+        """Return random numbers like a convolution's output: autocast's type, weights' layout."""
         import torch
 
         kind = self.precision.torch_dtype()
@@ -173,7 +173,7 @@ class TimedStep:
 
 @dataclass(frozen=True, kw_only=True)
 class State(ABC):
-    """Surroundings of a step, at equal shapes, that change what cuDNN does.
+    """What surrounds a step, at equal shapes, and changes what cuDNN does.
 
     Its dataclass fields are its parameters, all numbers.
     """
@@ -255,7 +255,7 @@ def workload(
 
     `directions`: names of the parts that can be timed, the first by default. `varies`: sizes that a shape
     regime may change, `batch` or `space`. `input_shape`: the regimes' base; None: the problem's. `batches`:
-    how many different inputs of one shape the loop goes round. `recomputes`: the forward pass goes through
+    how many different inputs the loop has at least. `recomputes`: the forward pass goes through
     `Context.forward`, so that a state may run it again. `pay_one_time_costs`: an unrelated step, run first,
     so that the first call of a shape does not pay for libraries.
     """

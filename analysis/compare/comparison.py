@@ -43,11 +43,11 @@ MARKED = """\
 KINDS = ("sweep", "torch", "cudnn", "driver", "ours", "software", "gpu", "uuid", "date")
 SOFTWARE = columns_of("software")
 PARTS = (*columns_of("hardware"), *SOFTWARE)
-MOST_LISTED = 6  # names of a kind in an error
-MOST_VALUES = 3  # shown of a part on a side
+MOST_LISTED = 6  # names of each kind that an error lists
+MOST_VALUES = 3  # values shown of a part on a side
 NONE = "none"
 
-Parts: TypeAlias = Mapping[str, tuple[str, ...]]  # of the environment: all values on a side
+Parts: TypeAlias = Mapping[str, tuple[str, ...]]  # by part of the environment: its values on a side
 Ask: TypeAlias = Callable[..., pa.Table]  # SQL, and values for it
 
 
@@ -95,7 +95,7 @@ class Comparison:
 
     @property
     def mixed(self) -> dict[str, list[str]]:
-        """Return the software's parts with several versions on a side, and versions to compare."""
+        """Return the software's parts with several versions on a side, and which to compare."""
         sides = {part: (set(self.a_parts[part]), set(self.b_parts[part])) for part in SOFTWARE}
         return {
             part: sorted(a & b)[-1:] or [max(a), max(b)]

@@ -14,7 +14,7 @@ NAMED = (
     ),
     "gpu",
 )
-"""What a cell's name is made of."""
+"""Columns from which a cell's name is made."""
 
 
 def axes_macros() -> str:
@@ -72,7 +72,7 @@ select
 from records
 group by cell_id;
 
--- The cells with the usual value on every axis that has one; axes in `named` may have any value.
+-- The cells with the usual value on each axis that defines one; axes in `named` are not checked.
 create or replace macro usual_cells(named) as table
 select distinct cell_id
 from records
@@ -92,5 +92,5 @@ def _unless_compared(name: str) -> str:
     axis = name.removesuffix("_parameters")
     value = f"any_value({name})"
     if pa.types.is_map(arrow_schema().field(name).type):
-        value = f"coalesce({value}, map())"  # of rows that are older than the column
+        value = f"coalesce({value}, map())"  # rows older than the column have null
     return f"if(axis is not distinct from '{axis}', null, {value})" if axis in axes() else value

@@ -1,7 +1,7 @@
 """DuckDB over a store, locked down: a user's SQL can read `records` and nothing else.
 
-The rows come in as Arrow data, so that DuckDB itself may touch no file but what it spills. Allowing it the
-store's folder is not enough: a COPY inside a `with` is a SELECT to its parser, and would write there.
+DuckDB gets the rows as Arrow data, so that it needs no file but its own spill files. Access to the
+store's folder would be unsafe: DuckDB parses a COPY inside a `with`, which writes, as a SELECT.
 """
 
 import atexit
@@ -44,18 +44,18 @@ LOCKED: dict[str, str | bool] = {
     "python_enable_replacements": False,  # else SQL sees the Python variables of its callers
     "max_temp_directory_size": "20GB",  # else it fills the disk: a million trials spill a tenth of that
     "enable_external_access": False,
-    "enable_progress_bar": False,  # it would stand among the answers
+    "enable_progress_bar": False,  # a bar would be printed among the answers
     "lock_configuration": True,
 }
 
-MOST_BYTES = 2_500_000_000  # DuckDB's memory limit: over a million trials a query needs under 4 GB
-FEW_ROWS = 3000  # copied in 0.05 to 0.3 s, which each question about a contrast saves
-HELD_ROWS = 200_000  # copied for reports: over 100,000 one takes a fifth less CPU time, and 0.5 GB
-INTERRUPT_S = 5.0  # within which an interrupted question ends
-INTERRUPT_EVERY_S = 0.05  # repeated, as the question may be between two statements
-SPILLS = "sweep-query-"  # a folder of this user alone, for a question that lacks memory
-# Questions with macros plan slowly and have few rows: `execute` copies the rows, and warns. The
-# others use `sql`, which in DuckDB 2 plans twice.
+MOST_BYTES = 2_500_000_000  # DuckDB's limit: a query over a million trials needs under 4 GB in all
+FEW_ROWS = 3000  # copied up to so many: in 0.05 to 0.3 s, which each contrast's question saves
+HELD_ROWS = 200_000  # a report copies up to so many: 100,000 cost 0.5 GB, save a fifth of CPU time
+INTERRUPT_S = 5.0  # longest wait for an interrupted question to end
+INTERRUPT_EVERY_S = 0.05  # an interrupt between two statements has no effect, so repeat it
+SPILLS = "sweep-query-"  # begins the name of a private folder to which DuckDB spills
+# Questions with macros plan slowly and return few rows: they use `execute`, which copies rows and
+# warns. Other questions use `sql`, which plans twice in DuckDB 2.
 warnings.filterwarnings(
     "ignore", "Arrow output on a DB-API result", UserWarning, re.escape(__name__)
 )
@@ -65,8 +65,8 @@ HINTS = {  # about columns that people look for in `records`
     "search_ms": "is tuning_ms of `break_even()`, which has a row for each pair of configs",
 }
 NO_FILES = (
-    "a question reads `records` but no file; `sweep query --export store.duckdb` writes `records` "
-    "for plain DuckDB, which reads both"
+    "a question may read `records` but no file; `sweep query --export store.duckdb` writes "
+    "`records` to a database for plain DuckDB, which reads files, too"
 )
 OF_THE_QUESTION = (duckdb.ParserException, duckdb.CatalogException, duckdb.BinderException)
 
@@ -94,7 +94,7 @@ class Database:
         return self._snapshot.is_empty
 
     def query(self, sql: str, values: Mapping[str, Value | list[Any]] | None = None) -> pa.Table:
-        """Return the answer to one SELECT. Raises QueryError if it is anything else, or fails."""
+        """Return the answer to `sql`. Raises QueryError if it fails or is not a single SELECT."""
 
         def answer() -> pa.Table:
             self._refuse_all_but_select(sql)
@@ -108,12 +108,12 @@ class Database:
         return self.query(asked.sql, asked.values(values))
 
     def hold_rows(self) -> None:
-        """Copy the rows for many questions that read no kernels, unless there are too many."""
+        """Copy the rows without `kernels`, if at most HELD_ROWS: this speeds up many questions."""
 
         def copy() -> None:
             self._show_records()
             if FEW_ROWS < self._snapshot.rows <= HELD_ROWS:
-                self._copy_records("* exclude (kernels)")  # ten times as large as all else
+                self._copy_records("* exclude (kernels)")  # ten times as large as all other columns
 
         self._retried(copy)
 
@@ -149,8 +149,8 @@ class Database:
         return self._connection.sql(sql, params=values or None).to_arrow_table()
 
     def _interruptible(self, ask: Callable[[], Answer]) -> Answer:
-        """Run `ask` in a thread of its own, so that this thread takes a Ctrl-C. The thread that
-        calls DuckDB may take it only after a statement's last row."""
+        """Run `ask` in a thread of its own, so that this thread can handle Ctrl-C. A thread that
+        calls DuckDB can handle it only after a statement's last row."""
         found: Future[Answer] = Future()
 
         def answer() -> None:
@@ -171,15 +171,15 @@ class Database:
             raise
 
     def _finds_damage(self, failure: Exception) -> bool:
-        """Return whether the rows may be at fault, and not the question."""
+        """Return whether a damaged file may have caused the failure, and not the question."""
         is_of_question = isinstance(failure, OF_THE_QUESTION)
         return not is_of_question and any(store.has_damage() for store in self._store.stores)
 
     def _show_records(self) -> None:
-        """Make the view `records`; it chooses among rows only if a trial has several.
+        """Make the view `records`; it picks among a trial's rows only if any trial has several.
 
-        A small store is copied into a table: else a question reads the files once for each place
-        that names `records`, and planning takes longer than answering.
+        A small store is copied into a table: otherwise each mention of `records` in a question
+        reads the files again, and planning takes longer than answering.
         """
         if self._is_shown:
             return
@@ -203,7 +203,7 @@ class Database:
 
     def _rows(self) -> str:
         """Return a select of the stored rows. It names only the kinds of files that exist: planning
-        a question over one scan takes two thirds of the time."""
+        a question over one scan takes two thirds as long as over two."""
         kinds = {"part_rows": self._snapshot.parts.files, "loose_rows": self._snapshot.loose}
         stored = [name for name, rows in kinds.items() if len(rows)] or kinds
         return " union all ".join(f"select * from {name}" for name in stored)
@@ -236,18 +236,18 @@ def _told(failure: str) -> str:
 
 
 def left_out(torn: str) -> str:
-    return f"left out {torn}: damaged, or no record of ours; a launch sets such files aside"
+    return f"left out {torn}: it is damaged or holds no records; a launch sets such files aside"
 
 
 class _Instance:
-    """A DuckDB, locked down, and the macros that were made in it."""
+    """A locked-down DuckDB connection, and the macros made in it so far."""
 
     def __init__(self, threads: int | None = None, file: str = ":memory:") -> None:
-        """`threads`: their number; None: the number of cores."""
+        """`threads`: how many threads DuckDB uses; None: one for each core."""
         self._spill = ExitStack()
-        folder = ""  # so that nothing spills, if none can be made
+        folder = ""  # empty if no folder can be made: then nothing spills
         with suppress(OSError):
-            # DuckDB may always write there, and so may a user's SQL: nothing else lies there
+            # DuckDB, and so a user's SQL, may always write to this folder: it holds nothing else
             parent = Path(tempfile.gettempdir())
             folder = str(self._spill.enter_context(held_folder(SPILLS, parent)))
         self.connection = duckdb.connect(file)
@@ -274,7 +274,7 @@ class _Instance:
         self._spill.close()
 
 
-_idle: list[_Instance] = []  # for small stores: making the macros takes half as long as planning
+_idle: list[_Instance] = []  # reused for small stores: making macros takes half as long as planning
 
 
 @atexit.register
@@ -285,13 +285,13 @@ def close_idle() -> None:
 
 
 def _is_small(snapshot: Snapshot) -> bool:
-    """Return whether one thread is best: planning outlasts answers, idle threads cost a sixth."""
+    """Return whether one thread is best: planning takes longest; idle threads add a sixth."""
     return snapshot.rows <= FEW_ROWS
 
 
 @contextmanager
 def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Database]:
-    """Yield the macros and the view `records` of the rows stored now, of one sweep or of all."""
+    """Yield a database of the rows stored now: one sweep's, or those of all sweeps."""
     snapshot = store.snapshot(sweep_id)
     is_small = _is_small(snapshot)
     instance = _small_instance() if is_small else _Instance()
@@ -308,7 +308,7 @@ def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Databa
 def export(store: Stored, file: Path) -> tuple[str, ...]:
     """Write a DuckDB database in which plain DuckDB finds `records` and the questions.
 
-    Returns the damaged files that it lacks.
+    Returns the damaged files, whose rows it lacks.
     """
     instance = _Instance(file=str(file))
     try:

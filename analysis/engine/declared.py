@@ -1,4 +1,4 @@
-"""What the files of a folder declare: adding a thing is adding its file."""
+"""Values declared in the modules of a folder: to add a figure or a page, add its file."""
 
 from importlib import import_module
 from pkgutil import iter_modules

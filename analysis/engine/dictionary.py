@@ -1,5 +1,5 @@
-"""The meaning of each column of a question's answer, from the first of: the question's head,
-SHARED, the column of `records` with that name, the column that it stands beside."""
+"""Meanings of the columns of a question's answer. The first source that has one counts: the
+question's head, SHARED, the same name in `records`, the same column of the other side (SIDES)."""
 
 import re
 from tempfile import TemporaryDirectory
@@ -15,10 +15,10 @@ SHARED = {
     "other_settings": "settings that baseline and candidate share",
     "settings": "the config's settings",
     "loop_kind": "closed, open, or mixed if the two differ and so cannot be compared",
-    "in_turns": "whether a block's processes took turns: its log ratio is the median over their rounds",
+    "in_turns": "whether a block's processes took turns: log ratios are then medians over rounds",
     "blocks": "paired blocks: both trials ok, on one slot, in one launch, and not doubtful",
     "split_blocks": "blocks left out: on two slots, or interrupted between two launches; "
-    "a later whole repeat of one is a further block",
+    "if such a block is repeated whole later, the repeat counts",
     "doubtful_blocks": "blocks left out: the GPU was shared in a trial, or throttled in both",
     "unpaired_blocks": "blocks left out: a trial failed, or is missing",
     "recorded_blocks": "blocks of which both trials are recorded, whether they count or not",
@@ -26,10 +26,10 @@ SHARED = {
     "block_s": "how long one of its blocks takes, seconds",
     "blocks_needed": "further blocks that decide in four of five cases, or up to three that show "
     "how many; null above 1,000",
-    "error_share": "share of the error that this look may spend; 1 where blocks are a fixed number",
+    "error_share": "share of the error that this look may spend; 1 if blocks are a fixed number",
     "baseline_failed": "blocks in which the baseline's trial failed",
     "baseline_processes": "processes of the baseline",
-    "doubtful_processes": "processes of both left out: their GPU was throttled, or shared",
+    "doubtful_processes": "processes left out, of either side: GPU throttled or shared",
     "baseline_ms": "wall time per iteration of the baseline, geometric mean over its processes",
     "ratio": "wall time of the candidate / of the baseline, geometric mean",
     "wall_verdict": "helps, hurts, equivalent, inconclusive, fails, no_effect; so_far_faster, so_far_slower or "
@@ -38,18 +38,18 @@ SHARED = {
     "surely": "faster or slower if the ratio's interval excludes 1, by any amount; else null",
     "baseline_device_ms": "device time per iteration of the baseline, geometric mean over its processes",
     "device_ratio": "device time of the candidate / of the baseline, geometric mean",
-    "device_verdict": "the same verdict in device time; null if it is not known for both",
+    "device_verdict": "the same verdict in device time; null if either device time is unknown",
     "no_effect_reason": "why the setting cannot have mattered: no_cuda, not_cudnn, "
     "flag_not_consulted, or miopen (on ROCm, whose setting is not judged); null if it could",
     "compute_cache": "state of CUDA's on-disk kernel cache that the trials met: empty, warm, "
     "disabled, or none without CUDA",
     "baseline_peak_reserved_bytes": "most that PyTorch's allocator reserved in a trial of the baseline",
     "baseline_steady_reserved_bytes": "most that was reserved while the baseline's loop was timed",
-    "baseline_results": "different results of the baseline's processes, from equal inputs and weights",
-    "blocks_with_same_bits": "paired blocks in which both computed the same bits",
+    "baseline_results": "number of the baseline's different results, at equal inputs and weights",
+    "blocks_with_same_bits": "paired blocks in which baseline and candidate computed the same bits",
     "reproducibility": "what the candidate changes: already (the baseline gave the same bits always), gained, "
-    "not gained or lost; null where one has fewer than two processes whose bits are known",
-    "other_kernels_share": "of blocks whose kernels are known, the share in which the two differ",
+    "not gained or lost; null if either has fewer than two processes whose bits are known",
+    "other_kernels_share": "share of the blocks with known kernels in which the kernels differ",
     "other_kernels_device_ratio": "device ratio over the blocks with other kernels",
     "same_kernels_device_ratio": "device ratio over the blocks with the same kernels",
     "headline": "both ratios from the same blocks if the loop is CPU-bound and the two verdicts "
@@ -60,7 +60,7 @@ SHARED = {
     "memory_verdict": "verdict on memory_ratio, with the cold start's searches; helps: less memory",
     "baseline_peak_allocated_bytes": "most that tensors and workspaces took in a trial of the baseline",
     "baseline_workspace_bytes": "largest workspace of the plans that the baseline's logs show",
-    "blocks_with_bits": "paired blocks where the bits of both are known",
+    "blocks_with_bits": "paired blocks in which the bits of baseline and candidate are known",
     "baseline_cell_id": "cell_id of the baseline",
     "night": "sweep_id of the night",
     "metric": "what is measured: times in ms, memory in bytes, the error as a share",
@@ -72,12 +72,12 @@ SHARED = {
     "last_ended_at": "when the last trial ended, UTC",
 }
 SIDES = {"candidate": ("baseline", None), "on": ("off", "with on"), "frozen": ("off", "frozen")}
-"""For each side: the side whose columns mean the same, and words for its meaning, else its name."""
+"""For each side: the side whose meanings it takes over, and a text in their place, if any."""
 ENDS = {"low": "lower", "high": "upper"}
 
 
 def meaning(question: NamedQuery, column: str) -> str | None:
-    """Return the meaning of a column of its answer; None if it is not explained."""
+    """Return the meaning of a column of the question's answer; None if nothing explains it."""
     for known in (question.columns, SHARED, _stored_meanings()):
         if column in known:
             return known[column]

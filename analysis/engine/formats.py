@@ -1,4 +1,4 @@
-"""An answer as text or bytes for other programs. Nested values become JSON; a missing one is empty."""
+"""An answer as text or bytes for other programs. Nested values become JSON; null becomes empty."""
 
 import csv
 import io
@@ -60,7 +60,7 @@ def plain_column(table: pa.Table, name: str) -> list[object]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return a column's values; as text if Python has none, as for a date in the year 290000."""
+    """Return a column's values; as text if Python cannot hold one (a date in the year 290000)."""
     try:
         return list(column.to_pylist(maps_as_pydicts="strict"))
     except (ValueError, OverflowError):
@@ -81,7 +81,7 @@ def _distinct(names: list[str]) -> list[str]:
 
 def _csv_cell(value: object) -> str:
     text = value if isinstance(value, str) else _cell(value)
-    # A lone return would end a row for some readers; an escape would steer a terminal.
+    # For some readers a lone carriage return ends a row; an escape would control a terminal.
     lines = printable(text.replace("\r\n", "\n").replace("\r", "\n"))
     return _no_formula(lines) if isinstance(value, str) else lines
 
@@ -113,7 +113,7 @@ def escaped(cell: str) -> str:
 
 
 def unlinked(text: str) -> str:
-    """Return the Markdown with no address that becomes a link, and nobody mentioned."""
+    """Return the Markdown changed so that no address becomes a link and no name a mention."""
     return re.sub(r"(?<=:)//|(?<=www)\.|@", lambda found: f"<!-- -->{found[0]}", text)
 
 

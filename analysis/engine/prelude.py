@@ -29,7 +29,7 @@ select sweep_id, trial_id from ({rows}) group by sweep_id, trial_id having count
 
 # Of several rows for one key the highest retry counts, then the earliest (as in progress.py). If a
 # launch's end stored a row again, the later copy counts.
-# Keys with one row are split off first: a window over all rows would keep filters from the scan.
+# Keys with one row are split off first: a window over all rows would block filter pushdown.
 RECORDS_VIEW = """\
 create or replace view records as
 with stored as not materialized (
@@ -96,7 +96,7 @@ def macros_in(sql: str) -> Mapping[str, str]:
     todo = [sql]
     while todo:
         text = todo.pop().lower()
-        # Questions share their names with much else: only a name before `(` means one.
+        # A question's name may also be a column's: only a name before `(` calls the question.
         called = question_macros().keys() & re.findall(r"\b(\w+)\s*\(", text)
         found = (each_macro().keys() & re.findall(r"\w+", text) | called) - named
         named |= found
@@ -120,7 +120,7 @@ def _no_rows() -> str:
 
 
 def _stored_rows(store: Store) -> list[str]:
-    """Return selects of the files' rows: by a pattern, unless it would match files of no record."""
+    """Return selects of the files' rows; a pattern names the files unless it would match others."""
     paths, torn = store.files(), store.torn_files()
     whole = [store.folder.url(path) for path in paths if path not in torn]
     if not whole:
@@ -134,7 +134,7 @@ def _stored_rows(store: Store) -> list[str]:
     return [f"select * from read_parquet([{listed}], {options})"]
 
 
-# Each question is a table macro of its name, so that SQL can go on from it:
+# Each question is a table macro of its name, so that other SQL can select from it:
 #     select problem, ratio from helps_or_hurts(min_effect := 0.05) where device_verdict = 'helps'
 # Inside a macro, a parameter hides a column of the same name. So a parameter named like a column of
 # `records` has `of_` before its name: `helps_or_hurts(of_sweep_id := 'june')`.

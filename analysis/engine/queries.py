@@ -1,13 +1,13 @@
 """The named questions, each a file below sql/ or a row of a table there. A question's head has:
 
 -- the question in plain words?
--- $name TYPE = default: meaning, of the parameters that are its own; SHARED has the others
+-- $name TYPE = default: meaning, for each parameter of its own; SHARED has the others
 -- terminal: the columns that a terminal shows, as marked.py reads them
 -- none: why an answer may have no rows
 --
 -- what a row is, what a verdict means, and the page with the rest
 --
--- column: meaning, of the columns that are its own; a second line of it begins with five spaces
+-- column: meaning, for each column of its own; a second line of a meaning begins with five spaces
 -- column, column: meaning of each
 
 or, where the SQL has the column at the end of a line:  as column, -- meaning
@@ -39,13 +39,13 @@ PARAMETER = re.compile(
 )
 SHARED = """\
 -- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
--- $baseline TEXT = 'false': its value in the baseline ('null' if it was not set)
--- $candidate TEXT = 'true': its value in the candidate
+-- $baseline TEXT = 'false': the setting's value in the baseline ('null' if it was not set)
+-- $candidate TEXT = 'true': the setting's value in the candidate
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $launch TEXT = NULL: the launch's name, with which its nights' sweep_ids end; all sweeps if null
--- $until TEXT = NULL: last night, as 2026-11-21; all if null
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all where null
-"""  # parameters of every question whose SQL uses them and whose head declares no other
+-- $launch TEXT = NULL: a launch's name, which ends its nights' sweep_ids; all sweeps if null
+-- $until TEXT = NULL: date of the last night to read, as 2026-11-21; all nights if null
+-- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all sweeps if null
+"""  # added to each question whose SQL uses the name and whose head does not declare it
 USED = re.compile(r"\$([a-z_]\w*)")
 TERMINAL = re.compile(r"^-- terminal: (?P<columns>.+(?:\n--     .+)*)\n", re.MULTILINE)
 NONE = re.compile(r"^-- none: (?P<why>.+)\n", re.MULTILINE)
@@ -65,7 +65,7 @@ READERS: dict[str, Callable[[str], Value]] = {
 
 
 def literal(value: SettingValue) -> str:
-    """Return a value as SQL, a mapping's keys in order."""
+    """Return a value as SQL; a mapping's keys are sorted."""
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -83,7 +83,7 @@ class QueryParameter:
 
     name: str
     type: str
-    """As SQL has it: TEXT, DOUBLE, BIGINT or BOOLEAN."""
+    """Its SQL type: TEXT, DOUBLE, BIGINT or BOOLEAN."""
     default: Value
     meaning: str
 
@@ -110,12 +110,12 @@ class NamedQuery:
     columns: Mapping[str, str]
     """The meaning of each column that the head explains."""
     terminal: tuple[str, ...] = ()
-    """Its marked columns; empty if all are shown."""
+    """Columns that a terminal shows, with their marks; empty: it shows all columns."""
     none: str | None = None
     """Why it may answer with no rows."""
 
     def values(self, given: Mapping[str, Value]) -> dict[str, Value]:
-        """Return a value for every parameter, by default its own."""
+        """Return each parameter's value: given, or default. Raises QueryError for unknown names."""
         allowed = {parameter.name: parameter.default for parameter in self.parameters}
         for name in _used(self.sql):
             if name not in allowed:
@@ -128,7 +128,7 @@ class NamedQuery:
         return allowed | dict(given)
 
     def parse_values(self, given: Mapping[str, str]) -> dict[str, Value]:
-        """Return `values` from text."""
+        """Return what `values` does, from values as a user wrote them."""
         self.values(given)
         known = {parameter.name: parameter for parameter in self.parameters}
         return self.values({name: known[name].parse(text) for name, text in given.items()})
@@ -147,13 +147,13 @@ def query_names() -> list[str]:
 
 
 def part_names() -> list[str]:
-    """Return the names of a page's questions, in a folder below sql/, such as claims/01_fixed_shape."""
+    """Return names of the pages' questions, in folders below sql/: claims/01_fixed_shape, ..."""
     return sorted(_part_texts())
 
 
 @cache
 def _part_texts() -> Mapping[str, str]:
-    """Return the SQL of each part: a file, or the `text` of a .toml, filled in with each of its tables."""
+    """Return SQL by part: a .sql file, or a .toml's table that fills in the `text` of the .toml."""
     folder = files("cudnn_sweep.analysis").joinpath("sql")
     found: dict[str, str] = {}
     for part in filter(lambda each: each.is_dir(), folder.iterdir()):
@@ -170,7 +170,7 @@ def _part_texts() -> Mapping[str, str]:
 
 
 def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
-    """Return a question of ours or of `own`. Raises QueryError with the valid names if neither."""
+    """Return a question, bundled or in `own`. Raises QueryError with all names if it is neither."""
     names = query_names()
     if name in names:
         text = files("cudnn_sweep.analysis").joinpath("sql", f"{name}.sql").read_text()
@@ -187,9 +187,9 @@ def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
 
 
 def own_queries(folders: Sequence[Path] = OWN_FOLDERS) -> dict[str, Path]:
-    """Return a user's `.sql` files by name; of two with one name that of the earlier folder counts.
+    """Return a user's `.sql` files by name; if names are equal, the first folder's file counts.
 
-    A file with the name of one of our questions is left out: its path names it.
+    A file named like a bundled question is left out: it can be named by its path.
     """
     found: dict[str, Path] = {}
     for folder in folders:
@@ -208,7 +208,7 @@ def read_query(name: str, file: Path) -> NamedQuery:
 
 
 def readable_queries(own: Mapping[str, Path]) -> tuple[dict[str, NamedQuery], list[str]]:
-    """Return a user's questions by name, and the errors of others: any `.sql` may lie there."""
+    """Return a user's questions by name, and the errors of files that hold no valid question."""
     found: dict[str, NamedQuery] = {}
     faults = []
     for name, file in own.items():

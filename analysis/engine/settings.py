@@ -16,11 +16,11 @@ from cudnn_sweep.analysis.engine.queries import literal
 from cudnn_sweep.analysis.store.schema import arrow_schema, axes, setting_name, settings
 from cudnn_sweep.workloads.records.row import BUNDLED, Axis, Setting, SettingValue
 
-PLAIN = r"[A-Za-z0-9_.:/+-]+"  # text that needs no quotes, alike in Python and in DuckDB
+PLAIN = r"[A-Za-z0-9_.:/+-]+"  # text that needs no quotes; a pattern for Python and for DuckDB
 PAIR = re.compile(r'(?P<name>\w+)=(?P<text>"(?:[^"\\]|\\.)*"|[^",]*)(?:, |$)', re.DOTALL)
 LONG = re.compile(r'"(?:[^"\\]|\\.){48,}"', re.DOTALL)
-SHOWN = 24  # characters
-ALWAYS_SAID = "benchmark"  # in a config's name, whatever its value
+SHOWN = 24  # characters of a long text that are kept
+ALWAYS_SAID = "benchmark"  # every config's name has this setting
 
 ArrowMap: TypeAlias = Sequence[tuple[str, bool | int | float | str]]
 QUOTED_MACRO = f"""\
@@ -65,12 +65,12 @@ def texts_in(line: str) -> dict[str, str]:
 
 
 def unusual_in(line: str) -> list[str]:
-    """Return `name=text` of each setting in a question's line that differs from PyTorch's own."""
+    """Return `name=text` of each setting in an answer's line whose value is not PyTorch's own."""
     return sorted(f"{name}={text}" for name, text in besides_usual(texts_in(line)).items())
 
 
 def besides_usual(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts that differ from PyTorch's own values; texts that are no setting stay."""
+    """Return the texts of settings that are not PyTorch's own, and texts that are no setting's."""
     usual = usual_texts()
     return {name: text for name, text in texts.items() if text != usual.get(name)}
 
@@ -81,7 +81,7 @@ def usual_texts() -> dict[str, str]:
 
 
 def config_name(texts: Mapping[str, str]) -> str:
-    """Return the name of a config: `benchmark=true`, and all settings besides PyTorch's own values."""
+    """Return a config's name: `benchmark`, then each setting whose value is not PyTorch's own."""
     said = {ALWAYS_SAID: texts[ALWAYS_SAID]} | besides_usual(texts)
     return " ".join(f"{name}={text}" for name, text in said.items())
 
@@ -117,7 +117,7 @@ def with_config(rows: str) -> str:
 
 
 def config_name_sql() -> str:
-    """Return the expression of `config_name`, over a column for each setting."""
+    """Return SQL that computes `config_name` from a column for each setting."""
     usual = usual_texts() | {ALWAYS_SAID: ""}
     texts = {setting_name(c): f"coalesce({text_of(c, _type_of(c))}, 'null')" for c in settings()}
     texts = {ALWAYS_SAID: texts[ALWAYS_SAID]} | texts
@@ -153,8 +153,8 @@ def _usual(name: str, mark: Axis | Setting) -> str:
 
 
 def _filled(name: str, mark: Axis | Setting) -> str:
-    """Return SQL for the stored value. In a column that is never null, null becomes the usual
-    value; a map has its entries in order."""
+    """Return SQL for a column's value. If the schema forbids null, null becomes the usual value;
+    the entries of a map are sorted."""
     is_map = pa.types.is_map(_type_of(name))
     value = f"map_from_entries(list_sort(map_entries({name})))" if is_map else name
     is_nullable = arrow_schema().field(name).nullable
@@ -162,7 +162,7 @@ def _filled(name: str, mark: Axis | Setting) -> str:
 
 
 def text_of(value: str, kind: pa.DataType) -> str:
-    """Return `as_text` of a setting as SQL; `value` is an expression of type `kind`."""
+    """Return SQL that computes `as_text` of a setting; `value` is an expression of type `kind`."""
     if pa.types.is_map(kind):
         pair = f"quoted(entry.key) || '=' || {text_of('entry.value', kind.item_type)}"
         pairs = f"list_transform(list_sort(map_entries({value})), lambda entry: {pair})"

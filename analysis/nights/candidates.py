@@ -68,17 +68,17 @@ class Candidate:
     series: Series
     direction: Direction
     since: int
-    """The first night that shows it, among the series' points."""
+    """Index of the first night that shows the change, among the series' points."""
     screening: Screening
-    """Tonight's screening; its value before is that of the first night that showed the change."""
+    """Tonight's screening; its `before` is the usual value from before the change."""
     is_seen: bool
-    """Whether tonight's screen shows it; if not, it is an alert that is not mended yet."""
+    """Whether tonight's screen shows the change; if not, it is an alert not mended yet."""
     earlier: Finding | None
     """The finding of the night before."""
     left_out: frozenset[int]
     """Indices of points that the series is not compared with."""
     alert: Finding | None = None
-    """The alert that it has outgrown."""
+    """An alert of this series that the change has outgrown."""
 
     @property
     def key(self) -> SeriesKey:
@@ -86,7 +86,7 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Return whether it gets fresh trials: no gain, no news, and new or a waiting word."""
+        """Return whether fresh trials measure it: no gain, no news, and new or a waiting word."""
         is_word = isinstance(METRIC_OF[self.key.metric], Category)
         is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
         return self.is_seen and self.direction != "better" and not is_known and not self.is_news
@@ -131,9 +131,9 @@ def screen_all(history: History, memory: Memory) -> Screened:
         is_again = {"waiting": is_new, "refuted": is_new or is_word}
         if finding and is_again.get(finding.state):
             finding = None
-        if isinstance(metric, Amount) and metric.unit == "ms":  # the night may be odd
+        if isinstance(metric, Amount) and metric.unit == "ms":  # a new software's night may be odd
             is_new = is_new and series.key.of(ENGINE) in rechosen
-        elif finding and finding.state == "waiting":  # its nights are not usual yet
+        elif finding and finding.state == "waiting":  # nights of the finding are not usual yet
             left_out |= {
                 at for at, point in enumerate(series.points) if point.date >= finding.since
             }
@@ -141,7 +141,7 @@ def screen_all(history: History, memory: Memory) -> Screened:
             series, left_out, softwares, is_new=is_new, is_pinned=history.is_pinned
         )
         if series is not whole and series.points[-1].value is not None and not seen.is_judged:
-            seen = replace(seen, is_judged=True, could_show=False)  # too few nights here yet
+            seen = replace(seen, is_judged=True, could_show=False)  # too few nights on this machine
         judged.append(replace(seen, points=whole.points))
         candidates.append(_candidate(series, screening, finding, left_out))
     return Screened(candidates=tuple(filter(None, candidates)), series=tuple(judged))
@@ -202,7 +202,7 @@ def _candidate(
         earlier = earlier if earlier is not None and earlier.direction == direction else None
         if isinstance(screening.before, float):
             since = _with_new_software(series, screening.before, since)
-        elif earlier is not None:  # of a word
+        elif earlier is not None:  # the value is a word
             since = series.place_of(earlier.since)
     if direction is None or since is None:
         return None
@@ -259,7 +259,7 @@ def _with_new_software(series: Series, before: float, since: int) -> int:
 class Remeasured:
     confirmation: Confirmation
     of_two: tuple[Change, ...] | None
-    """Differences of the two interleaved softwares; None if there was one."""
+    """Differences of the two interleaved softwares; None if only one was measured."""
     wall: Confirmation | None = None
     """For a device time: the judgement of wall time by the same pairs."""
 
@@ -282,7 +282,7 @@ class FreshTrials:
     def judge_all(
         self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> dict[SeriesKey, Remeasured]:
-        """Judge candidates by fresh trials, except amounts with one software: those join the night.
+        """Judge candidates by fresh trials; amounts of one software belong to the night instead.
 
         `is_cut`: the time was up, so that missing trials may not have had their turn.
         """
@@ -314,7 +314,7 @@ class FreshTrials:
     def _judge_words(
         self, candidate: Candidate, of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> Remeasured:
-        """Judge a word; the software is the cause if trials of the last good software have the word before."""
+        """Judge a word; software is the cause if the last good one still has the word before."""
         key, before = candidate.key, str(candidate.screening.before)
         words, good = self._words(key), {*self._words(key, of_last_good=True)}
         judged = confirm_words(words, before, is_strict=key.metric == REPEATS.name)
@@ -342,7 +342,7 @@ class FreshTrials:
         return {block for block, kernels in own.items() if good.get(block) == kernels}
 
     def _words(self, key: SeriesKey, *, of_last_good: bool = False) -> list[str]:
-        """Return one word per process; of the metric `sign`, one for all processes."""
+        """Return one word per process; for the metric `sign`, one word for all processes."""
         rows = [row for row in self.processes if (row["software"] is not None) == of_last_good]
         if key.metric == MISSING.name:
             return ["present" for row in rows if row["cell_id"] == key.cell_id]

@@ -48,11 +48,11 @@ RECENT = 3  # nights that are screened: tonight and one more of them must be bey
 MONTH = 30  # nights compared with: older ones are another season of the machine
 NORMAL = 1.4826  # the standard deviation of normal noise, in median absolute deviations
 FEWEST_NIGHTS = 7  # RECENT and four before: of fewer, one odd night moves the median
-LATELY = 10  # nights compared with as well: a month would hide that a fresh gain is lost again
+LATELY = 10  # the last nights, also compared with: a month would hide the loss of a fresh gain
 LINE_IN_NOISE = 1.2  # standard deviations: at 2% noise, 19 of 20 steps of 5% are then seen
-LINE_IN_EFFECT = 2 / 3  # of the least effect: at no noise a step of just that one is surely seen
+LINE_IN_EFFECT = 2 / 3  # of the least effect: without noise a step of that effect is always seen
 NO_CANDIDATE = -1
-# Shares of the nights compared with: a word that is seen at least as often is no news.
+# Shares of the nights compared with: a word on at least so many of them is usual.
 SELDOM = 0.1  # cuDNN's searches choose among a few kernels, each time anew
 OFTEN = 0.5  # a failure is news for as long as most nights had none
 
@@ -65,10 +65,10 @@ class Past:
     """The nights that series are compared with."""
 
     logs: Array
-    """NaN for every other night."""
+    """Logarithms of the nights compared with; NaN for all other nights."""
     level: Array
     line: Array
-    """The distance from the level from which on a night is a candidate."""
+    """Distance from the level; a night that is farther away is suspect."""
 
     def beyond(self, logs: Array, sign: float) -> Mask:
         """Return whether each night is beyond the line; `sign` is 1 for worse, -1 for better."""
@@ -105,7 +105,7 @@ def can_tell(pasts: Sequence[Past]) -> Mask:
 
 
 def first_shown(logs: Array, pasts: Sequence[Past], sign: float = 1.0) -> tuple[Places, Places]:
-    """Return each series' first night beyond the line, or NO_CANDIDATE, and the past behind it."""
+    """Return each series' first night beyond a line, or NO_CANDIDATE, and that line's past."""
     compared = pasts if sign > 0 else pasts[:2]  # a gain over the first month would last for ever
     starts = np.array([_candidate_since(past.beyond(logs, sign)) for past in compared])
     by = (starts != NO_CANDIDATE).argmax(axis=0)
@@ -118,7 +118,7 @@ def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
 
 
 def _candidate_since(beyond: Mask) -> Places:
-    """Return each candidate's first night, never the oldest; single fine nights do not end it."""
+    """Return each candidate's first night, never the oldest; single fine nights may follow it."""
     is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
     since = np.full(len(beyond), NO_CANDIDATE)
     nights_off = np.where(is_candidate, 0, 2)
@@ -138,10 +138,10 @@ def screen(
     is_pinned: bool = False,
     is_new: bool = False,
 ) -> Screening:
-    """Judge the last of `values`: one a night of one env_hash, oldest first, None for a night without one.
+    """Judge the last of `values`: a value each night on one env_hash, oldest first, or None.
 
-    `left_out`: the places that nothing is compared with; `is_new`: tonight is the first of new software, or of new
-    kernels.
+    `left_out`: indices of nights that no night is compared with; `is_new`: whether tonight is the
+    first night of new software or of new kernels.
     """
     measured = {place: value for place, value in enumerate(values) if value is not None}
     if len(measured) < FEWEST_NIGHTS or values[-1] is None:
@@ -181,11 +181,11 @@ def screen_words(
     left_out: Collection[int] = (),
     softwares: Sequence[object] = (),
 ) -> Screening:
-    """Judge the last word, as `screen` does a number. Unless one night is enough, one of the two nights before has to be
-    unusual too.
+    """Judge the last word, as `screen` does a number. Unless the metric is `at_once`, one of the
+    two nights before must be unusual, too.
 
-    `softwares`: one a night. The newest software's first word is usual from then on. If LATELY
-    nights show two words of one software, chance draws them, and another word is no change.
+    `softwares`: each night's. The newest software's first word is usual from then on. If one
+    software has two words within LATELY nights, chance draws them: another word is no change.
     """
     words = [
         (place, value)
@@ -243,17 +243,17 @@ def newest(softwares: Sequence[object]) -> int | None:
 # together 0.05: the first look is hardest, as most false candidates end there.
 LOOKS = {6: 0.002, 12: 0.008, 24: 0.015, 48: 0.025}
 WRONGLY_REFUTED = 0.05  # the chance of a wrong refutation, at each look
-FEWEST_ALIKE = 5  # pairs of the same kernels that are judged alone: fewer may agree by chance
-LEAST_DEVIATION = 1e-9  # of log ratios: those of memory are all equal
+FEWEST_ALIKE = 5  # fewest pairs of equal kernels judged apart: fewer may agree by chance
+LEAST_DEVIATION = 1e-9  # of log ratios: ratios of memory are all equal, with a deviation of zero
 MOST_NIGHTS = 14  # nights since a step, in `smallest_step`
 NIGHTS_Z = 4.5  # standard errors: at 2% noise a false alert in 300 series of 60 nights, or rarer
-NIGHT_COUNTS = 3  # standard deviations at most, so that one odd night settles nothing
-# Believe a change at once if nights × least excess is so many times the oddest night before (two
-# nights of 5 times it, five of twice it). Of few nights before, the oddest counts for more.
+NIGHT_COUNTS = 3  # most standard deviations that a night counts: one odd night decides nothing
+# A change is believed if nights × their least excess reach so many times the oddest night before:
+# two nights of 5 times, five of twice. Of fewer than FEW_NIGHTS before, the oddest counts more.
 OVERWHELMING = 10
 FEW_NIGHTS = 6
-LEAST_NOISE = 0.003  # from night to night: a few nights may agree by chance
-NOISE_IN_DOUBT = 1.5  # nights: the noise of few is multiplied by 1 + this / nights
+LEAST_NOISE = 0.003  # least noise between nights: a few nights may agree by chance
+NOISE_IN_DOUBT = 1.5  # noise is multiplied by 1 + this / nights, as few nights show it badly
 MEDIAN_VARIANCE = np.pi / 2  # variance of a median / of a mean, for normal noise
 ONE_SIDED = 1.645  # standard errors: one time in twenty
 TWO_SIDED = 1.96
@@ -289,7 +289,7 @@ def confirm(
     """Judge fresh pairs: log(current / last good) of each block that has both.
 
     Look after 6, 12, 24 and 48 pairs, see `more_blocks`; further looks would err more often.
-    `are_alike`: which pairs are of the same kernels. If they confirm, the ratio is theirs.
+    `are_alike`: which pairs have the same kernels. If these pairs confirm, the ratio is theirs.
     """
     blocks, alike = len(log_ratios), list(compress(log_ratios, are_alike))
     more = next((look - blocks for look in LOOKS if look > blocks), 0)
@@ -303,7 +303,7 @@ def confirm(
 
 
 def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) -> Judgement:
-    """Judge two or more pairs' log ratios, along the last axis, out of `looked_at` pairs."""
+    """Judge log ratios of two or more pairs (last axis), taken from `looked_at` pairs in all."""
     blocks = ratios.shape[-1]
     least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
     se = np.maximum(ratios.std(axis=-1, ddof=1), LEAST_DEVIATION) / np.sqrt(blocks)
@@ -375,7 +375,7 @@ def smallest_step(
 ) -> float | None:
     """Return the step, as a share, that MOST_NIGHTS more would confirm one time in two.
 
-    It is NIGHTS_Z standard errors, and no less than the least effect. None of fewer than two nights.
+    It is NIGHTS_Z standard errors, at least the least effect; None for fewer than two nights.
     """
     measured = [place for place, value in enumerate(values) if value is not None][:-RECENT]
     earlier = metric.of_nights(values[: max(measured, default=0) + 1], left_out)
@@ -398,7 +398,7 @@ def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False)
 
 
 def _noise(deviations: Array) -> Array:
-    """Return a standard deviation from night to night in which odd nights count little, without NaN."""
+    """Return the standard deviation between nights, NaN left out; odd nights count little."""
     nights = nights_in(deviations)[..., None]
     robust = NORMAL * medians(abs(deviations))[..., None]
     most = np.maximum(3 * robust, LEAST_NOISE)

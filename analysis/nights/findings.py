@@ -1,4 +1,4 @@
-"""The memory of findings from night to night, and findings of many series that are one.
+"""The memory of findings from night to night, and shared findings, each in place of many.
 
 Without memory, a change that nobody mended would become usual. If most series of one GPU move alike, they are one
 finding: its cause is the GPU, its host, or a part that all of them share.
@@ -29,11 +29,11 @@ from cudnn_sweep.analysis.nights.series import (
 )
 
 SHARED = "shared"  # the metric of a finding that stands for many
-FEWEST_SERIES = 5  # of one metric: of fewer, most are soon alike by chance
-FEWEST_CELLS = 3  # configs of one cell have more in common than their GPU
-ALIKE = 0.5  # of the typical change, or the least effect: the largest distance of alike changes
-MOST = 0.5  # of a metric's series on that machine
-NIGHTS_APART = 1  # if both began together; RECENT, because of noise, if one was no alert of its own
+FEWEST_SERIES = 5  # of a metric, at least: most of fewer may be alike by chance
+FEWEST_CELLS = 3  # at least: configs of one cell share more than their GPU
+ALIKE = 0.5  # largest distance of alike changes: this × the typical change, or the least effect
+MOST = 0.5  # share of a metric's series on a machine
+NIGHTS_APART = 1  # most nights between starts taken as one; RECENT, for noise, if one was no alert
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,10 +159,10 @@ def share(
 
 
 def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:
-    """Return which findings began when `most` did; `since` and `most` are numbers of nights.
+    """Return which findings began when most did; `since` and `most` are indices of nights.
 
-    An earlier alert of its own, `is_alone`, is another change unless it began within NIGHTS_APART.
-    A creep begins over many nights in a row.
+    `is_alone`: which findings were alerts of their own; these must begin within NIGHTS_APART.
+    `may_creep`: whether the others may begin over many nights in a row.
     """
     is_near: Mask = abs(since - most) <= np.where(is_alone, NIGHTS_APART, RECENT)
     if may_creep:
@@ -190,7 +190,7 @@ def _begun_together(
 
 
 def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
-    """Return whether most members are confirmed, or were when reported; later ones do not count."""
+    """Return whether most members are confirmed, or a confirmed member was in an alert before."""
     confirmed = [finding for finding in members if finding.state == "confirmed"]
     return 2 * len(confirmed) > len(members) or any(
         finding.shared in alerted for finding in confirmed
@@ -210,7 +210,7 @@ def are_most(count: int, of: int) -> bool:
 def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | None:
     """Return the key of a shared finding on the machine that last showed it, which may be fine now.
 
-    None if it is no time, was refuted, or its machine is not known.
+    None if the finding is about no time or was refuted, or if its machine is unknown.
     """
     metric, series = METRIC_OF.get(finding.key.metric), by_key.get(finding.key)
     is_time = isinstance(metric, Amount) and metric.unit == "ms"
@@ -253,7 +253,7 @@ def _ran_on(series: Series, place: SeriesKey) -> bool:
 
 
 def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
-    """Return the alike findings of each metric with findings in most of its series."""
+    """Return the alike findings of each metric in which most series have such a finding."""
     members: list[Finding] = []
     for name in {finding.key.metric for finding in findings}:
         mine = [finding for finding in findings if finding.key.metric == name]

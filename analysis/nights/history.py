@@ -19,14 +19,14 @@ from cudnn_sweep.analysis.store.store import Store
 
 Row: TypeAlias = dict[str, Any]
 ByName: TypeAlias = dict[tuple[str, str, str], dict[str, Row]]
-"""Rows by night, by cell, settings and metric."""
+"""For each (cell_id, settings, metric), its rows by the night's sweep_id."""
 
 SOFTWARE, HARDWARE = columns_of("software"), columns_of("hardware")
-WORKLOAD = "workload"  # part of the software too, if cells are of a user's own
-SOFTWARE_AND_COMMIT = (*SOFTWARE, "commit")  # a commit alone is no other software
+WORKLOAD = "workload"  # counts as software, too, if the workload is a user's own
+SOFTWARE_AND_COMMIT = (*SOFTWARE, "commit")  # a new commit alone is no new software
 MACHINE = ("gpu_uuid", "host", "cpu_model")
-PHYSICAL = ("gpu_uuid", "cpu_model")  # a host's name alone may be that of a new container
-EVERY_CONFIG = "every config"  # of a cell that is missing
+PHYSICAL = ("gpu_uuid", "cpu_model")  # without the host: a new container has a new name
+EVERY_CONFIG = "every config"  # in place of settings: a series `missing` is of a whole cell
 GPU_HOURS = """
 select sum(hours) as gpu_hours
 from (
@@ -72,23 +72,23 @@ class Night:
     planned: int
     """Number of trials in the night's plan."""
     reached: int
-    """Number of trials of the plan in blocks that had their turn."""
+    """Number of planned trials in blocks that were reached before the time was up."""
     recorded: int
     softwares: Mapping[str, str]
     """The software_hash of most of its trials, by env_hash."""
     parts: Mapping[str, str]
-    """SOFTWARE, HARDWARE, MACHINE, `commit` as text; joined if nodes differ, empty if unknown."""
+    """Text by part (SOFTWARE, HARDWARE, MACHINE, `commit`), joined if nodes differ, or empty."""
     in_turns: bool = False
-    """Whether processes of its blocks took turns: times of the other method do not compare."""
+    """Whether the processes of blocks took turns; nights of the other method are not compared."""
 
     @property
     def is_cut(self) -> bool:
-        """Return whether its time was up before every block of its plan had its turn."""
+        """Return whether the time was up before every block of the plan was reached."""
         return self.reached < self.planned
 
     @property
     def is_whole(self) -> bool:
-        """Return whether all of its plan is recorded, so that the suite has no other series."""
+        """Return whether the whole plan is recorded; series not in it have then left the suite."""
         return self.recorded >= self.planned
 
 
@@ -99,7 +99,7 @@ class History:
     series: tuple[Series, ...]
     """The series of tonight's hardware."""
     is_pinned: bool = False
-    """The first night is a pinned baseline: later nights stay compared with its month."""
+    """Whether the first night is a pinned baseline: later nights are compared with its month."""
     workloads: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """The workload_hash by the night's sweep_id, env_hash and cell_id; bundled workloads are left out."""
     machines: tuple[Machine, ...] = ()
@@ -122,7 +122,7 @@ class History:
         return max(sorted(self.tonight.softwares), key=lambda env: len(self.comparable(env)))
 
     def workload_change(self, key: SeriesKey, at: int) -> tuple[str | None, str | None]:
-        """Return a cell's last workload_hash before the comparable night `at`, and that night's."""
+        """Return a cell's last workload_hash before comparable night `at`, and its hash then."""
         *earlier, now = [
             self.workloads.get((night.sweep_id, key.env_hash, key.cell_id))
             for night in self.comparable(key.env_hash)[: at + 1]
@@ -130,7 +130,7 @@ class History:
         return next((code for code in reversed(earlier) if code is not None), None), now
 
     def edited(self, key: SeriesKey, at: int) -> tuple[Change, ...]:
-        """Return the `workload_change`, if both hashes are recorded and differ."""
+        """Return the `workload_change` as a Change if both hashes are known and differ."""
         old, new = self.workload_change(key, at)
         is_edited = old is not None and new is not None and old != new
         return (Change(part=WORKLOAD, before=str(old), now=str(new)),) if is_edited else ()
@@ -187,7 +187,7 @@ class History:
         )
 
     def new_baseline(self) -> str | None:
-        """Return the reason if none of the nights before counts."""
+        """Return why tonight starts a new baseline; None if it does not."""
         *earlier, tonight = self.nights
         same = [night for night in earlier if night.softwares.keys() & tonight.softwares.keys()]
         if not earlier or any(night.in_turns == tonight.in_turns for night in same):
@@ -205,7 +205,7 @@ class History:
 def differences(
     before: Mapping[str, object], now: Mapping[str, object], names: Sequence[str]
 ) -> tuple[Change, ...]:
-    """Return the parts among `names` that differ; a MACHINE part that old rows lack does not."""
+    """Return the parts among `names` that differ; an unknown MACHINE part does not differ."""
     return tuple(
         Change(part=name, before=str(before[name]), now=str(now[name]))
         for name in names
@@ -275,7 +275,7 @@ def sign_rows(
     database: Database, contrasts: Sequence[Contrast], **nights_until: Value
 ) -> list[Row]:
     """Return a row for each setting and each night or confirmation: whether the setting helped or
-    hurt. A row's name is its contrast and its other settings, without PyTorch's own values."""
+    hurt. Its `settings` are the contrast and all other settings but PyTorch's own values."""
     rows = []
     for contrast in contrasts:
         for row in database.ask("night_signs", **nights_until, **contrast.values()).to_pylist():
@@ -286,7 +286,7 @@ def sign_rows(
 
 
 def _night(sweep_id: str, every_row: list[Row], machines: list[Row]) -> Night:
-    """Return a night; it has a row for each hardware and software that it ran on."""
+    """Return a night from its rows, one for each hardware and software that it ran on."""
     rows = [row for row in every_row if row["night"] == sweep_id]
     there = [row for row in machines if row["night"] == sweep_id]
     installed = {
@@ -365,7 +365,7 @@ def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
 def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
     """Return a series for each cell: present or missing on each night.
 
-    In a night that was cut, a cell's turn may not have come. In a whole night nothing is missing.
+    A night that was cut may not have reached a cell. A whole night has all cells.
     """
     presence: ByName = {}
     for (cell_id, _, metric), by_night in measured.items():

@@ -25,7 +25,7 @@ class Version:
 class Finding:
     key: SeriesKey
     state: Literal["confirmed", "refuted", "waiting"]
-    """Fresh trials agree, disagree, or could not decide; in the last case further nights will."""
+    """Whether fresh trials agree, disagree or cannot decide; it then waits for further nights."""
     direction: Direction
     before: float | str | None
     """Typical value of the nights before, in the metric's unit."""
@@ -42,7 +42,7 @@ class Finding:
     """The first night that shows it."""
     cause: Cause
     moved: tuple[Change, ...]
-    """Changes on the first night that shows it, or differences of the fresh pairs."""
+    """Changes on the first night that shows it, or differences of the fresh pairs' softwares."""
     command: str
     """The command that measures it again."""
     shared: str | None = None
@@ -86,7 +86,7 @@ class LeftOut:
     key: SeriesKey
     since: date
     until: date | None
-    """Its last night; None as long as it lasts."""
+    """The change's last night; None as long as the change lasts."""
 
     def covers(self, night: date) -> bool:
         return self.since <= night and (self.until is None or night <= self.until)
@@ -121,7 +121,7 @@ class NightOutcome:
     nights: int = 0
     """Comparable nights before this one."""
     fine_series: int = 0
-    """Series without a change whose nights could have shown one of the least effect."""
+    """Unchanged series whose nights could have shown a change of the least effect."""
     insufficient_series: int = 0
     """Series with too few nights yet."""
     findings: tuple[Finding, ...] = ()
@@ -129,15 +129,15 @@ class NightOutcome:
     changes: tuple[Change, ...] = ()
     """Changes of software and hardware since the night before."""
     new_baseline: str | None = None
-    """The reason if the nights before do not count."""
+    """Why a new baseline starts; None if the nights before count."""
     versions: tuple[Version, ...] = ()
     """Each change of software since the baseline, oldest first: histories are marked with them."""
     left_out: tuple[LeftOut, ...] = ()
-    """All spans ever but the accepted ones, so that no later night forgets them."""
+    """Spans of all changes but accepted ones; every night keeps those of the nights before."""
     accepted: tuple[Acceptance, ...] = ()
     """The acceptances that hold on this night."""
     blunt_series: int = 0
-    """Series without a visible change, whose noise would have hidden one of the least effect."""
+    """Series without a visible change; noise would have hidden a change of the least effect."""
     members: tuple[Finding, ...] = ()
     """Findings of most series of one GPU that moved alike: one of `findings` stands for them."""
     machines: tuple[Machine, ...] = ()

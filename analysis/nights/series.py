@@ -20,16 +20,16 @@ Places: TypeAlias = NDArray[np.int64]
 State: TypeAlias = Literal["fine", "worse", "better", "different", "insufficient_data"]
 Settled: TypeAlias = Literal["confirmed", "refuted", "undecided"]
 
-LARGEST = 1e100  # stands for infinity and for NaN: an error of NaN is no small one
+LARGEST = 1e100  # in place of infinity and NaN: an error of NaN counts as huge
 ID_CHARACTERS = 12
 LAUNCH_BOUND = 1.1  # wall time over device time, as in records
-# Nights in a row that end an alert: one alone may be chance, or a fault that comes and goes.
+# Fine nights in a row that end an alert: one night may be chance, or the fault may come and go.
 FINE_NIGHTS = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Amount:
-    """A number a night, of which more is worse; compared as a ratio."""
+    """A metric with a number each night; more is worse. Nights are compared by their ratio."""
 
     name: str
     meaning: str
@@ -37,7 +37,7 @@ class Amount:
     min_effect: float
     """The least change that counts, as a share."""
     least: float
-    """In `unit`: a smaller number counts as this one, so that zero has a ratio and trifles have none."""
+    """In `unit`. Smaller numbers count as this one: zero gets a ratio, trifles do not differ."""
 
     def logs(self, values: Sequence[float]) -> Array:
         finite = np.nan_to_num(values, nan=LARGEST, posinf=LARGEST)
@@ -60,17 +60,17 @@ class Category:
     good: str | None = None
     """The word that is better than all others, if there is one."""
     no_answer: str | None = None
-    """The word of an undecided night, a night that does not count."""
+    """Word of an undecided night; such a night is skipped."""
     at_once: bool = False
-    """One night is enough; else two of the last three."""
+    """Whether one night shows a change; else two of the last three nights must."""
     is_drawn: bool = False
-    """Chance has a part in it: if new words keep coming, one more is no news."""
+    """Whether chance has a part in the word: if new words keep coming, another is no change."""
     is_strict: bool = False
-    """A change only if every night before had the good word; then one trial with another word confirms it."""
+    """Whether a change needs the good word on all nights before; one fresh trial confirms it."""
     is_news: bool = False
-    """With new software one night is enough for another word; it is reported once, and is no alert."""
+    """Whether another word on new software's first night is reported, once and not as an alert."""
     only_as_news: bool = False
-    """With unchanged software it does not matter."""
+    """Whether another word is ignored unless the software is new."""
 
 
 STEADY_WALL = Amount(
@@ -100,7 +100,7 @@ ERROR = Amount(
     name="error",
     meaning="relative error against float64",
     unit="share",
-    min_effect=0.5,  # less is another order of summation; another precision is tenfold and more
+    min_effect=0.5,  # less: another order of summation; another precision: tenfold or more
     least=1e-8,
 )
 LAYOUT = Category(
@@ -121,8 +121,8 @@ METRIC_OF: dict[str, Metric] = {
     metric.name: metric
     for metric in (*AMOUNTS, LAYOUT, ENGINE, BITS, REPEATS, SIGN, FAILURE, MISSING)
 }
-"""By name. A night's JSON may have names of other versions, and SHARED."""
-OF_EVERY_CONFIG = (SIGN.name, MISSING.name)  # series of a contrast or a cell
+"""Metrics by name. A night's JSON may also have names of other versions, and SHARED."""
+OF_EVERY_CONFIG = (SIGN.name, MISSING.name)  # metrics of a contrast or a cell, not of a config
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,7 +137,7 @@ class SeriesKey:
     cell: str
     """The cell in words: workload, problem, direction, shape, regime, state, precision, layout."""
     settings: str
-    """The config in words; of the metric `sign`, the contrast."""
+    """The config in words; for the metric `sign`, the contrast in words."""
 
     @property
     def series_id(self) -> str:
@@ -200,7 +200,7 @@ class Screening:
 
     state: State
     nights: int
-    """Nights compared with; if data are insufficient, all nights."""
+    """Number of nights compared with; of all nights if data are insufficient."""
     before: float | str | None = None
     """Median of the nights compared with, or their most frequent word."""
     now: float | str | None = None
@@ -210,7 +210,7 @@ class Screening:
     first_bad_night_index: int | None = None
     """Index into the values of the first night beyond the line or with an unusual word; None if fine."""
     is_mended: bool = False
-    """Whether no value of the last FINE_NIGHTS is worse than the line, or no word unusual."""
+    """Whether the last FINE_NIGHTS have no value beyond the line, and no unusual word."""
     could_show: bool = True
     """Whether another word would be a change; False if new words keep coming."""
     is_news: bool = False
@@ -221,14 +221,14 @@ class Screening:
 class Confirmation:
     state: Settled
     ratio: float | None = None
-    """Over 1 is worse."""
+    """Now / before, or current / last good software; over 1 is worse."""
     low: float | None = None
     """With `high` the ratio's 95% interval; None for fewer than two pairs or nights."""
     high: float | None = None
     blocks: int = 0
-    """Pairs behind it, or nights since the change."""
+    """Number of fresh pairs or trials judged, or of nights since the change."""
     more_blocks: int = 0
-    """Pairs to add before the next look; 0 if it is settled."""
+    """Number of pairs to add before the next look; 0 if the judgement is final."""
 
 
 def typical(numbers: Sequence[float | None]) -> float | None:
@@ -241,7 +241,7 @@ def nights_in(logs: Array) -> Places:
 
 
 def medians(logs: Array) -> Array:
-    """Return medians along the last axis without NaN; NaN if nothing else is left."""
+    """Return medians along the last axis, NaN left out; NaN if there is no other value."""
     ordered = np.sort(logs, axis=-1)  # NaN last
     nights = nights_in(logs)[..., None]
     low, high = np.maximum(nights - 1, 0) // 2, np.minimum(nights // 2, logs.shape[-1] - 1)
@@ -278,7 +278,7 @@ def t_above(t: float, df: int) -> float:
 
 @cache
 def t_quantile(above: float, df: int) -> float:
-    """Return the t that is exceeded with this probability, of at most one half."""
+    """Return the t that T exceeds with probability `above`, which is at most one half."""
     low, high = 0.0, 1.0
     while t_above(high, df) > above:
         high *= 2

@@ -29,7 +29,7 @@ from cudnn_sweep.analysis.nights.series import (
     typical,
 )
 
-JUDGED_SHARE = 0.9  # of the series: if fewer are judged, no alerts is no good news
+JUDGED_SHARE = 0.9  # of the series: if fewer are judged, a night without alerts is not fine
 RARE = (SIGN.name, BITS.name, REPEATS.name, LAYOUT.name)  # metrics that a night may lack
 NO_WALL: dict[str, Any] = dict.fromkeys(("wall_ratio", "wall_ratio_low", "wall_ratio_high"))
 
@@ -42,7 +42,7 @@ def compare_night(
     read: Callable[[], History | None],
     again: Callable[[str | None], str],
 ) -> tuple[NightOutcome, Sequence[Series]]:
-    """Return the outcome of `night`, measured and not compared yet, and its series.
+    """Compare `night`, which is measured; return its outcome and its series.
 
     `measure` measures new candidates again; `read` reads the history with their trials; `again`
     returns the command that measures one cell, or all cells, again."""
@@ -137,7 +137,7 @@ def settle_all(
 
 
 def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out news of kernels named by a finding, and news of bits that came with new kernels."""
+    """Leave out news of kernels that a finding names, and of bits whose kernels are new, too."""
     beside = {finding.key.of(ENGINE) for finding in findings if finding.kernels is not None}
     chosen = beside | {finding.key for finding in findings if finding.key.metric == ENGINE.name}
     kernels = {ENGINE.name: beside, BITS.name: chosen}
@@ -190,14 +190,14 @@ def settle(
 
 
 def _by_nights(candidate: Candidate, is_pinned: bool) -> Confirmation:
-    """Judge an amount; fresh trials alone confirm a word."""
+    """Judge an amount by nights; a word stays undecided, as only fresh trials confirm it."""
     metric, since = METRIC_OF[candidate.key.metric], candidate.since
     if not isinstance(metric, Amount):
         return Confirmation(state="undecided")
     numbers = candidate.series.numbers
     before = [n for place, n in enumerate(numbers[:since]) if place not in candidate.left_out]
-    level = typical(before)  # None with a baseline that was pinned since then
-    if candidate.direction == "better" and level is not None:  # as much worse as it is better
+    level = typical(before)  # None if the baseline was pinned after these nights
+    if candidate.direction == "better" and level is not None:  # mirror a gain into a loss
         numbers = [number and level * level / number for number in numbers]
     return confirm_by_nights(numbers, since, metric, candidate.left_out, is_pinned=is_pinned)
 
@@ -232,7 +232,7 @@ def _finding(
 def _amounts(
     candidate: Candidate, judged: Confirmation, *, is_of_pairs: bool = False
 ) -> dict[str, Any]:
-    """Return before, now and the ratio; if nights decide, the ratio is that of these two."""
+    """Return before, now and their ratio; a ratio of fresh pairs is measured apart from them."""
     before, now = candidate.screening.before, candidate.screening.now
     ratio, low, high = judged.ratio, judged.low, judged.high
     if candidate.direction == "better" and ratio and low and high:
@@ -247,7 +247,7 @@ def _amounts(
 def _cause(
     candidate: Candidate, fresh: Remeasured | None, history: History
 ) -> tuple[Cause, tuple[Change, ...]]:
-    """Return the cause and the changes: between two softwares, else on the first night with it."""
+    """Return the cause, and changes: between two measured softwares, or on its first night."""
     earlier, since = candidate.earlier, candidate.series.points[candidate.since].date
     if fresh is None and earlier is not None and earlier.since == since:
         return earlier.cause, earlier.moved
@@ -257,7 +257,7 @@ def _cause(
             return "software", fresh.of_two
         pairs = fresh.confirmation  # words have no interval
         if pairs.state != "refuted" or (pairs.low is not None and pairs.low > 1):
-            return "unknown", moved  # part of it may be the software's
+            return "unknown", moved  # software may be part of the cause
         moved = tuple(change for change in moved if change.part in (WORKLOAD, *MACHINE))
     parts = {change.part for change in moved}
     is_machine = not parts.isdisjoint(PHYSICAL)
@@ -279,7 +279,7 @@ def _walls(
     *,
     is_of_pairs: bool = False,
 ) -> dict[str, Any]:
-    """Return the wall times' ratio, by the same data, for the device time of a CPU-bound loop."""
+    """Return, for a CPU-bound loop's device time, the ratio of wall times by the same data."""
     device, key = candidate.series, candidate.key.of(STEADY_WALL)
     wall = next((entry for entry in history.series if entry.key == key), None)
     if device.key.metric != STEADY_DEVICE.name or wall is None or judged.ratio is None:

@@ -37,7 +37,7 @@ class ReportCell(OfCell):
 
 
 def named(table: pa.Table) -> list[ReportCell]:
-    """Return the cells with names that leave out their common parts; `shared` returns these."""
+    """Return the cells with names that leave out the parts common to all: those of `shared`."""
     rows = table.to_pylist()
     for row in rows:
         row["cudnn"] = row["cudnn"] and f"cuDNN {cudnn_version(row['cudnn'])}"
@@ -81,7 +81,7 @@ def shared(cells: Sequence[ReportCell]) -> list[str]:
 
 def verdict_labels(verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCell]) -> list[str]:
     """Return each verdict's label: its cell; its shared settings, if they differ between verdicts;
-    the method of its closed loop, if there are both."""
+    the method of its closed loop, if verdicts of both methods exist."""
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
     settings = [set(texts_in(verdict.other_settings).items()) for verdict in verdicts]
     common = set.intersection(*settings)

@@ -20,7 +20,7 @@ CHOICES = f"""
 select {", ".join(VERSIONS)}, {config_name_sql()} as config, {", ".join(CHOICE)}
 from choice_stability()
 """
-MOST_TRIALS = 4000  # in the file, 1 MB; for the trials of the other cells it shows a query
+MOST_TRIALS = 4000  # in the file, 1 MB; for further cells the page shows a query that lists trials
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,7 +30,7 @@ class JudgedCell:
     label: str
     """A name that is unique among the contrast's cells."""
     paybacks: Mapping[str, BreakEven]
-    """Break-even points by state of the compute cache; none for A/A pairs (times only)."""
+    """Break-even points by state of the compute cache; empty for A/A pairs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +55,7 @@ class Content:
     torn_files: tuple[str, ...]
     cells: Sequence[ReportCell]
     compared: Sequence[Compared]
-    """Only contrasts with two configs to compare."""
+    """Contrasts for which a cell has both configs, with their answers."""
     time_shares: Sequence[TimeShare]
     sweeps: pa.Table
     failures: pa.Table
@@ -87,7 +87,7 @@ def gather(
         choices=choices,
         environments=database.ask("environment"),
         trials=_own(database, "trials", cell_ids=",".join(_shown(cells, compared))),
-        torn_files=database.torn_files,  # those found by these questions too
+        torn_files=database.torn_files,  # with those that the questions above found
     )
 
 

@@ -59,7 +59,7 @@ def as_html(payload: Payload) -> str:
 
 
 def _used(name: str, sheet: Sheet, drawn: Sequence[Figure], named: Collection[str]) -> Sheet:
-    """Return the columns of a table that script or charts name; of DRAWN only the rows that a chart can draw."""
+    """Return a table with columns that script or charts use; if DRAWN, rows that they draw."""
     needs = [{*figure.needs} & {*sheet.columns} for figure in drawn if figure.table == name]
     places = [[*map(sheet.columns.index, names)] for names in needs]
     kept = [column in named for column in sheet.columns]

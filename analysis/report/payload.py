@@ -61,11 +61,11 @@ class Payload:
     location: str
     min_effect: float
     common: Sequence[str]
-    """Parts of all cells."""
+    """Parts that all cells share, such as the GPU."""
     axes: Sequence[str]
     """The columns that make a cell."""
     nothing: str | None
-    """The reason if there is no answer."""
+    """Why there is no answer; None if there is one."""
     cost: str
     contrasts: Sequence[ComparedWords]
     left_out: Sequence[str]
@@ -105,7 +105,7 @@ def payload(content: Content) -> Payload:
 
 
 def _in_words(content: Content, compared: Compared) -> ComparedWords:
-    # with several sweeps it is unknown which of them would compare the cells not begun
+    # with several sweeps, it is unknown which one will measure the cells without a block
     not_begun = _not_begun(content) if content.sweeps.num_rows == 1 else 0
     of_cells = len(compared.verdicts) + not_begun
     return ComparedWords(

@@ -1,6 +1,6 @@
 """The tables of a report, as columns and rows of JSON values.
 
-In a row, `cell` is the number of a row of the table `cells`, and `contrast` that of a contrast of the report.
+In a row, `cell` is an index into the table `cells`, and `contrast` one into the report's contrasts.
 """
 
 import math
@@ -19,7 +19,7 @@ Scalar: TypeAlias = str | float | int | bool | None
 Row: TypeAlias = dict[str, Any]
 
 DIGITS = 6  # of a number in the file: more than any measurement has
-MOST_FAILURES = 200  # listed; the count is of all
+MOST_FAILURES = 200  # most failures listed; all are counted
 SHOWN = {
     "label": "cell",
     "baseline_ms": "baseline ms",
@@ -70,7 +70,7 @@ def sheets(content: Content) -> dict[str, Sheet]:
 
 def plain(value: object) -> Scalar:
     """Return a JSON value: null if not finite, text if no scalar."""
-    if value is None or isinstance(value, (str, int)):  # the most: a report has millions of values
+    if value is None or isinstance(value, (str, int)):  # most values: a report has millions
         return value
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
@@ -98,7 +98,7 @@ def _cells(content: Content) -> Iterator[Row]:
 
 
 def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, JudgedCell]]:
-    """Yield each verdict with the columns that all its rows share."""
+    """Yield each judged cell, after the columns that all of its rows share."""
     for number, compared in enumerate(content.compared):
         short = short_names([cell.label for cell in compared.cells], CHART_NAME)
         for cell, short_label in zip(compared.cells, short, strict=True):

@@ -1,6 +1,6 @@
-"""Rows of `advice` and `freezes`, the gain of a job and of a kept choice, and advice in words.
+"""Rows of the questions `advice` (a job's gain) and `freezes` (a kept choice's), and their words.
 
-The arithmetic is in their SQL, and so are the columns' meanings.
+The arithmetic is in the questions' SQL, and so are the columns' meanings.
 """
 
 from collections.abc import Iterator, Sequence
@@ -93,7 +93,7 @@ class Advice(AnswerRow):
 
     @property
     def is_for_candidate(self) -> bool:
-        """Return whether the advice is the candidate; benchmark's words are on and off instead."""
+        """Return whether the advice is the candidate's value; for benchmark it is on or off."""
         return bool(self.advice == self.contrast.rpartition(" → ")[2])
 
 

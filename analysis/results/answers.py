@@ -23,7 +23,7 @@ class AnswerRow(SimpleNamespace):
     def of(cls, store: Stored, sweep_id: str | None = None, **values: Value) -> list[Self]:
         """Return the answer over one sweep or all, with further parameters.
 
-        An answer is kept until a file comes or goes: files are written once.
+        An answer is kept until a file is added or removed; no file is changed.
         """
         files = [path for member in store.stores for path in member.files(sweep_id)]
         key = (cls, sweep_id, frozenset(values.items()), tuple(files))

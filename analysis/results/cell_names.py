@@ -21,17 +21,17 @@ Words: TypeAlias = dict[str, str]
 
 CELLS = "from named_cells()"
 USUAL = ("mean_square", "sgd", *filter(None, (axis.usual for axis in axes().values())))
-"""A loss, a state, a layout, ... that need no word."""
+"""Values of loss, optimiser and axes that a name leaves out, as they are usual."""
 ID_CHARACTERS = 6  # of a cell_id, if nothing else tells two cells apart
 
 
 def cell_name(row: CellRow) -> str:
-    """Return all words with every number, without the GPU."""
+    """Return a cell's full name: all words with their numbers, but no GPU."""
     return " ".join(cell_words(row).values())
 
 
 def name_of_some(row: CellRow) -> str:
-    """Return `cell_name` of a row in which words may be missing; empty if the workload is."""
+    """Return `cell_name` of a row that may lack columns; empty if it has no workload."""
     words = {name: row.get(name) for name in NAMED}
     return cell_name(words) if words["workload"] else ""
 
@@ -63,7 +63,7 @@ def cell_words(row: CellRow) -> Words:
 
 
 def words_apart(rows: Sequence[CellRow]) -> list[Words]:
-    """Return each cell's words, in the order of `rows`: with numbers only if cells are alike without."""
+    """Return each cell's words, in the order of `rows`; numbers only if they tell cells apart."""
     whole = [cell_words(row) for row in rows]
     alike: defaultdict[tuple[str, ...], list[Words]] = defaultdict(list)
     for words in whole:

@@ -51,7 +51,7 @@ class Contrast:
 TWINS = Contrast(field="twin", baseline="0", candidate="1")
 """Each config against itself, in the A/A pairs: any effect there is a false alarm."""
 BANS = Contrast(field="ban", baseline="no", candidate="yes")
-"""Each ban of an engine against none: one question for a sweep with a dozen bans."""
+"""Each ban of an engine against no ban, as one contrast: a sweep may have a dozen bans."""
 FROZEN = Contrast(field="frozen", baseline="no", candidate="yes")
 """Each freeze (a file of errata) against none, as one contrast: few freezes share a cell."""
 BAN = re.compile(r"\w+:\d+")
@@ -108,6 +108,6 @@ def stored_contrasts(database: Database) -> list[Contrast]:
             contrasts[FROZEN if is_freeze else contrast] = None
         if any(texts["twin"] != "0" for texts in configs):
             contrasts[TWINS] = None
-    # the usual question first, false alarms last
+    # benchmark first, A/A pairs last
     order = {ALWAYS_SAID: -1, TWINS.field: 1}
     return sorted(contrasts, key=lambda contrast: order.get(contrast.field, 0))

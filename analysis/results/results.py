@@ -76,7 +76,7 @@ class Results:
         every = question.values(values) if question.parameters else values
         with open_database(self._store) as database:
             answer = database.query(question.sql, every)
-            for torn in database.torn_files:  # those found by the question too
+            for torn in database.torn_files:  # with those that the question found
                 warnings.warn(left_out(torn), stacklevel=3)
             return answer
 

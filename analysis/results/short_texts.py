@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 LEFT_OUT = "…"
 PARAMETERS = re.compile(r"([^()]+)\(([^()]+)\)")
 FIRST = (r"^[\w./]+[/:](?=\w)", r" \d+(x\d+)+")  # left out first: module or folder; then sizes
-LEAST = 3  # characters that are left of a word
+LEAST = 3  # fewest characters to which a word is cut
 WHOLE = 4  # characters; words up to this length stay whole: else H100 and H200 would be alike
 
 

@@ -138,7 +138,7 @@ def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
 
 
 def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
-    """Yield how many blocks decide the nearest open cell, of cells after their first look."""
+    """Yield how many more blocks decide the nearest open cell that is past its first look."""
     lacking = [verdict.blocks_needed or 0 for verdict in verdicts if verdict.blocks >= FIRST_LOOK]
     if needed := sorted(filter(None, lacking)):
         text = f"About {two_digits(needed[0])} more block{'s' * (needed[0] > 1)} would decide one"

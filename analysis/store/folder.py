@@ -1,7 +1,7 @@
 """The folder of a store: a local one, or a prefix of an object store. Paths are relative.
 
-Both write a file whole or not at all. The object store does so by itself (one PUT); a local
-folder by writing aside, fsync, rename, and fsync of the folder.
+Both write a file whole or not at all. An object store guarantees that for one PUT. In a local
+folder a temporary file is written, synced and renamed, then the folder is synced.
 """
 
 import glob
@@ -88,7 +88,7 @@ class Folder:
             self.filesystem.delete_file(self.full(path))
 
     def remove_stale_temporaries(self, path: str) -> None:
-        """Do nothing: an object that was not wholly sent does not exist."""
+        """Do nothing: an object store keeps no object that was sent in part."""
 
     def shown(self, path: str = "") -> str:
         """Return the path for errors, without options of a URL, in printable characters."""
@@ -147,10 +147,10 @@ class LocalFolder(Folder):
             os.rename(self.full(path), self.full(new_path))
 
     def names(self, path: str, suffix: str = "") -> list[str]:
-        """Return the names by one listing: it has a file or, if compacted meanwhile, its part."""
+        """Return names from one listing: it has each loose file, or the part that replaced it."""
         listed: list[str] = []
         full = self.full(path)
-        # a file or looping link in a folder's place holds nothing; for the root it is an error
+        # a file or looping link in place of a folder has no names; at the root it is an error
         if not path or not os.path.lexists(full) or self.is_folder(path):
             action = f"list {self.shown(path)}"
             with suppress(FileNotFoundError), naming(action, may_be_gone=True):
@@ -181,7 +181,7 @@ def _connect(url: str) -> tuple[fs.FileSystem, str]:
     if url.startswith("s3://") and DELAYED_OPEN not in url:
         try:
             return _connect(f"{url}{'&' if '?' in url else '?'}{DELAYED_OPEN}=true")
-        except pa.ArrowInvalid:  # a pyarrow that lacks it sends three requests
+        except pa.ArrowInvalid:  # an older pyarrow: it lacks the option and sends three requests
             pass
     filesystem, root = fs.FileSystem.from_uri(url)
     return filesystem, root
@@ -200,7 +200,7 @@ def naming(action: str, *, may_be_gone: bool = False) -> Iterator[None]:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and its missing parents, each recorded on disk in the one above it."""
+    """Make a folder and its missing parents; sync each one's parent so that it survives a crash."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)

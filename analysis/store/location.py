@@ -1,6 +1,6 @@
 """Location of results as a user writes it: a folder's path, or a URL of an object store's prefix.
 
-A location with a key is refused: reports, logs and printed commands show it and are shared.
+A location that may hold a key is refused: reports, logs and commands show it and are shared.
 """
 
 import re
@@ -16,8 +16,8 @@ HARMLESS = {
     "abfs": "blob_storage_authority dfs_storage_authority blob_storage_scheme dfs_storage_scheme enable_tls "
     "credential_kind tenant_id client_id",
     "hdfs": "user replication",
-}  # Arrow's options of a URL that hold no key; any other may
-PLAIN = re.compile(r"[\w.:/-]*")  # no user and password before a host
+}  # options in Arrow's URLs that hold no key; any other option may hold one
+PLAIN = re.compile(r"[\w.:/-]*")  # a value without user and password before a host
 HOW_ELSE = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, ~/.aws/credentials, or a role",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS in the environment, or the machine's service account",
@@ -45,11 +45,11 @@ class Location:
         except ValueError as error:
             raise StoreError(f"results location: {self.shown} is no URL: {error}") from None
         kind = ALIASES.get(parts.scheme, parts.scheme)
-        # abfs://container@account
+        # in abfs://container@account a name stands where other URLs have the user
         is_name = kind == "abfs" or (kind == "gs" and who == "anonymous")
         harmless = HARMLESS.get(kind, "").split()
         odd = [
-            name if value.strip("=") else "without a value"  # which may be the key itself
+            name if value.strip("=") else "without a value"  # the name may be the key
             for name, value in parse_qsl(parts.query, keep_blank_values=True)
             if name not in harmless or not PLAIN.fullmatch(value)
         ]
@@ -70,7 +70,7 @@ class Location:
 
     @property
     def is_url(self) -> bool:
-        """Return whether it is a URL (object store, file:// share), the same on all machines."""
+        """Return whether it is a URL (object store, file:// share), valid on all machines."""
         return "://" in self.text
 
     @property

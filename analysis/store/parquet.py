@@ -1,7 +1,7 @@
 """Encodes tables as Parquet bytes with checksums, and decodes them; an unreadable file is torn.
 
 Each page has a checksum, verified whenever the page is read. The CRC-32 in a file's name protects
-the bytes between pages: it is that of all bytes if the file is small, else that of the footer.
+the bytes between pages: it is computed over all bytes of a small file, or a large file's footer.
 """
 
 import re
@@ -23,8 +23,8 @@ from cudnn_sweep.analysis.store.schema import SCHEMA_VERSION, arrow_schema
 # The exceptions with which pyarrow reports damaged bytes.
 UNREADABLE = (OSError, ValueError, pa.ArrowException)
 FEW_ROWS = 2
-GROUP_ROWS = 5000  # read at a time by one core: about 12 MB of samples
-SMALL_BYTES = 2**20  # a file is read whole before it is used: that takes a millisecond
+GROUP_ROWS = 5000  # rows of a group, which a core reads at a time: about 12 MB of samples
+SMALL_BYTES = 2**20  # up to this size a file is read whole before use, in a millisecond
 END_BYTES = 8  # the footer's length, and Parquet's mark
 DIGEST = re.compile(r"\.(crc|footer)-([0-9a-f]{8})\.parquet$")
 # Columns that every row of every version has.
@@ -32,14 +32,14 @@ VERSION = "schema_version"
 DATES = ("started_at", "ended_at")
 KEYS = (VERSION, "sweep_id", "trial_id", "attempt_id", "retry", "status", *DATES)
 LAST_DATE_US = 253_402_300_799_999_999  # the end of year 9999: Python and DuckDB know no later one
-# The format of our files, also in scans: it verifies the checksums of pages.
+# The format with which scans read our files: it verifies the checksums of pages.
 FORMAT = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
 
 
 def encode(table: pa.Table) -> pa.Buffer:
-    """Return Parquet bytes. One or two rows stay uncompressed: written 4, read 2 times as fast."""
+    """Return Parquet bytes. One or two rows stay uncompressed: faster writes (4x), reads (2x)."""
     many = table.num_rows > FEW_ROWS
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -71,7 +71,7 @@ def read(folder: Folder, path: str, columns: list[str] | None = None) -> pa.Tabl
 
 
 def open_fragment(folder: Folder, path: str) -> ds.ParquetFileFragment:
-    """Return a file to be scanned later, its footer read now. Raise the errors of `read`."""
+    """Return a file to scan later; its footer is read now. Raise the same errors as `read`."""
     with _damage_named(folder, path):
         _opened(folder, path).close()
         fragment = FORMAT.make_fragment(folder.full(path), folder.filesystem)
@@ -109,7 +109,7 @@ def _damage_named(folder: Folder, path: str) -> Iterator[None]:
 
 
 def _opened(folder: Folder, path: str) -> pa.NativeFile:
-    """Open a file. Raise TornFileError if its checksum is not the one of its name."""
+    """Open a file. Raise TornFileError if its checksum differs from the checksum in its name."""
     folder.require_file(path)
     digest = DIGEST.search(path)
     if digest is not None and digest[1] == "crc":
@@ -138,7 +138,7 @@ def _check_digest(shown: str, path: str, content: pa.Buffer | bytes) -> None:
     if digest[1] == "footer":
         content = _footer(pa.BufferReader(content))
     if zlib.crc32(content) != int(digest[2], 16):
-        raise TornFileError(f"{shown} does not hold what was written")
+        raise TornFileError(f"{shown} is damaged: its checksum differs from the one in its name")
 
 
 def _decode(shown: str, source: pa.NativeFile, columns: list[str] | None = None) -> pa.Table:

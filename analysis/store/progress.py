@@ -6,7 +6,7 @@ from datetime import datetime
 
 from cudnn_sweep.analysis.store.snapshot import Snapshot
 
-MOST_REPEATS = 2  # of one split block: if each repeat is split, too, more do not mend the cause
+MOST_REPEATS = 2  # most repeats of one split block: if these are split, too, more would not help
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +34,7 @@ class StoredTrial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SplitBlock:
-    """A block whose trials ran on different slots or in different launches: nothing pairs them."""
+    """A block whose trials ran on different slots or in different launches: they form no pairs."""
 
     block: int
     trials: int
@@ -67,7 +67,7 @@ class SweepState:
     recorded: int
     """Recorded trials of the plan."""
     shards: frozenset[int]
-    """Numbers of parts into which its launches split the plan; empty if none did."""
+    """How many shards its launches split the plan into; empty if no launch split it."""
     blocks: Blocks
     env_hashes: frozenset[str]
     softwares: frozenset[tuple[str, str]]
@@ -129,7 +129,7 @@ def blocks_of(trials: Iterable[StoredTrial]) -> Blocks:
 
 
 def _is_split(rows: Iterable[StoredTrial]) -> bool:
-    """Return whether a block's ok trials (as in verdicts) have several places or launches."""
+    """Return whether a block's ok trials, which verdicts pair, have several places or launches."""
     counted = [row for row in rows if row.status == "ok"]
     places = {(row.launch_id, row.slot, row.env_hash) for row in counted}
     hashes = {(row.software, row.software_hash) for row in counted}

@@ -29,7 +29,7 @@ def settings() -> Mapping[str, Setting]:
 
 
 def setting_name(column: str) -> str:
-    """Return a setting's name: its column's without the prefix of one that a cell has, too."""
+    """Return a setting's name: its column's without the prefix that tells it from a cell's axis."""
     return column.removeprefix("config_")
 
 

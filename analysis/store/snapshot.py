@@ -44,7 +44,7 @@ class Snapshot:
 
 
 class SnapshotReader:
-    """A reader of a folder's files that keeps those it has read."""
+    """A reader of a folder's files; files that it has read stay in memory."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -52,7 +52,7 @@ class SnapshotReader:
         self._damaged: set[str] = set()
 
     def read(self, paths: list[str]) -> Snapshot:
-        """Return the rows of these files. Raise FileNotFoundError if a file is gone by now: list again."""
+        """Return the files' rows. Raise FileNotFoundError if a file is gone: list them again."""
         files = dict(zip(paths, self._opened(paths), strict=True))
         self._files = {path: file for path, file in files.items() if file is not None}
         loose = [file for file in files.values() if isinstance(file, pa.Table)]
@@ -103,7 +103,7 @@ def scanned(
 
 
 def joined(tables: list[pa.Table]) -> pa.Table:
-    """Return one table; columns newer than a row are null in it, within structs too."""
+    """Return one table; a row has null in columns that are newer, also within structs."""
     every = [_nullable_schema().empty_table(), *tables]
     return pa.concat_tables(every, promote_options="default")
 

@@ -2,7 +2,7 @@
 
     sweep=<id>/trials/<trial_id>-<attempt_id>.<crc>.parquet   a trial, as soon as it has finished
     sweep=<id>/trials/together-<unique>.<crc>.parquet         trials that finished while another was written
-    sweep=<id>/part-<unique>.<crc>.parquet                    many, once compacted
+    sweep=<id>/part-<unique>.<crc>.parquet                    many trials, once compacted
 
 Killing a writer at any moment loses nothing. It may repeat rows: of the rows for one (sweep_id,
 trial_id), readers keep those of the highest retry, and of these the earliest. At its end a launch
@@ -38,7 +38,7 @@ Answer = TypeVar("Answer")
 SWEEP = "sweep="  # begins the name of a sweep's folder
 TORN_SUFFIX = ".torn"
 SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # ids become names of files
-MANY_PARTS = 10  # so many small parts are merged: a query over 200 takes ten times as long
+MANY_PARTS = 10  # from so many on, small parts are merged: a query over 200 takes ten times as long
 LARGE_PART = 5000  # rows from which a part is no longer merged
 LISTINGS = 5  # attempts: a compaction may remove listed files before they are read, but ends soon
 COMPACT_EVERY = 500  # trials: a query over 5,000 loose files takes 0.65 s, compacted 0.03 s
@@ -52,7 +52,7 @@ def open_store(location: str) -> "Store":
     if name.startswith(SWEEP):
         option = f"--sweep-id {name.removeprefix(SWEEP)}"
         raise StoreError(
-            f"{location} is one sweep of the results {above or '.'}: add {option} to these"
+            f"{location} is the folder of one sweep: name {above or '.'} and add {option}"
         )
     return Store(open_folder(location))
 
@@ -63,7 +63,7 @@ class Store:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self._reader = SnapshotReader(folder)
-        # By sweep and path, until compacted: reading again takes ten times as long as the rest.
+        # Tables by sweep and path, for the compaction: reading takes ten times as long as the rest.
         self._written: dict[str, dict[str, pa.Table]] = {}
 
     @property
@@ -81,7 +81,7 @@ class Store:
         try:
             self.folder.write(probe, pa.py_buffer(b"sweep"))
             self.folder.remove(probe)
-            self.folder.remove_stale_temporaries("")  # of a launch that was killed here
+            self.folder.remove_stale_temporaries("")  # left by a launch that was killed
         except StoreError as error:
             raise StoreError(
                 f"results cannot be stored in {self.folder.shown()}: {error}"
@@ -150,7 +150,7 @@ class Store:
         return [name.removeprefix(SWEEP) for name in self._named_sweep() if self._is_sweep(name)]
 
     def strays(self) -> list[str]:
-        """Return folders named like a sweep that are none (a file manager's copy): none counts."""
+        """Return folders named like a sweep that are none, such as a copy; readers skip them."""
         return [self.folder.shown(name) for name in self._named_sweep() if not self._is_sweep(name)]
 
     def _named_sweep(self) -> list[str]:
@@ -162,7 +162,7 @@ class Store:
     def snapshot(self, sweep_id: str | None = None) -> Snapshot:
         """Return the rows stored now, of one sweep or of all, with duplicates.
 
-        Its parts are read later: reading raises FileNotFoundError if they were compacted by then.
+        Parts are read later, which raises FileNotFoundError if they were compacted meanwhile.
         """
         snapshot = self._retried(lambda: self._reader.read(self.files(sweep_id)))
         return snapshot if sweep_id else replace(snapshot, torn=(*snapshot.torn, *self.strays()))

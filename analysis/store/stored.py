@@ -11,12 +11,12 @@ from cudnn_sweep.analysis.store.location import Location
 from cudnn_sweep.analysis.store.snapshot import Snapshot, scanned
 from cudnn_sweep.analysis.store.store import SWEEP, Store, open_store
 
-DEPTH = 3  # folders below a location that are searched for stores
-NAMED = 8  # of them, in an error
+DEPTH = 3  # levels of folders below a location that are searched for stores
+NAMED = 8  # most stores that an error names
 
 
 class Joined:
-    """Several stores read as one. If two stores hold one sweep, each of its rows counts once."""
+    """Several stores read as one. If two stores hold the same sweep, equal rows count once."""
 
     def __init__(self, stores: Sequence[Store]) -> None:
         self.stores = stores

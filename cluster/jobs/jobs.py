@@ -25,16 +25,16 @@ from cudnn_sweep.cluster.errors import ClusterError
 
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-ANSWER_S = 10.0  # without a byte of the answer
-WHOLE_S = 60.0  # for a whole answer, which may come in drips
-SUBMIT_S = 600.0  # with the package of code, whose upload takes long from home
+ANSWER_S = 10.0  # longest wait for an answer's next byte
+WHOLE_S = 60.0  # longest wait for a whole answer, which may come slowly
+SUBMIT_S = 600.0  # longest submission, with the code, whose upload is slow from home
 DASHBOARD_PORT = 8265
-VERSION = "/api/version"  # which each dashboard answers
+VERSION = "/api/version"  # a path that every dashboard answers
 DASHBOARD = f"`address` is that of the dashboard, usually port {DASHBOARD_PORT}"
 LONGEST = 300  # characters of the cluster's message
 NO_AGENT = "No available agent"  # in Ray's error while a cluster is coming up
 AGENT_S = 60.0
-PORT_TAKEN = "; if another Ray on its head has the port of the agents, start it with --dashboard-agent-listen-port"
+PORT_TAKEN = "; if another Ray has the agents' port, start Ray with --dashboard-agent-listen-port"
 PREFERRED = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")  # Ray's client prefers these to its argument
 CHATTY = (
     "ray.dashboard.modules.dashboard_sdk",
@@ -53,7 +53,7 @@ class SentJob:
     results: str
     """Local folder for copies of its records, or the URL where they are."""
     sweep: str
-    """The command that sends it again."""
+    """Command that sends the launch or night again."""
     night: str = ""
     """The sweep_id, if it is a night."""
 
@@ -106,7 +106,7 @@ class Jobs:
             sleep(1)
 
     def sent(self, sender: str) -> list[SentJob]:
-        """Return the sender's jobs, the first sent first. Jobs of an earlier head are lost."""
+        """Return the sender's jobs in the order of sending. An earlier head's jobs are lost."""
 
         def find() -> list[SentJob]:
             jobs = sorted(self._client.list_jobs(), key=lambda job: job.start_time or 0)
@@ -120,7 +120,7 @@ class Jobs:
         return self._answer(find)
 
     def state(self, job_id: str) -> tuple[str, str]:
-        """Return the job's state, one of ENDED if it has, and Ray's message about it."""
+        """Return the job's state (one of ENDED once it is over) and Ray's message about it."""
         info = self._answer(lambda: self._client.get_job_info(job_id))
         return str(info.status), info.message or ""
 
@@ -160,7 +160,7 @@ class Jobs:
     def _errors_named(self) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # whatever Ray's client makes of an answer
+        except Exception as error:  # of any class: Ray's client has many
             first_line = next(iter(str(error).splitlines()), "")[:LONGEST]  # tracebacks follow
             kind = "refuses" if isinstance(error, RuntimeError) else "does not answer as Ray does"
             text = f"{self.url} {kind} ({type(error).__name__}): {first_line}"
@@ -184,7 +184,7 @@ class Jobs:
 
 
 def _within(limit_s: float, question: Callable[[], T]) -> T:
-    """Return the answer. Raises TimeoutError after `limit_s`; the waiting thread is abandoned."""
+    """Return what `question` returns. Raises TimeoutError after `limit_s`; its thread is left."""
     answer: Future[T] = Future()
 
     def wait() -> None:
@@ -207,7 +207,7 @@ def _read(request: Request) -> str:
         with urlopen(request, timeout=ANSWER_S) as answer:
             return bytes(answer.read()).decode(errors="replace")
     except HTTPError as error:
-        error.close()  # its connection
+        error.close()  # closes its connection
         raise
 
 
@@ -223,7 +223,7 @@ def answers_anybody(address: str) -> bool:
     try:
         _within(WHOLE_S, lambda: _read(Request(f"{_url(address)}{VERSION}")))
         return True
-    except (HTTPException, OSError):  # of which HTTPError and URLError are
+    except (HTTPException, OSError):  # HTTPError and URLError are OSErrors
         return False
 
 
@@ -238,7 +238,7 @@ def refuse_open_ray(address: str) -> None:
 def _open(cluster: str) -> str:
     return (
         f"{cluster} takes jobs from anybody who reaches it (CVE-2023-48022): start its Ray with "
-        "RAY_AUTH_MODE=token, or say `allow_unauthenticated: true` under metadata.sweep"
+        "RAY_AUTH_MODE=token, or set `allow_unauthenticated: true` under metadata.sweep"
     )
 
 
@@ -255,7 +255,7 @@ def _url(address: str) -> str:
 
 
 def make_token(path: Path) -> str:
-    """Return the random text of a file that only its owner can read; it is made once."""
+    """Return the random text in a file that only its owner can read; the first call makes it."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with FileLock(path.with_suffix(".lock")):
         if not path.exists():
@@ -273,7 +273,7 @@ class KnownCluster:
         self.name = name
         self.token = self._folder / "ray_token"
         self.launch_file = self._folder / "cluster.yaml"
-        """The copy that `ray up` was given."""
+        """Copy of the launch file, on which `ray up` ran."""
 
     def sender(self) -> str:
         """Return the random name, made once, that marks the jobs sent from this machine."""

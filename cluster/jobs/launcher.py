@@ -28,13 +28,13 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.jobs.jobs import DASHBOARD_PORT
 
 TUNNEL_S = 60.0
-HEAD_S = 60.0  # for a head's ssh to answer: `ray up` tries for minutes, without a word
+HEAD_S = 60.0  # longest wait for a head's ssh; `ray up` tries for minutes and prints nothing
 LINES_SHOWN = 20
 RAY = (sys.executable, "-P", "-m", "ray.scripts.scripts")
 # Autoscaler v2 counts the head as a worker of provider `local` and starts one too few.
 SETTINGS = {"RAY_UP_enable_autoscaler_v2": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-# In the home folder itself: Docker would make ~/.cudnn-sweep as root, and results go there.
-REMOTE_TOKEN = "~/.cudnn-sweep-token"  # a path
+# Not below ~/.cudnn-sweep, which Docker would make as root: results are written there.
+REMOTE_TOKEN = "~/.cudnn-sweep-token"  # path of the token's file on each node
 REMOTE_MARK = "~/.cudnn-sweep-brought-up"
 MARK = "brought_up"  # a file beside the token
 # Put before each whole command, so that it applies however the command starts its Ray.
@@ -49,10 +49,10 @@ LOOPBACK = "--dashboard-host=127.0.0.1"
 
 
 def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> None:
-    """Wait until the ssh of a head that the file names answers. Raises ClusterError after HEAD_S."""
+    """Wait until ssh answers on the head that the file names. Raises ClusterError after HEAD_S."""
     head = ray_part["provider"].get("head_ip")
     if head is None or ray_part["auth"].get("ssh_proxy_command"):
-        return  # `ray up` finds out
+        return  # only `ray up` can reach the head
     show_settings = ["ssh", "-G", "--", str(head)]
     settings = ""
     with suppress(OSError):  # `ray up` reports that there is no ssh
@@ -90,8 +90,8 @@ def bring_up(file: Path) -> None:
 def take_down(file: Path) -> None:
     """Run `ray down`, which ends every node. Raises ClusterError.
 
-    `ray down` calls a bare `ray stop`, which finds no `ray` that is in a virtual environment. So
-    the head's own commands that only stop Ray run first. The other nodes end once the head is gone.
+    `ray down` calls a bare `ray stop`, which does not find a `ray` in a virtual environment. So the
+    file's own stop commands run on the head first. The other nodes end once the head is gone.
     """
     log = file.with_name("down.log")
     for command in yaml.safe_load(file.read_text()).get("head_start_ray_commands") or []:
@@ -124,7 +124,7 @@ def unheard() -> Iterator[None]:
 
 def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
     """Return (hosts, GPUs) that `ray up` starts before there is work, the head included. GPUs is
-    None if the file states none: then only Ray finds out."""
+    None if the file states no GPUs: then only Ray can count them."""
     filled = with_defaults(ray_part)
     hosts, stated = 0, []
     for name, kind in filled["available_node_types"].items():
@@ -157,7 +157,7 @@ def running(
     folder: Path | None = None,
     stderr: int | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a process in a group of its own; the block's end sends SIGTERM, after `end_s` SIGKILL."""
+    """Run a process in its own group; the `with`'s end sends SIGTERM, after `end_s` SIGKILL."""
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -229,7 +229,7 @@ def secure(ray_part: Mapping[str, Any], token: Path) -> dict[str, Any]:
 
 
 def difference(ray_part: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    """Return a unified diff from the user's file, with Ray's defaults filled in, to `secure`'s."""
+    """Return a unified diff from the user's file, with Ray's defaults, to `secure`'s result."""
     parts = _changed_part(ray_part), {key: config[key] for key in CHANGED}
     # one line for each command
     old, new = (yaml.safe_dump(part, sort_keys=False, width=10**6).splitlines() for part in parts)

@@ -2,8 +2,8 @@
 
 Started by `local_ray` as a file of its own, with the standard library alone, in a session of its
 own: neither Ctrl-C nor a SIGKILL of the sweep reaches it. It waits until its input closes, which
-happens when the sweep is done and also when it dies. Left to itself, a Ray whose driver is killed
-keeps its two agents (2.60: they were there after 40 s) and all its files.
+happens when the sweep is done and also when it dies. Without a janitor, a Ray whose driver is
+killed leaves its two agents running (Ray 2.60: for over 40 s) and all its files.
 
     python janitor.py FOLDER
 """
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MARKER = "CUDNN_SWEEP_LOCAL_RAY"
-"""Environment variable that names the folder; Ray's processes have it, and what they start."""
+"""Environment variable with the folder, in Ray's processes and in those that they start."""
 
 GRACE_S = 3.0  # Ray's workers end by themselves up to 2.5 s after a driver that was killed
 KILL_S = 5.0  # a process that ignores SIGKILL for so long is stuck in the kernel

@@ -1,7 +1,7 @@
 """A Ray of our own on this machine, that no other Ray notices and nobody else can use.
 
 It listens on the loopback alone, needs a token made for it, and lives in a folder of its own. Its
-processes and files end with the block, also after an exception, Ctrl-C or a kill of this process.
+processes and files end with the `with`, also after an exception, Ctrl-C or a kill of the process.
 If a Ray listens elsewhere despite our settings, the token still keeps others out.
 """
 
@@ -44,9 +44,9 @@ SETTINGS = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     # The default of newer Rays; older ones warn. A worker without a GPU of its own sees all GPUs.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    # The kernel handles lack of memory: Ray would kill the recorder or a slot, not the trial.
+    # Leave lack of memory to the kernel: Ray would kill the recorder or a slot, not the trial.
     "RAY_memory_monitor_refresh_ms": "0",
-    # A Ray that has lost its head ends after so long, and ends us; its default is 60 s.
+    # Seconds without its head after which Ray ends itself and this process; Ray's default is 60.
     "RAY_gcs_rpc_server_reconnect_timeout_s": "15",
     # Nobody reads the metrics, and their collector would run beside our measurements.
     "RAY_enable_metrics_collection": "0",
@@ -71,11 +71,11 @@ TASK_TIMEOUT_S = 60.0  # a worker's start takes 1 s here, tens of seconds from a
 def local_ray(
     *, slots: int, gpus: int = 0, gpu_uuids: Sequence[str] = (), dashboard: bool = False
 ) -> Iterator[Path]:
-    """Start a Ray with `slots` CPUs and `gpus` GPUs and connect this process to it for the block.
+    """Start a Ray with `slots` CPUs and `gpus` GPUs; connect this process to it during the `with`.
 
     `gpu_uuids`: the GPUs or slices (MIG) that its workers see, one each; if empty, those of this
     process. UUIDs, because a slice has no number and a UUID is unambiguous.
-    `dashboard`: with its job server, on the loopback too.
+    `dashboard`: whether to start Ray's dashboard and its job server, on the loopback.
     Returns the folder of Ray's logs and sockets, for this user alone; it is removed at the end. Must be entered in a
     thread that lives as long as the block: Linux ends Ray with the thread that started it. Raises LocalRayError.
     """
@@ -113,11 +113,11 @@ def _folder() -> Iterator[Path]:
         yield folder
     finally:
         try:
-            process.communicate(timeout=STOP_TIMEOUT_S)  # closes its input, its sign to start
+            process.communicate(timeout=STOP_TIMEOUT_S)  # closes its input: the janitor starts
         except subprocess.TimeoutExpired:
             if any(janitor.processes_of(folder)):
                 raise LocalRayError(f"{folder}: Ray's processes there do not end") from None
-            process.wait()  # it deletes files: 20,000 trials leave 30,000 folders of Tune
+            process.wait()  # it still deletes files: Tune makes 30,000 folders in 20,000 trials
         finally:
             os.close(held)
 
@@ -136,7 +136,7 @@ def _parent() -> Path:
 
 @contextmanager
 def _ray_reads(settings: Mapping[str, str]) -> Iterator[None]:
-    """Set variables, make Ray use them even if it is imported already, and restore both."""
+    """Set variables and make Ray use them even if already imported; restore all at the end."""
     from ray._private import ray_constants
 
     before = dict(os.environ)
@@ -172,9 +172,9 @@ def _read_environment_again() -> None:
 
 @contextmanager
 def _with_less_beside(*, dashboard: bool) -> Iterator[None]:
-    """Start Ray without autoscaler, log monitor and, unless `dashboard`, dashboard: each would slow
-    our measurements and takes a second to start. By default the agents of all Rays listen on port
-    52365, and only the first Ray of a machine would take jobs.
+    """Make Ray start without autoscaler, log monitor and, unless `dashboard`, dashboard: each slows
+    measurements and takes a second to start. Its agent gets a free port: by default the agents of
+    all Rays listen on port 52365, so that only the first Ray of a machine would take jobs.
     """
     from ray._private import parameter, services
 
@@ -205,10 +205,10 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
     from ray.job_config import JobConfig
 
     class InstalledCode(JobConfig):
-        """Keeps the current folder and the script's out of the path of Ray's workers."""
+        """Keeps the current folder and the script's folder off the sys.path of Ray's workers."""
 
         def _runtime_env_has_working_dir(self) -> bool:
-            """Return True, so that Ray adds no folder: worker.py, at `py_driver_sys_path`."""
+            """Return True, so that Ray adds no folder: see `py_driver_sys_path` in worker.py."""
             return True
 
     options: dict[str, Any] = {
@@ -222,13 +222,13 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
         "log_to_driver": False,
         "logging_level": logging.WARNING,
         "_node_ip_address": "127.0.0.1",
-        "_temp_dir": str(folder / "r"),  # Ray opens it to everybody; the one above stays private
+        "_temp_dir": str(folder / "r"),  # Ray makes it public; the folder above stays private
     }
-    # Ray sets a handler of its own, and one below Python that prints a stack and dies.
+    # Ray sets a Python handler, and one in C++ that prints a stack and ends the process.
     on_sigterm = signal.getsignal(signal.SIGTERM)
     limit = threading.Timer(START_S, _give_up)
     limit.start()
-    os.environ[janitor.MARKER] = str(folder)  # for what Ray starts now, not for children of ours
+    os.environ[janitor.MARKER] = str(folder)  # for processes that Ray starts now, not for our own
     try:
         try:
             ray.init(**options)
@@ -248,7 +248,7 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
 
 
 def probe_ray() -> float:
-    """Return the seconds that a start, a task and an end take. Raises LocalRayError; see `local_ray`."""
+    """Return the seconds in which a Ray starts, runs a task and ends. Raises LocalRayError."""
     import ray
     from ray.exceptions import RayError
 
@@ -257,10 +257,10 @@ def probe_ray() -> float:
         try:
             ray.get(ray.remote(_worker_pid).remote(), timeout=TASK_TIMEOUT_S)
         except RayError as error:
-            raise LocalRayError(f"Ray starts and does not run a task: {error}") from error
+            raise LocalRayError(f"Ray starts on this machine but runs no task: {error}") from error
     return monotonic() - began
 
 
 def _worker_pid() -> int:
-    """Return the process number. A worker must import this module first, as for a sweep's code."""
+    """Return the process id. A worker imports this module first, as it imports a sweep's code."""
     return os.getpid()

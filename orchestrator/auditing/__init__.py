@@ -1,1 +1,1 @@
-"""What a user's own script or model runs: audits and traces, and the suites that are written from them."""
+"""Audits of a user's script, traces of a user's model, and the suites written from both."""

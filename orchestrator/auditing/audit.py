@@ -1,5 +1,5 @@
-"""Runs the user's script as `python script.py arguments` would, and reads its findings. The shapes of its model's calls are
-written as a file for the regime `listed`, with a suite that names the file.
+"""Runs the user's script as `python script.py arguments` would, and reads the audit's findings.
+Writes the shapes of a model's inputs to a file for the regime `listed`, and a suite that names it.
 """
 
 import json
@@ -35,7 +35,7 @@ from cudnn_sweep.workloads.problem import MOST_SIZES, named_sizes, sizes_text, s
 
 FINDINGS = "findings.json"
 FROM_JSON = TypeAdapter(Findings)
-START = "sitecustomize.py"  # Python imports a module of this name before it runs anything
+START = "sitecustomize.py"  # Python imports a module of this name before it runs the script
 START_TEXT = """\
 import os, sys
 before = {*sys.modules}
@@ -44,7 +44,7 @@ begin(os.path.dirname(__file__), before)
 """
 REPEAT_S = 5.0  # between signals to a script that does not end at its limit
 GRACE_S = 30.0  # for the script to end and to save its findings
-LOOK_S = 0.5  # between looks at the script's processes; torch takes longer to import
+LOOK_S = 0.5  # between checks of the script's processes; an import of torch takes longer
 SIGNALLED = 128  # plus a signal's number: the exit code that a shell prints for the signal
 WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
 
@@ -63,13 +63,13 @@ Direction = Literal["training", "inference"]
 class Audited:
     request: AuditRequest
     ended: Ended
-    """How: by itself, at a limit (--seconds, --steps), by Ctrl-C or SIGTERM, by another signal."""
+    """What ended the script: itself, --seconds or --steps, Ctrl-C or SIGTERM, another signal."""
     exit_code: int
-    """The script's own; 0 at a limit; for a signal 128 plus the signal's number."""
+    """The script's own exit code; 0 at a limit; after a signal 128 plus the signal's number."""
     findings: Findings | None
-    """None: the script was killed, or replaced itself by another program, before it wrote any."""
+    """None if the script was killed, or replaced itself by another program, before it wrote any."""
     others: int
-    """Number of the script's processes that loaded torch, or set a flag after a fork, unaudited."""
+    """Number of unaudited processes: they loaded torch, or set a flag after a fork."""
 
     @property
     def unseen(self) -> str | None:
@@ -87,10 +87,10 @@ class Audited:
 
 
 def audit_script(request: AuditRequest) -> Audited:
-    """Run the script and return its findings. Raises SpecError for a file that does not exist, or is no script."""
+    """Run the script and audit it. Raises SpecError for a missing file or a notebook."""
     script = request.script
     if script.endswith(".ipynb"):
-        raise SpecError(f"{script}: a notebook: `jupyter nbconvert --to script {script}`")
+        raise SpecError(f"{script} is a notebook; first `jupyter nbconvert --to script {script}`")
     if not request.is_module and not Path(script).exists():
         raise SpecError(f"{script}: no such file; allowed: a script of Python, or -m MODULE")
     with tempfile.TemporaryDirectory(prefix="sweep-audit-") as folder:
@@ -136,7 +136,7 @@ def _in_the_child() -> None:
 
 
 def _wait(process: "subprocess.Popen[bytes]", seconds: float | None, started: Others) -> int | None:
-    """Wait for the script's end, and return the last signal that came to this command."""
+    """Wait until the script ends. Return the last signal that this command received, if any."""
     asks_at = math.inf if seconds is None else monotonic() + seconds
     kills_at = math.inf
     last: int | None = None
@@ -158,7 +158,7 @@ def _wait(process: "subprocess.Popen[bytes]", seconds: float | None, started: Ot
 
 
 def _ended(code: int, findings: Findings | None, signalled: int | None) -> tuple[Ended, int]:
-    """Return how the script ended, and its exit code as a shell prints it. `code`: the process's own."""
+    """Return how the script ended, and its exit code as a shell prints it. `code`: from Popen."""
     as_shell = code if code >= 0 else SIGNALLED - code
     if signalled is not None:
         return "interrupt", SIGNALLED + signalled if signalled == signal.SIGTERM else as_shell
@@ -176,13 +176,13 @@ class Inputs:
     usual: Sizes
     """The most frequent shape."""
     counts: tuple[tuple[Sizes, int], ...]
-    """The most frequent comes first."""
+    """Each shape with its number of calls; the most frequent shape comes first."""
     left_out: int
-    """Calls whose shape cannot be in the same file."""
+    """Number of calls whose shape cannot be in the same file."""
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
-    """Return inputs of the model of this name or line, or of that with most convolutions; None without shapes."""
+    """Return inputs of the model `name` (default: most convolutions); None if it has no shapes."""
     models = (model for model in findings.models if name in (None, model.name, made_at(model)))
     return next(filter(None, map(_inputs, models)), None)
 
@@ -220,7 +220,7 @@ def shapes_text(inputs: Inputs, script: str) -> str:
 
 
 def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
-    """Return a suite, for the current folder, that times the model at these shapes; None if no suite can name it."""
+    """Return a suite that times the model at these shapes; None if no suite can name the model."""
     workload = _workload(inputs.model, Path.cwd())
     if workload is None:
         return None
@@ -267,11 +267,11 @@ def what_to_add(inputs: Inputs) -> list[str]:
 
 
 def what_it_takes(model: Model, training: bool, space: Sequence[str] = ()) -> list[str]:
-    """Return advice on arguments that no suite can describe; empty without any. `space`: names of sizes."""
+    """Return advice on arguments that no suite can describe, if any. `space`: names of sizes."""
     obstacles = ", ".join(called_with(model, training, space)[1])
     what_to_do = (
-        f"{model.name} takes what a suite cannot describe, {obstacles}: if it needs that, name a "
-        "function of yours that makes all it takes, `inputs: FILE.py:NAME` in the cell's `model`"
+        f"{model.name} takes arguments that a suite cannot describe: {obstacles}. If they matter, "
+        "name a function that makes all its inputs: `inputs: FILE.py:NAME` in the cell's `model`"
     )
     return [what_to_do] if obstacles else []
 
@@ -292,7 +292,7 @@ def _what_to_name(model: Model) -> str:
     if model.made is not None:
         code = f"the code at {place_text(model.made.at)}"
         name = f"{os.path.relpath(model.made.at.file)}:NAME"
-    return f"put {code} into a function that returns it, and name that, `workload: {name}`"
+    return f"put {code} into a function that returns the model, and name it: `workload: {name}`"
 
 
 def _expected(inputs: Inputs) -> dict[str, int]:
@@ -305,7 +305,7 @@ def _expected(inputs: Inputs) -> dict[str, int]:
 
 
 def _workload(model: Model, folder: Path) -> str | None:
-    """Return the model's name in a suite: by a file below `folder`, else by its module; None if it has none."""
+    """Return the model's name in a suite, by a file below `folder` or by its module; else None."""
     if "<locals>" in model.name or "." in model.name or _is_of_torch(model):
         return None
     if model.file is not None and Path(model.file).is_relative_to(folder):
@@ -323,7 +323,7 @@ def _precision(usual: Convolution) -> str | None:
 
 
 def check_may_write(file: Path) -> None:
-    """Raise SpecError if the file exists and no audit wrote it."""
+    """Raise SpecError if the file exists and was not written by an audit."""
     if not file.exists():
         return
     with file.open(encoding="utf-8", errors="replace") as stream:
@@ -333,7 +333,7 @@ def check_may_write(file: Path) -> None:
 
 
 def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any, list[str]]:
-    """Return a suite's `inputs` (None for one float tensor), and arguments that it cannot have."""
+    """Return a suite's `inputs` (None for one float tensor), and arguments that it cannot hold."""
     of_direction = (argument for argument in model.arguments if argument.training == training)
     given = [arg for arg in of_direction if arg.kind != "NoneType" or isinstance(arg.name, int)]
     by_place = all(isinstance(argument.name, int) for argument in given)
@@ -359,7 +359,7 @@ def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any
 
 
 def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:
-    """Return a tensor as a suite describes it, or why it cannot."""
+    """Return a suite's description of a tensor, or the reason why a suite cannot describe it."""
     if given.shape is None or not ("float" in given.kind or given.kind in (*WHOLE, "bool")):
         return given.kind
     sizes = [_size(place, given.shape, space) for place in range(len(given.shape))]
@@ -375,7 +375,7 @@ def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:
 
 
 def _size(at: int, shape: Sequence[Sequence[int | str]], space: Sequence[str]) -> str | int | None:
-    """Return the name of the input's size that this one equals, else a number, else None."""
+    """Return the name of the input size that this size always equals, else a number, else None."""
     tail = zip(space, shape[-len(space) :], strict=False)
     from_end = at - len(shape)
     if at > 0 and -from_end <= len(space) and all(name in sizes for name, sizes in tail):

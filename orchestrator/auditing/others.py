@@ -1,25 +1,25 @@
-"""Watches for processes with torch that a script starts: an audit sees nothing of them."""
+"""Finds the processes with torch that a script starts, because an audit does not see them."""
 
 import os
 from contextlib import suppress
 from pathlib import Path
 
 LIBRARY = b"/libtorch_python"
-OF_TORCH = b"/_inductor/"  # compiles for torch.compile
+OF_TORCH = b"/_inductor/"  # in the command line of a compile worker of torch.compile
 
 
 class Others:
-    """The script's descendants, seen from outside: the audit leaves no mark on them."""
+    """The script's descendant processes, found through /proc: the audit changes nothing in them."""
 
     def __init__(self) -> None:
         self._loaded: set[int] = set()
         self.found: set[int] = set()
 
     def look(self, process: int, parent: bytes | None = None) -> None:
-        """Note a process with torch, and its descendants. `parent`: command line and environment
-        of a parent with torch; a child with the same ones is a fork, and is not counted.
+        """Note the process and its descendants if they have torch. `parent`: command line and
+        environment of a parent with torch; a child with the same ones is a fork, and not counted.
         """
-        with suppress(OSError):  # it has ended
+        with suppress(OSError):  # the process has ended
             command = _read(process, "cmdline")
             began = command + _read(process, "environ")
             has_torch = began == parent or process in self._loaded

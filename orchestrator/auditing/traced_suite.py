@@ -1,4 +1,4 @@
-"""Writes a trace as a suite that times each convolution, a problem, alone; and as a table."""
+"""Writes a trace as a suite that times each convolution as a problem of its own, or as a table."""
 
 import textwrap
 from collections import defaultdict
@@ -23,7 +23,7 @@ from cudnn_sweep.workloads.measuring.tracing import (
 from cudnn_sweep.workloads.problem import Shape, sizes_text
 
 WIDTH = 100  # columns
-UNBROKEN = 10_000  # columns: a problem keeps to its line
+UNBROKEN = 10_000  # columns: each problem stays on one line
 CELL_DIRECTIONS = {"training": "forward_backward", "inference": "forward"}
 WITHOUT_GPU = {
     "replicates": 2,
@@ -77,7 +77,7 @@ def _counts_text(trace: Trace) -> str:
 
 
 def _short_sizes(sizes: Shape) -> str:
-    """Return one number if all sizes are equal, as torch.nn.Conv2d takes it."""
+    """Return one number if all sizes are equal, in the way that torch.nn.Conv2d takes sizes."""
     return sizes_text(sizes[:1] if len(set(sizes)) == 1 else sizes)
 
 
@@ -150,12 +150,12 @@ def yaml_text(part: Mapping[str, object], width: int = WIDTH) -> str:
     yaml.indent(mapping=2, sequence=4, offset=2)
     text = StringIO()
     yaml.dump(part, text)
-    # ruamel leaves a blank at the end of a line, if its list goes on in the next
+    # ruamel leaves a blank at the end of a line if the list continues on the next line
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
 
 
 def trace_table(trace: Trace, console: Console) -> RenderableType:
-    """Return the table. A narrow console gets narrow gaps and no `kernel`: the name includes it."""
+    """Return the table of convolutions. A narrow console omits `kernel`, which `name` includes."""
     rows = [_row(trace, name, conv) for name, conv in trace.named().items()]
     same = {
         column: value
@@ -173,7 +173,7 @@ def trace_table(trace: Trace, console: Console) -> RenderableType:
 
 
 def _losses(trace: Trace) -> Iterator[RenderableType]:
-    """Yield who loses channels_last, and who pays, in a pass that has it."""
+    """Yield the layers that lose a requested channels_last, and the convolutions that pay."""
     if trace.request.layout == "contiguous":
         return
     losses, operations = losses_in(trace.operations), trace.operations

@@ -1,6 +1,6 @@
-"""The command line, a file a command. `--help` imports neither torch nor ray."""
+"""The command line: related commands share a file. `--help` imports neither torch nor ray."""
 
-# First: a signal while the rest is imported ends a command as it does later.
+# Imported first: a signal during the other imports must end a command as it does later.
 from cudnn_sweep.orchestrator.cli import early_signals  # noqa: F401, I001
 
 from collections.abc import Callable

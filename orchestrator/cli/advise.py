@@ -1,4 +1,4 @@
-"""What measures a step of one model: `sweep advise`, `freeze`, `bans`, `gate` and `bisect`."""
+"""Commands that measure a step of a model: `sweep advise`, `freeze`, `bans`, `gate`, `bisect`."""
 
 from dataclasses import replace
 from pkgutil import resolve_name

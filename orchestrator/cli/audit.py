@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cudnn_sweep.analysis.answers.answer import Answer
     from cudnn_sweep.orchestrator.auditing.audit import Audited, Inputs
 
-SCRIPT_SETTINGS = {"allow_interspersed_args": False}  # options after the script are its own
+SCRIPT_SETTINGS = {"allow_interspersed_args": False}  # options after SCRIPT belong to the script
 SHAPES = Path("shapes.csv")
 
 
@@ -63,7 +63,7 @@ def audit(
 
 
 def _of_rank(file: Path) -> Path:
-    """Return the name for this rank: each rank of a launcher writes its own files."""
+    """Return the file's name for this rank: each rank of torchrun writes files of its own."""
     rank = os.environ.get("RANK")
     return file.with_stem(f"{file.stem}-rank{rank}") if rank and rank.isdigit() else file
 
@@ -140,7 +140,7 @@ def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]
     lines = [f"Wrote {' and '.join(map(str, written))}: the inputs in {counted}."]
     if inputs.left_out:
         lines.append(
-            f"Left out: {inputs.left_out:,} calls with other channels, dimensions or no size."
+            f"Left out: {inputs.left_out:,} calls; channels or dimensions differ, or a size is 0."
         )
     if len(written) < 2:
         lines.append(

@@ -1,4 +1,4 @@
-"""`sweep list`: the bundled suites, what a cell can name, a line each, and the schemas of the two files."""
+"""`sweep list`: bundled suites, the names that a cell can use, schemas of launch file and suite."""
 
 from collections.abc import Sequence
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""Help of commands: options as spelling.py spells them, flags without a type, plain text."""
+"""Builds commands and their help: options from dataclasses, flags without a type, plain text."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -14,7 +14,7 @@ from cudnn_sweep.analysis.words import printable
 from cudnn_sweep.orchestrator.planning.spelling import typer_info
 
 EPILOG = "docs/exit-codes.md has the exit codes of every command."
-# Options that few need: they come last in a help.
+# Options that few users need: a help lists them last.
 MORE = ("hours", "state", "memory_limit", "runs", "ranks", "loss", "expect", "float64")
 SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 
@@ -25,7 +25,7 @@ def echo(text: str, *, err: bool = False) -> None:
 
 
 def spelled(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the function for Typer: a dataclass is replaced by the options among its fields."""
+    """Return the function as Typer needs it: options replace each parameter that is a dataclass."""
     found = signature(function).parameters.values()
     groups: dict[str, Any] = {
         each.name: each.annotation for each in found if is_dataclass(each.annotation)

@@ -1,5 +1,5 @@
-"""`sweep compare A B`: what changed between two sweeps, versions, GPUs or dates. `sweep repro`: a script that reproduces a
-reported case, or a stored trial, with torch alone.
+"""`sweep compare A B`: prints what changed between two sweeps, versions, GPUs or dates. `sweep
+repro`: prints a script that reproduces a reported case, or a stored trial, with torch alone.
 """
 
 import re
@@ -40,7 +40,7 @@ def compare(
         str | None, "Only this sweep, or those that a pattern matches (night-*)."
     ] = None,
     where: Annotated[
-        list[str] | None, "COLUMN=VALUE", "Only such records, as driver=580.1. May be repeated."
+        list[str] | None, "COLUMN=VALUE", "Only records with, say, driver=580.1. May be repeated."
     ] = None,
     fail_on: Annotated[
         Literal["hurts", "helps", "equivalent", "inconclusive"] | None,

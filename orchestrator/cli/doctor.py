@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from cudnn_sweep.orchestrator.doctor.checks import Check
 
-PLAIN_WIDTH = 100  # columns where the output is no terminal
+PLAIN_WIDTH = 100  # columns if the output is no terminal
 STATE_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 STATE_WIDTH, NAME_WIDTH = 7, 17
 REFRESHES_PER_S = 1  # drawing the spinner must not disturb the self-test
@@ -52,7 +52,7 @@ def doctor(
     console = console_here(plain_width=PLAIN_WIDTH)
     checks: list[Check] = []
     location = results or results_of_the_launch_file()
-    with nullcontext() if json else console.status("looking", refresh_per_second=REFRESHES_PER_S):
+    with nullcontext() if json else console.status("checking", refresh_per_second=REFRESHES_PER_S):
         for check in examine(location, seconds, telemetry, quick=quick):
             checks.append(check)
             if not json:

@@ -1,4 +1,4 @@
-"""Ends commands: a mistake, of any folder, becomes a message and an exit code, not a traceback."""
+"""Ends commands: turns a mistake, whichever folder raised it, into a message and an exit code."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
 AGAIN_S = 0.1  # by then the finalizer that swallowed an interrupt has ended
-CLICK_EXCEPTION: Any = typer.BadParameter.__mro__[2]  # it has no public name
+CLICK_EXCEPTION: Any = typer.BadParameter.__mro__[2]  # this class has no public name
 SHOWN_BY_TYPER = (typer.Exit, CLICK_EXCEPTION)
 
 
@@ -33,7 +33,7 @@ class Commands(Group):
         with mistakes_exit():  # --help is printed here
             return super().make_context(*args, **settings)
 
-    def invoke(self, ctx: Any) -> Any:  # the class of it has no public name
+    def invoke(self, ctx: Any) -> Any:  # the class of `ctx` has no public name
         with mistakes_exit():
             return super().invoke(ctx)
 
@@ -42,12 +42,12 @@ class Commands(Group):
 def mistakes_exit() -> Iterator[None]:
     """Turn errors into exit codes. SIGTERM, which schedulers send, ends a command like Ctrl-C."""
     code = ExitCode.INTERRUPTED
-    for stream in (sys.stdout, sys.stderr):  # a name of a file may be no UTF-8
+    for stream in (sys.stdout, sys.stderr):  # a file name may not be UTF-8
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
     def terminate(number: int, frame: object) -> NoReturn:
-        nonlocal code  # Tune answers any KeyboardInterrupt with one of its own
+        nonlocal code  # kept here: Tune replaces a KeyboardInterrupt by its own
         code = ExitCode.TERMINATED
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` sends it twice
         raise KeyboardInterrupt
@@ -66,10 +66,10 @@ def mistakes_exit() -> Iterator[None]:
     except (KeyboardInterrupt, typer.Abort):
         _tell(f"sweep: interrupted; {KEPT}")
         leave(code)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # Python would end with 1: WORSE
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # Python would exit with 1: WORSE
         text, ends_with = _ending(error)
         _tell(text)
-        if _came_of(error, KeyboardInterrupt):  # it also ended what a normal exit needs
+        if _came_of(error, KeyboardInterrupt):  # Ctrl-C also ended parts that a normal exit needs
             leave(code)
         if is_watched():  # Ray Tune may have run here
             leave(ends_with)
@@ -77,7 +77,7 @@ def mistakes_exit() -> Iterator[None]:
 
 
 def _ending(error: BaseException) -> tuple[str, int]:
-    """Return what is printed of an error, and the exit code."""
+    """Return the text to print for an error, and the exit code."""
     if isinstance(error, MISTAKES):
         return f"sweep: {error}", exit_code_of(error)
     is_exit = isinstance(error, SystemExit)  # Rich raises it for a broken pipe, too
@@ -86,7 +86,7 @@ def _ending(error: BaseException) -> tuple[str, int]:
         return "", ExitCode.UNFINISHED
     if isinstance(error, SystemExit):
         code = error.code if isinstance(error.code, int) else ExitCode.UNFINISHED
-        return "", ExitCode.TERMINATED if code == signal.SIGTERM else code  # as Ray takes it
+        return "", ExitCode.TERMINATED if code == signal.SIGTERM else code  # Ray's code for SIGTERM
     if not isinstance(error, OSError):
         return traceback.format_exc().rstrip(), ExitCode.UNFINISHED
     if error.filename is not None:
@@ -137,13 +137,13 @@ def _no_interrupt_dropped() -> Iterator[None]:
 
 
 def leave(code: int) -> NoReturn:
-    """End this process at once: all is closed by then. After Ray Tune ran here, a normal exit would
-    make DuckDB's bindings print 40 lines on the reference cycles that Tune leaves behind.
+    """End this process at once, when all is closed. After Ray Tune ran here, a normal exit would
+    make DuckDB's bindings print 40 lines about the reference cycles that Tune leaves behind.
     """
     print(end="", flush=True)
     database = sys.modules.get("cudnn_sweep.analysis.engine.database")
     if database is not None:
-        database.close_idle()  # it has a temporary folder
+        database.close_idle()  # removes its temporary folder
     with suppress(OSError):
         sys.stderr.flush()
     say_code(code)

@@ -1,4 +1,4 @@
-"""`sweep launch`, `sweep status`, and `sweep cluster`: a sweep here, or one that was sent to a cluster."""
+"""`sweep launch`, `sweep status` and `sweep cluster`, for sweeps here and on a cluster."""
 
 import json as json_format
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which results a command reads: those that the command line names, else the launch file's."""
+"""Opens the results that a command reads: the command line names them, or the launch file."""
 
 import fnmatch
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +39,7 @@ def results_asked(named: Sequence[str] | None, *, reference: bool = False) -> li
 
 
 def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "Stored":
-    """Raise StoreError if a folder does not exist or has stores in folders below it."""
+    """Open the results. Raises StoreError if a folder is missing, or subfolders have stores."""
     from cudnn_sweep.analysis.store.stored import open_stored
 
     stored = open_stored(results_asked(named, reference=reference))
@@ -74,7 +74,7 @@ def asking(store: "Stored", sweep_id: str | None = None) -> "Iterator[Database]"
         finally:
             warn_of(database.torn_files)
         if database.is_empty and database.torn_files:
-            raise QueryError("no file that is stored can be read")
+            raise QueryError("every stored file is damaged")
 
 
 def warn_of(torn_files: Iterable[str]) -> None:

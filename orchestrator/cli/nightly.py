@@ -1,4 +1,4 @@
-"""`sweep nightly`: a launch file's night."""
+"""`sweep nightly`: runs a night of a launch file."""
 
 import os
 from dataclasses import replace

@@ -108,7 +108,7 @@ def query(
 
 
 def _explained(asked: "NamedQuery") -> str:
-    """Return a question with its parameters and columns; this needs no store."""
+    """Return a question with its parameters and columns, without reading a store."""
     from cudnn_sweep.analysis.engine.dictionary import columns_explained
 
     parts = [asked.question]
@@ -142,7 +142,7 @@ def _print_questions() -> None:
     for title, asked in titled.items():
         echo(f"{title}: {asked.question}")
     for fault in faults:
-        echo(f"note: no question: {fault}", err=True)
+        echo(f"note: left out: {fault}", err=True)
 
 
 def _print_prelude(store: "Stored", asked: "NamedQuery | None", options: list[str]) -> None:
@@ -155,7 +155,7 @@ def _print_prelude(store: "Stored", asked: "NamedQuery | None", options: list[st
 
 
 def _export(store: "Stored", file: Path) -> None:
-    """Write to a new file; an existing database may have tables of its owner."""
+    """Write a new file. An existing file is refused: it may hold tables of its owner."""
     from cudnn_sweep.analysis.engine.database import export
 
     if os.path.lexists(file):
@@ -166,7 +166,7 @@ def _export(store: "Stored", file: Path) -> None:
 
 
 def _asked(question: str | None) -> "NamedQuery":
-    """The question meant by a name, a path ending in .sql, or SQL (which has white space in it)."""
+    """Return the question for a name, a path ending in .sql, or SQL, which contains white space."""
     from cudnn_sweep.analysis.engine import queries
 
     own = queries.own_queries()
@@ -183,7 +183,7 @@ def _asked(question: str | None) -> "NamedQuery":
 
 
 def _given(options: list[str]) -> dict[str, str]:
-    """`--min-effect 0.05` or `--min_effect=0.05`, as {"min_effect": "0.05"}."""
+    """Return `--min-effect 0.05` or `--min_effect=0.05` as {"min_effect": "0.05"}."""
     given: dict[str, str] = {}
     rest = iter(options)
     for option in rest:
@@ -228,7 +228,7 @@ def answer(
         if len(contrasts) > 1 and "contrast" in found.column_names:
             asked = replace(asked, terminal=("contrast", *asked.terminal))
         if not found.num_rows:
-            why = asked.none or "nothing that is stored answers this"
+            why = asked.none or "no stored record answers this question"
             if database.is_empty:
                 why = f"no results are stored in {shown(store)}"
             echo(f"note: no rows: {why}", err=True)

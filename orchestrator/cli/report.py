@@ -1,4 +1,4 @@
-"""`sweep report`: one HTML file from the stored results, or its words for a terminal."""
+"""`sweep report`: writes a report of the stored results as HTML, Markdown or JSON."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -66,7 +66,7 @@ def report(
 def _report(
     results: list[str], sweep_id: str | None, min_effect: float, kind: ReportFormat
 ) -> tuple[str, str]:
-    """The report of every stored contrast, and its answer in one line."""
+    """Return the report of every stored contrast, and its answer in one line."""
     from cudnn_sweep.analysis.report import delivery
     from cudnn_sweep.analysis.report.content import gather
     from cudnn_sweep.analysis.report.payload import payload
@@ -82,7 +82,7 @@ def _report(
 
 
 def _followed(contrasts: "Sequence[Contrast]", status: "Status") -> "Iterator[Contrast]":
-    """Show on a terminal which contrast a report compares."""
+    """Yield the contrasts, and show on a terminal which of them is being compared."""
     from rich.text import Text
 
     for number, contrast in enumerate(contrasts, 1):

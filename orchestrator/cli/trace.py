@@ -30,7 +30,7 @@ class TraceOptions(StepOptions):
     ]
     # required here
     input: Annotated[Sequence[str], "SIZES", "Input sizes, such as 8x3x512x512."] = field()
-    loss: None = None  # no options here
+    loss: None = None  # this and the next two are no options here
     expect: None = None
     results: None = None
     direction: Annotated[
@@ -44,7 +44,7 @@ class TraceOptions(StepOptions):
     list_only: Annotated[bool, "Write no suite."] = False
     operations: Annotated[
         bool,
-        "List each operation, too: the layouts that go in and come out, and who loses or pays.",
+        "Also list each operation: its input and output layouts, and whether it loses or pays.",
     ] = False
     json: Annotated[bool, "Print the list as JSON; the suite is still written."] = False
 
@@ -62,7 +62,7 @@ def trace(options: TraceOptions) -> None:
 
     request = _request(options)
     file = None if options.list_only else _suite_file(options)
-    # a process that is thrown away imports the user's code, and may touch the GPU
+    # a separate process imports the user's code, and may use the GPU; it ends afterwards
     with ForkServer(survey_only=True) as server:
         found = trace_with(server, request)
     words = words_of(options, without=("output", "force", "list_only", "operations", "json"))

@@ -1,8 +1,8 @@
-"""A parent that waits for the worker, so that a shell gets our exit code if Ray kills the worker.
+"""A parent process that waits for the worker, so that a shell gets our exit code if Ray ends it.
 
 If a process of Ray dies, Ray ends the worker with exit code 1; while Ray starts, it handles SIGTERM
-itself. A shell, a timer or Slurm must see neither. The watchdog also kills a process that is
-stopped by a signal or stuck in the kernel (proc(5)); the launch then counts that process as lost.
+itself. A shell, a timer or Slurm must still see our exit code. The watchdog also kills a process
+that is stopped by a signal or stuck in the kernel (proc(5)); the launch counts it as lost.
 """
 
 import math
@@ -18,12 +18,12 @@ from cudnn_sweep.orchestrator.cli import early_signals
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 
 FROM_RAY = 1  # the exit code with which Ray ends a process
-END_S = 25.0  # to close after a signal; Slurm gives 30 s
+END_S = 25.0  # for the worker to close after a signal; Slurm gives 30 s
 WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
 CODES = early_signals.CODES | {signal.SIGHUP: ExitCode.TERMINATED}
 KEPT = "recorded trials are kept; launch again to resume"
-NO_ANSWER_S = 60.0  # a network disk whose server starts again is often back by then
-LOOK_S = 10.0  # a look takes some milliseconds of a core that may be measuring
+NO_ANSWER_S = 60.0  # a network disk is often back by then after its server restarted
+LOOK_S = 10.0  # between checks: each takes milliseconds of a core that may be measuring
 NAMES = {  # by a part of the process's command line
     "ray::Recorder": "the recorder",
     "ray::ResourceTrainable": "a slot",
@@ -74,14 +74,14 @@ def say_code(code: int) -> None:
 
 
 class StuckBelow:
-    """Watches a process and all that it started."""
+    """Finds the stopped or stuck processes among a process and its descendants."""
 
     def __init__(self, root: int) -> None:
         self._root = root
         self._since: dict[tuple[str, ...], float] = {}
 
     def look(self) -> dict[int, str]:
-        """Return processes with a thread stopped or stuck for NO_ANSWER_S, and which of `WAYS`."""
+        """Return processes with a thread stopped or stuck for NO_ANSWER_S, and in which way."""
         now, before, self._since = monotonic(), self._since, {}
         found = {}
         for pid in _below(self._root):
@@ -136,9 +136,9 @@ class _Watch:
         self._killed: set[int] = set()
         """Stopped or stuck processes that were killed."""
         self._signal: int | None = None
-        """The last one that came from outside."""
+        """The last signal that this process received."""
         self._ends = math.inf
-        """When a worker that got a signal is killed."""
+        """Time, by `monotonic`, at which a worker that got a signal is killed."""
 
     def code(self, said: int) -> int:
         """Wait for the worker; return the exit code. `said`: pipe with the worker's own code."""
@@ -153,15 +153,15 @@ class _Watch:
         if code >= 0 and code != FROM_RAY:
             return code
         by_ray = "Ray on this machine ended, and so did this launch"
-        _tell(f"{by_ray if code == FROM_RAY else f'ended, {code}'}; {KEPT}")
+        _tell(f"{by_ray if code == FROM_RAY else f'this launch ended with code {code}'}; {KEPT}")
         return ExitCode.UNFINISHED
 
     def _wait(self) -> None:
-        """Wait for the worker's end, for a signal, or until the next look."""
+        """Wait for the worker's end, for a signal, or until the next check of processes."""
         came = signal.sigtimedwait(WATCHED, max(0.0, min(LOOK_S, self._ends - monotonic())))
         if came is None:
             if monotonic() >= self._ends:
-                os.kill(self._worker, signal.SIGKILL)  # what it started ends by itself
+                os.kill(self._worker, signal.SIGKILL)  # processes that it started end by themselves
                 self._ends = math.inf
             self._look()
         elif came.si_signo != signal.SIGCHLD:
@@ -171,11 +171,11 @@ class _Watch:
                 os.kill(self._worker, came.si_signo)
 
     def _look(self) -> None:
-        """Kill a stuck process; if it survived that before, the worker; if that survived, exit."""
+        """Kill each stuck process; if that failed before, the worker; if that did, too, exit."""
         for pid, way in self._below.look().items():
             name = name_of(pid)
             if pid not in self._killed:
-                _tell(f"no answer of {name} for {NO_ANSWER_S:g} s, {way}: ended it")
+                _tell(f"killed {name}, which was {way} for {NO_ANSWER_S:g} s")
             else:
                 _tell(f"{name} cannot be ended, {way}: the launch ends; {KEPT}")
                 if pid == self._worker:

@@ -1,4 +1,4 @@
-"""A doctor's checks of CUDA and each GPU, its clocks, its other users, and the folders where a sweep writes."""
+"""Doctor's checks of CUDA, of each GPU's clocks and users, and of folders that a sweep writes."""
 
 import shutil
 import tempfile
@@ -35,7 +35,7 @@ class Check:
     state: State
     found: str
     advice: str = ""
-    """What to do; empty if it is ok."""
+    """What to do; empty if the state is ok."""
 
 
 def ok(name: str, found: str) -> Check:
@@ -98,7 +98,7 @@ def _driver(version: str | None) -> Check:
 
 
 def _read(source: MonitorKind, uuid: str | None) -> GpuTelemetry:
-    """Read a single moment, while no process of ours uses the GPU."""
+    """Read the GPU's telemetry once, while no process of ours uses the GPU."""
     telemetry = Telemetry(open_monitor(source, uuid, our_pids=()))
     telemetry.note()
     return telemetry.summary(None)
@@ -136,15 +136,15 @@ def _clocks(name: str, reading: GpuTelemetry, max_mhz: int | None) -> Check:
 def _cores(name: str, uuid: str, uuids: Sequence[str]) -> Check:
     pinning = pinning_of(uuid, uuids)
     if pinning is None:
-        cores = "its trials run on all cores: NVML does not list it, nor its neighbours"
+        cores = "its trials run on all cores: NVML lists neither this GPU nor its neighbours"
         until_then = "measure on one GPU of this host at a time until then"
-        return warning(name, cores, f"see that nvidia-smi lists it; {until_then}")
+        return warning(name, cores, f"check that nvidia-smi lists it; {until_then}")
     near = "an unknown NUMA node" if pinning.node is None else f"NUMA node {pinning.node}"
-    return ok(name, f"CPUs {pinning} are its trials' own; it is at {near}")
+    return ok(name, f"only its trials run on CPUs {pinning}; GPU at {near}")
 
 
 def others_on(uuid: str) -> int:
-    """Return the number of processes that work on it, as far as NVML reports them."""
+    """Return the number of other processes that work on the GPU, as far as NVML reports them."""
     return _read("nvml", uuid).other_processes or 0
 
 
@@ -210,13 +210,13 @@ def _room(name: str, folder: Path) -> Check:
     free_gb = shutil.disk_usage(there).free / 1e9
     if free_gb >= LEAST_FREE_GB:
         return ok(name, f"{folder} can be written, {number(free_gb)} GB free")
-    advice = f"free {LEAST_FREE_GB:g} GB there: a sweep stops where its records find no room"
+    advice = f"free {LEAST_FREE_GB:g} GB there: a sweep stops if its records find no room"
     return warning(name, f"{folder}: {number(free_gb)} GB free", advice)
 
 
 @contextmanager
 def _made_folders_removed(folder: Path | None) -> Iterator[None]:
-    """Remove the empty folders that a check made."""
+    """Remove the empty folders that the check in the `with` block made."""
     folders = [] if folder is None else [folder, *folder.parents]
     new = [path for path in folders if not path.exists()]
     try:

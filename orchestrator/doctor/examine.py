@@ -53,7 +53,7 @@ MANY = 100  # replicates: a higher estimate means only that the machine is unfit
 
 
 def check_pairs(machine: Survey, telemetry: MonitorKind, seconds: float) -> Iterator[Check]:
-    """Measure pairs of fresh processes for so long, on the first GPU or on the CPU."""
+    """Measure pairs of fresh processes for `seconds`, on the first GPU or on the CPU."""
     try:
         with (
             measuring_lock(machine.gpu_uuids[:1] or ["cpu"]),
@@ -61,7 +61,7 @@ def check_pairs(machine: Survey, telemetry: MonitorKind, seconds: float) -> Iter
         ):
             records, verdicts = _measure(_plan(machine, telemetry), Path(folder), seconds)
     except SweepBusyError as error:
-        yield warning("self-test", f"left out: {error}", "run this again when that has ended")
+        yield warning("self-test", f"left out: {error}", "run this again when that sweep has ended")
     except ServerError as error:
         yield problem("self-test", str(error), "the fork server's own output is above")
     else:
@@ -109,7 +109,7 @@ def _measure(plan: Plan, folder: Path, seconds: float) -> tuple[list[RunRecord],
 
 
 def _self_test(records: list[RunRecord], pairs: list[Check]) -> Iterator[Check]:
-    """Yield the first failure, the pairs, and the warnings that make them doubtful."""
+    """Yield the first failure, the checks of the pairs, and warnings that make them doubtful."""
     failed = next((record for record in records if record.status != "ok"), None)
     if failed is not None:
         end = f"a trial ended with {failed.status}: {failed.message or 'no message'}"
@@ -124,7 +124,7 @@ def _self_test(records: list[RunRecord], pairs: list[Check]) -> Iterator[Check]:
 
 
 def check_pair(seen: Verdict) -> Iterator[Check]:
-    """Judge the pairs by either clock. If two equal configs differ, no verdict of this machine holds: a problem."""
+    """Judge the pairs by wall time and by device time. It is a problem if equal configs differ."""
     if seen.ratio is not None:
         ends = seen.ratio, seen.ratio_low, seen.ratio_high
         yield _compared("wall", seen.blocks, *ends, seen.wall_statistical_verdict)
@@ -146,7 +146,7 @@ def _compared(
     if verdict == "equivalent":
         return ok(name, f"{pair}differences of {effect} can be detected here")
     if verdict == "inconclusive":
-        # an interval narrows with the root of the pairs; it should reach no further than the effect
+        # an interval narrows with the root of the pairs' number; it must end within the effect
         times = math.log(high / low) / 2 / math.log1p(MIN_EFFECT)
         needed = math.ceil(pairs * max(times**2, 2.0))
         return warning(
@@ -172,7 +172,7 @@ def look_at_this_machine() -> Survey:
 def examine(
     results: str, self_test_s: float, telemetry: MonitorKind = "nvml", *, quick: bool = False
 ) -> Iterator[Check]:
-    """Yield each check as soon as it is done. `results`: where records go. `quick`: no start of Ray, no self-test."""
+    """Yield each check when done. `results`: where records go. `quick`: no Ray, no self-test."""
     yield ok("CPU", f"{processor()}, {usable_cpus()} of {os.cpu_count()} cores")
     machine: Survey | None = None
     try:

@@ -1,4 +1,4 @@
-"""`sweep bans`: the price of each ban. Each engine that a cell takes is banned, in turns with PyTorch's own rules."""
+"""`sweep bans`: measures a ban of each engine that a cell takes, in turns with no ban."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -32,7 +32,7 @@ def bans(
     options: BansOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Ran | None:
     """Measure bans; return None if no cell takes an engine. Raises NeedsGpuError without a GPU."""
-    open_results(options.location, console)  # to fail before anything is looked at
+    open_results(options.location, console)  # fails first if the results cannot be written
     say(console, LOOKING.format(workload=options.workload))
     name, suite = suite_asked(options, MEASURE)
     machine = place.look(suite, needs_cuda=True)
@@ -61,7 +61,7 @@ def bans(
 
 
 def _bans_by_cell(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, list[str]]:
-    """Return the bans of the engines that a process takes, by cell_id; cells without an engine are left out."""
+    """Return the bans of each cell's engines, by cell_id, without cells that take no engine."""
     by_cell: dict[str, list[str]] = {}
     failed = ""
     with opened(looked, console) as probe:
@@ -77,9 +77,9 @@ def _bans_by_cell(looked: Planned, console: Console, opened: OpenProbe) -> dict[
             if of_cell := bans_of(choice.engine for choice in log.logged_choices or []):
                 by_cell[trial.cell.cell_id] = of_cell
     if failed and not by_cell:
-        raise ModelError(f"no cell that could be looked at takes an engine; {failed}")
+        raise ModelError(f"no cell that runs takes an engine; {failed}")
     every = sorted(set().union(*by_cell.values()))
-    say(console, f"Engines that are taken: {', '.join(every) or 'none'}.")
+    say(console, f"Engines that the cells take: {', '.join(every) or 'none'}.")
     return by_cell
 
 

@@ -1,5 +1,5 @@
-"""Finds the rules: searches in several processes, times the best plans once more, bans the plans in front of the best, and
-sees which plans a process without a search then takes.
+"""Finds rules that ban slow plans: searches in several processes, times the best plans again, bans
+the plans before the best, and checks which plans a process without a search then takes.
 """
 
 import itertools
@@ -18,16 +18,16 @@ from cudnn_sweep.workloads.records.measured import LoggedChoice
 
 SEARCHES = 3  # processes that time all plans of a search
 AGAIN = 3  # processes that time the best plans again
-BEST = 1.1  # plans that take up to so many times the fastest one's time are timed again
-ROUNDS = 10  # processes without a search, until they take the expected plans
+BEST = 1.1  # a plan within so many times the fastest plan's time is timed again
+ROUNDS = 10  # most processes without a search, to correct the expected plans
 CONFLICTS = 2  # operations that get priority once each, to see the cost for the others
-MATTERS = 0.005  # least loss of an operation that counts, as a share of all operations' time
-TURNS = 3  # of whole steps, one process each
+MATTERS = 0.005  # an operation's least loss that counts, as a share of all operations' time
+TURNS = 3  # processes that time a whole step under each set of rules
 
-LEAST_GAIN = 0.001  # share of all operations' time that one more change of bans must save
+LEAST_GAIN = 0.001  # share of all operations' time that a further change of bans must save
 First: TypeAlias = Sequence[tuple[int, str]]
 """Number and plan of each operation whose plan is decided before the others."""
-UNTIMED = 10.0  # assumed time of a plan that no search timed, in times of the slowest timed one
+UNTIMED = 10.0  # an untimed plan counts as so many times slower than the slowest timed one
 
 
 @dataclass(kw_only=True, slots=True)
@@ -40,7 +40,7 @@ class Operation:
     timed_ms: dict[str, list[float]] = field(default_factory=dict)
 
     def ms(self, plan: str) -> float:
-        """Return the time of all its calls with a plan, by the median of the searches."""
+        """Return the time of the operation's calls with `plan`, by the median of the searches."""
         medians = {name: median_high(times) for name, times in self.timed_ms.items()}
         return self.calls * medians.get(plan, UNTIMED * max(medians.values(), default=0.0))
 
@@ -64,13 +64,13 @@ class Operation:
 class PlanChoice:
     rules: tuple[Rule, ...]
     ms: float
-    """Time of all operations, by the searches' times."""
+    """Time of all operations in a step, from the times of the searches."""
     lost_ms: tuple[float, ...]
-    """Time that each operation takes beyond its fastest plan."""
+    """Time by which each operation exceeds its fastest plan's time."""
 
 
 class _Search:
-    """A search over sets of banned plans, each banned by a rule of its own."""
+    """Searches for the best set of banned plans; each plan is banned by a rule of its own."""
 
     def __init__(self, operations: Sequence[Operation], version: int) -> None:
         self._ms = [{plan: op.ms(plan) for plan in op.plans} for op in operations]
@@ -100,14 +100,14 @@ class _Search:
         return set().union(*(self._hits[ban] for ban in banned))
 
     def reaching(self, number: int, plan: str, banned: set[str]) -> set[str] | None:
-        """Return the bans, changed so that an operation takes this plan; None if it cannot be reached."""
+        """Return the bans, changed so that operation `number` takes `plan`; None if impossible."""
         kept = {ban for ban in banned if plan not in self._hits[ban]}
         before = set(itertools.takewhile(lambda earlier: earlier != plan, self._ms[number]))
         ahead = before - self._gone(kept)
         return None if plan in self._gone(ahead) else kept | ahead
 
     def improved(self, banned: set[str]) -> set[str]:
-        """Make the change that saves most, step by step, until none saves LEAST_GAIN."""
+        """Make the change that saves most, until none saves LEAST_GAIN. Return the new bans."""
         while True:
             present, gone = self.cost(banned), self._gone(banned)
             steps = [
@@ -123,7 +123,7 @@ class _Search:
             banned = best
 
     def pruned(self, banned: set[str]) -> set[str]:
-        """Return the bans without those that save nothing."""
+        """Return only the bans that save time."""
         for ban in sorted(banned):
             if self.cost(banned - {ban}) <= self.cost(banned):
                 banned = banned - {ban}
@@ -136,9 +136,9 @@ class Frozen:
 
     rules: tuple[Rule, ...]
     plans: tuple[str, ...]
-    """Plan of each operation of a process without a search, under the rules."""
+    """The plan that each operation takes under the rules, in a process without a search."""
     cannot: tuple[str, ...]
-    """Operations that cannot have their fastest plan, for the sake of others."""
+    """Operations that do not get their fastest plan, because that would slow others more."""
 
     @property
     def text(self) -> str:
@@ -160,7 +160,7 @@ def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen
     add(operations, [probe.log(chosen_again) for _ in range(AGAIN)])
     see(operations, (), version, probe.log(off))
 
-    # 2. Ban the plans in front of the best; if operations are in conflict, put the one that loses most first.
+    # 2. Ban the plans before the best. In a conflict, try priority for operations that lose most.
     choice, plans = settle(probe, operations, version)
     total = choice.ms
     conflicts = sorted(range(len(operations)), key=lambda number: -choice.lost_ms[number])
@@ -210,7 +210,7 @@ def _each(log: LogPass) -> list[tuple[LoggedChoice, list[TimedPlan]]]:
 
 
 def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
-    """Return bans of plans that take over BEST times the fastest, if they ban none of the best."""
+    """Return bans of plans over BEST times the fastest, but no ban that also hits a best plan."""
     best = {
         plan
         for operation in operations
@@ -225,7 +225,7 @@ def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
 def settle(
     probe: Probe, operations: list[Operation], version: int, first: First = ()
 ) -> tuple[PlanChoice, list[str]]:
-    """Return a choice, and the plans that a process takes under its rules."""
+    """Choose rules until a process takes the expected plans; return the choice and these plans."""
     for _ in range(ROUNDS):
         choice = choose(operations, version, first)
         log = probe.log(Config(errata=text_of(choice.rules)))
@@ -259,14 +259,13 @@ def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: L
 
 
 def choose(operations: Sequence[Operation], version: int, first: First = ()) -> PlanChoice:
-    """Choose the plans to ban, so that without a search each operation takes its fastest possible plan.
+    """Choose the plans to ban, so that operations take their best possible plans without a search.
 
-    Without a search PyTorch takes the first plan of cuDNN's list that runs. A ban holds for the whole process, and one
-    operation may need the plan that another should not take: then the time of all operations decides. A step brings one
-    operation to a faster plan: it bans the plans in front, and lifts the bans of the plan itself. The step that saves
-    most is made, again and again, until none saves LEAST_GAIN.
-
-    `version`: of cuDNN.
+    Without a search PyTorch takes the first plan of cuDNN's list that runs. A ban holds for the
+    whole process, and one operation may need the plan that another should not take: then all
+    operations' time decides. A change gives one operation a faster plan: it bans the plans before
+    it, and lifts the bans that hit it. The change that saves most is made, until none saves
+    LEAST_GAIN. `version`: of cuDNN.
     """
     search = _Search(operations, version)
     banned: set[str] = set()

@@ -99,12 +99,12 @@ def freeze(
 
 
 def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:
-    """Plan the step and call it once. Raises NeedsGpuError if there is no GPU."""
+    """Plan the step, and call the model once. Raises NeedsGpuError if there is no GPU."""
     say(console, LOOKING.format(workload=options.workload))
     suite = suite_to_compare(options, errata)
     machine = place.look(suite, needs_cuda=True)
     if machine.environment.device != "cuda":
-        raise NeedsGpuError("sweep freeze needs a GPU: what a search chooses is seen only there")
+        raise NeedsGpuError("sweep freeze needs a GPU: only there does cuDNN search")
     planned = plan_step(options, suite, machine, suite_name=SUITE, left_s=60 * options.minutes)
     place.call(first_calls(planned.chosen), machine, console)
     return planned
@@ -119,7 +119,7 @@ def _nothing(options: FreezeOptions, why: str) -> Answer:
 
 
 def _not_shown(kept: Kept) -> str:
-    """Return that no gain is shown and, if undecided, the blocks and minutes that would decide."""
+    """Return a text: no gain is shown and, if undecided, the blocks and minutes to decide."""
     row, text = kept.advice, f"No gain shown {kept.step}."
     if row.advice != UNDECIDED or row.blocks_needed is None:
         return text
@@ -195,7 +195,7 @@ def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenP
 def _in_turns(
     options: FreezeOptions, errata: str, looked: Planned, console: Console, place: Place
 ) -> tuple[gating.State, Verdict | None]:
-    """Compare off and frozen as a gate compares its sides. Raises UnfinishedError if it was stopped undecided."""
+    """Compare off and frozen, as a gate does its sides. Raises UnfinishedError if stopped early."""
     suite = suite_of(options, UNTIL, MEASURE, (Config(), Config(errata=errata)))
     planned = plan_step(
         options,
@@ -217,5 +217,5 @@ def _frozen_in(file: str) -> Mapping[str, Any]:
     """Return the provenance that `sweep freeze` wrote beside the rules. Raises SpecError."""
     frozen = read_kept(Path(file))[1].get("frozen")
     if not isinstance(frozen, dict) or not isinstance(frozen.get("plans"), list):
-        raise SpecError(f"--check: {file} has rules alone, wanted a file that `sweep freeze` made")
+        raise SpecError(f"--check: {file} has only rules; allowed: a file that `sweep freeze` made")
     return frozen

@@ -31,7 +31,7 @@ MOST_SHAPES = 64
 
 
 class Probe(Protocol):
-    """Runs processes of one cell, which may raise ModelError."""
+    """Runs a cell in unrecorded processes. Raises ModelError if a process fails."""
 
     def of(self, trial: Trial) -> "Probe":
         """Return a probe of another cell."""
@@ -58,7 +58,7 @@ class ForkedProbe:
         log_pass = self._run(job, config).log_pass
         assert log_pass is not None
         if log_pass.banned_ran:
-            raise SpecError(f"this PyTorch ignores errata: ran {log_pass.banned_ran[0]}")
+            raise SpecError(f"this PyTorch ignores errata: ran banned {log_pass.banned_ran[0]}")
         return log_pass
 
     def step_ms(self, config: Config) -> float:

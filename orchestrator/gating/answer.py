@@ -44,7 +44,7 @@ class Gate:
     state: State
     row: Verdict | None = None
     alone: Sequence[AnswerRow] = ()
-    """A/A pairs, a row a side: kind (base, head), pairs, ratio, ratio_low, ratio_high."""
+    """A/A pairs, one row for each side: kind (base, head), pairs, ratio, ratio_low, ratio_high."""
     false_alarms: float | None = None
     """Share of changes without any effect that this gate would call slower."""
     least_found: float | None = None
@@ -54,7 +54,7 @@ class Gate:
     different: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Values at base and head of each part of the environment that differs, by name."""
     messages: dict[str, str] = field(default_factory=dict)
-    """Message of a failed trial of each side, by the side's label."""
+    """Message of a failed trial, by the label of the side that failed."""
     notes: Sequence[str] = ()
     """How the sides differ from what was typed."""
     changed: Sequence[str] = ()
@@ -126,7 +126,7 @@ class Gate:
             ]
             yield "A/A", "; ".join(alone)
         if self.false_alarms is not None and self.least_found is not None:
-            alarms = f"would call {_share(self.false_alarms)} of equal changes slower"
+            alarms = f"would call {_share(self.false_alarms)} of changes without effect slower"
             least = _share(self.least_found) if self.least_found < 1 else "over 100%"
             yield "This gate", f"{alarms}; finds a slowdown of {least} in four of five"
         if self.kernels:
@@ -134,7 +134,7 @@ class Gate:
             yield "Kernels", some(changed, NAMED)
 
     def query(self) -> str:
-        """Return the command that shows every column."""
+        """Return the command that prints this contrast with every column."""
         sides = ["--field", "code", "--baseline", as_text(self.base)]
         sides += ["--candidate", as_text(self.head)]
         words = [*sides, "--min-effect", f"{self.threshold:g}", "--sweep-id", self.sweep_id]

@@ -43,7 +43,7 @@ BAD = ("slower", "broken")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Installation:
-    """An environment, and its software."""
+    """A side's environment, and the software in it."""
 
     side: Side
     software: Environment
@@ -66,7 +66,7 @@ class Bisection:
     good: int
     """Number of the last environment that is not slower."""
     first: int | None
-    """Number of the first slow environment; those between `good` and `first` are undecided."""
+    """Number of the first slow environment; the environments after `good` are undecided."""
 
     @property
     def decisive(self) -> Gate:
@@ -77,13 +77,13 @@ class Bisection:
     def headline(self) -> str:
         answer = self.decisive
         if self.first is None:
-            again = " The same command goes on." * (answer.state == "cannot tell yet")
+            again = " The same command resumes." * (answer.state == "cannot tell yet")
             return f"{answer.head}: {answer.headline}{again}"
         first = self.environments[self.first]
         which = f"{first.side.label} ({first.versions}) is the first"
         if undecided := self.environments[self.good + 1 : self.first]:
             names = ", ".join(environment.side.label for environment in undecided)
-            which += f", or one before it that cannot be told ({names}),"
+            which += f", or an undecided one before it ({names}),"
         row = answer.row
         if answer.state == "broken" or row is None or row.ratio is None:
             return f"{which} where it does not run: {answer.headline}"
@@ -93,7 +93,7 @@ class Bisection:
 
     @property
     def changed(self) -> dict[str, tuple[object, object]]:
-        """Versions of software and packages that differ in the last good and first slow one."""
+        """Versions, by name, that differ between the last good and the first slow environment."""
         if self.first is None:
             return {}
         before, since = (
@@ -158,8 +158,8 @@ def _bisected(
 ) -> Bisection:
     """Compare the newest environment with the oldest; if it is slower, bisect those between.
 
-    An undecided environment is skipped for its neighbours (the newest: for the one before). Once
-    one is slower, half its slowdown counts as slow: this decides soon, and names no small change.
+    An undecided environment is replaced by a neighbour (the newest: by the one before). Once one is
+    slower, half its slowdown is the threshold: this decides soon, and lets small changes pass.
     """
     answers: dict[int, Gate] = {}
     good, slow = 0, len(environments)
@@ -180,7 +180,7 @@ def _bisected(
 
 
 def _packages(python: Path | None) -> dict[str, str]:
-    """Return the version of each package installed there, by name; nothing if that Python does not answer."""
+    """Return the versions of `python`'s packages, by name; nothing if it does not answer."""
     command = [str(python), "-P", "-c", PACKAGES]
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=LIST_S)
@@ -197,7 +197,7 @@ def _pair(
     newer: Installation,
     options: BisectOptions,
 ) -> Gate:
-    """Compare two environments. The sweep's id is a hash of both, so a rerun resumes it or finds its answer."""
+    """Compare two environments. The sweep's id is a hash of both, so a rerun resumes the sweep."""
     suite = with_sides(options, planned.request.suite, oldest.side, newer.side)
     plan = make_plan(planned.whole.suite, suite, [planned.chosen.trials[0].cell])
     softwares = [

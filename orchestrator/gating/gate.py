@@ -122,7 +122,7 @@ def _measured(options: GateOptions, sides: Sides, console: Console, place: Place
 
 
 def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -> SuiteSpec:
-    """Return the suite with both sides in each block, and a twin of one side."""
+    """Return the suite with both sides in each block, and in each block a twin of one of them."""
     configs = [Config(benchmark=options.benchmark, code=side.label) for side in (base, head)]
     changed = {"configs": configs, "replicates": UNTIL, "twin_every": 1}
     return suite.model_copy(update={**changed, "without_gpu": WithoutGpu()})
@@ -131,9 +131,9 @@ def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -
 def _look(
     options: GateOptions, base: Side, head: Side, place: Place, console: Console
 ) -> tuple[Planned | None, dict[str, str]]:
-    """Return a plan by head, or by base if the step does not run at head, and the faults by side.
+    """Return a plan made at head, or at base if the step does not run at head, and faults by side.
 
-    Raises SpecError if the step runs on no side and was typed wrongly.
+    Raises SpecError if the step runs on no side because the command line is wrong.
     """
     suite = with_sides(options, suite_of(options, UNTIL, MEASURE), base, head)
     faults: dict[str, str] = {}
@@ -164,7 +164,7 @@ def _look(
 def compared(
     options: TurnOptions, planned: Planned, base: Side, head: Side, place: Place, console: Console
 ) -> Gate:
-    """Run a sweep of two sides, and return its answer. Raises UnfinishedError if it was stopped undecided."""
+    """Run a sweep of two sides; return the answer. Raises UnfinishedError if stopped undecided."""
     ran = run_sweep(planned, place, console)
     store, sweep_id = ran.store, ran.session.sweep_id
     base_text, head_text = as_text(base.label), as_text(head.label)
@@ -213,7 +213,7 @@ def _power(
     row: Verdict | None,
     budget_s: float,
 ) -> tuple[float, float] | tuple[None, None]:
-    """Return `power` of the rule, with as many blocks as the minutes allow; None without pairs."""
+    """Return the result of `power` for as many blocks as the minutes allow; Nones without pairs."""
     if row is None or not pairs or pairs[0].kind is not None:
         return None, None
     allowed = int(budget_s / row.block_s) if row.block_s else 0
@@ -225,7 +225,7 @@ def _power(
 
 
 def verdict_of(ran: Ran, field: str, baseline: str, candidate: str) -> Verdict | None:
-    """Return the contrast's verdict with most blocks; None if there is no verdict."""
+    """Return the verdict of the contrast that has most blocks; None if it has no verdict."""
     contrast = {"field": field, "baseline": baseline, "candidate": candidate}
     least, sweep_id = ran.session.min_effect, ran.session.sweep_id
     rows = Verdict.of(ran.store, sweep_id, **contrast, min_effect=least)

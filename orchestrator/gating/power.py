@@ -1,12 +1,12 @@
-"""Estimates the slowdown that a gate can find, by its rule on simulated pairs of equal scatter."""
+"""Estimates the slowdown that a gate can find: applies its rule to simulated pairs."""
 
 import math
 from collections.abc import Mapping
 
 import numpy as np
 
-GATES = 4000  # made-up ones: a rate of 1% is then known within 0.3%
-FOUND = 0.8  # of these gates find the least slowdown that is reported
+GATES = 4000  # simulated gates: a rate of 1% is then known within 0.3%
+FOUND = 0.8  # share of the gates that find the least slowdown that is reported
 
 
 def power(
@@ -14,9 +14,9 @@ def power(
 ) -> tuple[float, float]:
     """Return the rate of false alarms, and the least slowdown found in four of five gates.
 
-    `scatter`: standard deviation of a pair's log ratio. `prior`: the one that the rule adds as one
-    degree of freedom. `quantiles`: quantile of Student's t by a look's number of pairs. A look
-    calls head slower if the mean exceeds the threshold by this many standard errors.
+    `scatter`: standard deviation of a pair's log ratio. `prior`: standard deviation that the rule
+    adds as one degree of freedom. `quantiles`: quantile of Student's t by a look's number of pairs.
+    A look calls head slower if the mean exceeds the threshold by the quantile times its error.
     """
     noise = scatter * np.random.default_rng(0).standard_normal((GATES, max(quantiles)))
     slowdowns = []
@@ -27,5 +27,5 @@ def power(
             squares, df = squares + prior**2, pairs
         error = np.sqrt(squares / df / pairs)
         slowdowns.append(math.log1p(threshold) + quantile * error - seen.mean(axis=1))
-    least = np.min(slowdowns, axis=0)  # from here on each gate calls head slower at some look
+    least = np.min(slowdowns, axis=0)  # from this slowdown on, a gate's look calls head slower
     return float(np.mean(least <= 0)), math.expm1(np.quantile(least, FOUND))

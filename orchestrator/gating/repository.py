@@ -1,4 +1,4 @@
-"""The user's git repository, read and never written to: a commit's tree is checked out with an index of our own."""
+"""Reads the user's git repository without writing to it: checks out commits by our own index."""
 
 import os
 import signal
@@ -20,10 +20,10 @@ SETTINGS = (
     *("core.untrackedCache=false", "core.ignoreStat=false", "submodule.recurse=false"),
 )
 VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-# Magit exports one of them, and `git rev-parse --local-env-vars` lists none.
+# Variables that `git rev-parse --local-env-vars` does not list; Magit exports one of them.
 PATHSPECS = frozenset(f"GIT_{kind}_PATHSPECS" for kind in ("LITERAL", "GLOB", "NOGLOB", "ICASE"))
 CODE = ("*.py", "*.pth", "*.so")  # a new file of this kind can replace a module
-SUBMODULE = "160000 "  # how `git ls-files --stage` begins its line
+SUBMODULE = "160000 "  # `git ls-files --stage` begins a submodule's line with it
 POINTER = b"version https://git-lfs"
 END_S = 5.0  # for git to remove its temporary files
 SHOWN = 500  # characters of git's reason
@@ -83,10 +83,10 @@ def commit_of(text: str) -> str | None:
 
 
 def git(*words: str, folder: Path | None = None, index: Path | None = None) -> str:
-    """Run git, wait for its end in any case, and return its output. Raises SpecError with its reason.
+    """Run git, wait for its end, and return its output. Raises SpecError with git's reason.
 
-    It does not get the variables that git exports to hooks: with GIT_INDEX_FILE it would write the index of the
-    commit that is being made.
+    Variables that git exports to hooks are removed: with GIT_INDEX_FILE, git would write the index
+    of the commit that is being made.
     """
     variables = {name: text for name, text in os.environ.items() if name not in _of_hooks()}
     variables |= VARIABLES | ({"GIT_INDEX_FILE": str(index)} if index else {})
@@ -100,7 +100,7 @@ def git(*words: str, folder: Path | None = None, index: Path | None = None) -> s
 
 @cache
 def _of_hooks() -> frozenset[str]:
-    """Return variables that git exports to hooks. GIT_CONFIG_* stay: safe.directory may be set."""
+    """Return git's variables for hooks, except GIT_CONFIG_*, which may set safe.directory."""
     _, output, _ = _run(["git", "rev-parse", "--local-env-vars"], os.environ)
     local = {name for name in output.split() if not name.startswith("GIT_CONFIG_")}
     return PATHSPECS.union(local)

@@ -29,7 +29,7 @@ PYTHONS = "two or more environments with cudnn-sweep, such as a/bin/python,b/bin
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Side:
     label: str
-    """Its name in results, such as `base:main:0a1b2c3d4e5f`."""
+    """The side's name in results, such as `base:main:0a1b2c3d4e5f`."""
     code: CodeLocation
 
     @contextmanager
@@ -66,10 +66,9 @@ def scratch_for_gate() -> Iterator[Path]:
 
 
 def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
-    """Return the sides that two texts mean. The base of two commits is their merge base, unless `exact`.
-
-    `scratch`: a folder for trees and unpacked wheels. Raises SpecError for a text that is no side, UnfinishedError if a
-    commit cannot be checked out.
+    """Return the sides that BASE and HEAD name. `exact`: two commits are not compared from their
+    merge base. `scratch`: a folder for trees and unpacked wheels. Raises SpecError for a text that
+    is no side, UnfinishedError if a commit cannot be checked out.
     """
     texts, notes = {"base": base, "head": head}, []
     commits = {name: _commit(name, text) for name, text in texts.items()}
@@ -92,7 +91,7 @@ def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
 
 
 def _commit(name: str, text: str) -> str | None:
-    """Return the commit that BASE or HEAD means; None if it means a path."""
+    """Return the hash of the commit that BASE or HEAD names; None if it names a path."""
     if not text.strip():
         raise SpecError(f"{name.upper()}: found nothing, allowed: {ALLOWED}")
     if text.startswith(AS_PATH) or text in (".", ".."):
@@ -105,7 +104,7 @@ def _commit(name: str, text: str) -> str | None:
 
 
 def _take_merge_base(commits: dict[str, str | None], texts: Mapping[str, str]) -> list[str]:
-    """Put the merge base in place of BASE's commit. Returns a note if it is another one."""
+    """Replace BASE's commit by the merge base. Return a note if that is another commit."""
     base, head = commits["base"] or "", commits["head"] or ""
     try:
         commits["base"] = ancestor = git("merge-base", base, head)
@@ -121,7 +120,7 @@ def _take_merge_base(commits: dict[str, str | None], texts: Mapping[str, str]) -
 
 
 def _tree(name: str, text: str, commit: str, scratch: Path) -> Tree:
-    """Check out a commit. Raises UnfinishedError if git fails: a server of large files is away, or the disk is full."""
+    """Check out a commit. Raises UnfinishedError if git fails: no LFS server, or a full disk."""
     try:
         return check_out(commit, scratch)
     except SpecError as error:
@@ -185,7 +184,7 @@ def _environment(label: str, path: Path) -> Side:
 
 
 def _is_program(path: Path) -> bool:
-    """Return whether a path is a Python: a file's name alone starts no program."""
+    """Return whether a path is a Python: executable, and named bin/python or alike."""
     is_named_so = path.parent.name == "bin" and path.name.startswith("python")
     return is_named_so and path.is_file() and os.access(path, os.X_OK)
 

@@ -12,23 +12,23 @@ ROUNDING = 1e-9  # 0.29 of 100 is 28.999999999999996
 
 
 def models_asked(choice: GpuChoice, there: Iterable[str]) -> list[str]:
-    """Return the requested models of those `there`. Raises SpecError if there is none."""
+    """Return the requested GPU models among those `there`. Raises SpecError if there is none."""
     models = list(dict.fromkeys(there))
     if choice.models == ALL_MODELS:
         return models
     names = as_list(choice.models)
     chosen = {model for name in names for model in _called(name, models)}
     if not chosen:
-        raise SpecError(f"gpus.models: asked for {', '.join(names)}, found {', '.join(models)}")
+        raise SpecError(f"gpus.models: requested {', '.join(names)}, found {', '.join(models)}")
     return [model for model in models if model in chosen]
 
 
 def model_asked(choice: GpuChoice, there: Iterable[str]) -> str:
-    """Return the model that a launch measures. Raises SpecError if none is requested, or several are."""
+    """Return the GPU model to measure. Raises SpecError if none is requested, or several are."""
     models = models_asked(choice, there)
     if len(models) > 1:
         raise SpecError(
-            f"GPUs of several models: {', '.join(sorted(models))}; ask for one of them by gpus.models"
+            f"GPUs of several models: {', '.join(sorted(models))}; choose one by gpus.models"
         )
     return models[0]
 
@@ -45,7 +45,7 @@ def share_of(choice: GpuChoice, gpus: int) -> int:
 
 
 def gpus_asked(choice: GpuChoice, machine: Survey) -> Survey:
-    """Return `machine` with only the requested GPUs. Raises SpecError if none is requested, or several models are."""
+    """Return `machine` with only the requested GPUs. Raises SpecError unless of one model."""
     model = model_asked(choice, machine.gpus or [machine.environment.gpu])
     seen = zip(machine.gpus, machine.gpu_uuids, strict=True)
     uuids = [uuid for name, uuid in seen if name == model]
@@ -54,7 +54,7 @@ def gpus_asked(choice: GpuChoice, machine: Survey) -> Survey:
 
 
 def _called(name: str, models: list[str]) -> list[str]:
-    """Return the model of that name; if there is none, all models with the name as a part of theirs."""
+    """Return the model with this name; if there is none, all models whose names contain it."""
     wanted = name.casefold()
     exact = [model for model in models if model.casefold() == wanted]
     return exact or [model for model in models if wanted in model.casefold()]

@@ -95,7 +95,7 @@ def isolated_cpus(system: Path = SYSTEM) -> list[int]:
 
 
 def node_of_gpu(pci_address: str, system: Path = SYSTEM) -> int | None:
-    """Return a GPU's NUMA node. `pci_address`: as NVML writes it, with eight digits of domain to Linux's four."""
+    """Return a GPU's NUMA node. `pci_address`: NVML's, with a domain of eight digits."""
     domain, _, rest = pci_address.lower().partition(":")
     address = f"{int(domain, 16):04x}:{rest}"
     node = text_of(system / "bus/pci/devices" / address / "numa_node")
@@ -103,7 +103,7 @@ def node_of_gpu(pci_address: str, system: Path = SYSTEM) -> int | None:
 
 
 def parse_cpus(text: str) -> list[int]:
-    """Return the CPUs of a list as Linux writes it, `0-3,8`."""
+    """Return the CPUs in a list as Linux writes it, such as `0-3,8`."""
     cpus: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")

@@ -12,7 +12,7 @@ ADVICE = "remove it, or name another folder for temporary files by TMPDIR"
 
 
 def our_temporary_folder() -> Path:
-    """Return this user's folder on this machine. Raises OrchestratorError if it is another's, or cannot be made."""
+    """Return this user's temporary folder, made if missing. Raises OrchestratorError."""
     return private_folder(temporary_path())
 
 
@@ -27,7 +27,7 @@ def scratch_folder(sweep_id: str) -> Path:
 
 
 def private_folder(path: Path) -> Path:
-    """Make a folder, or check that it is ours and nobody else may write to it. Raises OrchestratorError."""
+    """Make a folder, or check that only we may write to it. Raises OrchestratorError."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.lstat()

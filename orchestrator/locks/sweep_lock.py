@@ -1,8 +1,8 @@
-"""One launch at a time for each plan and results location, and for each accelerator.
+"""Locks: one launch at a time for each plan and results location, and for each accelerator.
 
-An accelerator's lock is a name of Linux's abstract sockets: it holds for every user and every TMPDIR. The whole machine
-sees it (a container with a network of its own sees its own), the kernel releases it when its process ends, and there is
-no file to tamper with.
+An accelerator's lock is a name of Linux's abstract sockets. It holds for every user and TMPDIR of
+the machine (a container with its own network has its own names). The kernel releases it when its
+process ends, and there is no file to tamper with.
 """
 
 import errno
@@ -24,13 +24,13 @@ from cudnn_sweep.orchestrator.errors import OrchestratorError, SweepBusyError
 from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
 
 PREFIX = "cudnn-sweep/measuring/"
-WAITING = 1024  # processes that may ask at once who holds it
+WAITING = 1024  # processes that may query the holder at the same time
 ASK_S = 1.0
 PEER = struct.Struct("3i")  # pid, uid, gid: see SO_PEERCRED in unix(7)
 
 
 def sweep_lock(location: str, plan_hash: str) -> AbstractContextManager[None]:
-    """Hold the plan: no two launches run it into the same results. For a URL the lock holds on this machine alone.
+    """Lock the plan: no two launches run it into the same results. A URL is locked on this machine.
 
     Raises SweepBusyError, naming the holder; OrchestratorError if no lock can be made.
     """
@@ -39,14 +39,14 @@ def sweep_lock(location: str, plan_hash: str) -> AbstractContextManager[None]:
 
 
 def night_lock(location: str, launch: str) -> AbstractContextManager[None]:
-    """Hold the nights of one launch file. Raises SweepBusyError, naming the holder."""
+    """Lock a launch file's nights. Raises SweepBusyError, naming the holder."""
     busy = "a night of this launch file is in progress"
     return _held(_folder(location), f"nightly-{launch}", busy)
 
 
 @contextmanager
 def measuring_lock(accelerators: list[str]) -> Iterator[None]:
-    """Hold this machine's accelerators: two launches on one would disturb each other's measurements.
+    """Lock this machine's accelerators: two launches on one would disturb each other's times.
 
     Raises SweepBusyError, naming the accelerator and the holder.
     """
@@ -64,7 +64,7 @@ def measuring_lock(accelerators: list[str]) -> Iterator[None]:
 
 
 def holder_of(location: str) -> str | None:
-    """Return the process that runs a sweep there, from its note; None if there is none."""
+    """Return which process runs a sweep into `location`, by its note; None if none does."""
     for holder in _folder(location).glob(".*.holder"):
         note = _describe(holder)
         if Path("/proc", note.split()[1]).exists() or socket.gethostname() not in note:
@@ -81,7 +81,7 @@ def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
-        if not Path(lock.lock_file).exists():  # nobody holds it
+        if not Path(lock.lock_file).exists():  # no process holds the lock
             raise OrchestratorError(f"no lock can be made in {folder}: it takes no file") from None
         raise SweepBusyError(f"{otherwise}: {_describe(holder)}") from None
     except OSError as error:
@@ -92,7 +92,7 @@ def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
             _write_new(holder)
         yield
     finally:
-        with suppress(OSError):  # a disk turned read-only, or no folder: the lock goes anyway
+        with suppress(OSError):  # disk read-only, or folder gone: the lock is released anyway
             holder.unlink(missing_ok=True)
         lock.release()
 
@@ -122,7 +122,7 @@ def _describe(holder: Path) -> str:
 
 
 def held_by(name: str) -> str | None:
-    """Return that another sweep is measuring on the device, and which; None if nobody is. Takes no lock."""
+    """Return a text on the sweep that measures on the device; None if none does. Locks nothing."""
     holder = _holder(name)
     return holder and _busy(name, holder)
 

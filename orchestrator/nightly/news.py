@@ -1,4 +1,4 @@
-"""The answer of a night in the terminal, and its news to a URL: as JSON, as a message in Slack, or through apprise.
+"""Prints a night's outcome, and posts its news to a URL: as JSON, in Slack, or through apprise.
 
 The URL is a secret. Errors, logs and messages show only its scheme and host.
 """
@@ -43,7 +43,7 @@ STATE_STYLES = {
     "could_not_tell": "bold yellow",
 }
 Json: TypeAlias = "None | bool | float | str | Sequence[Json] | Mapping[str, Json]"
-MOST_CHARACTERS = 38_000  # Slack takes 40,000 of one text
+MOST_CHARACTERS = 38_000  # Slack's limit for a text is 40,000
 ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 KEY = "metadata.sweep.nightly.webhook"
 TRIES = 5
@@ -56,9 +56,9 @@ LIMIT_S = 120.0  # for all tries and pauses together, however an answer comes
 class News:
     headline: str
     findings: tuple[str, ...]
-    """A few lines each, for people."""
+    """A text of a few lines for each finding, for people."""
     result: Mapping[str, Json]
-    """The night's JSON, for programs; Slack does not get it."""
+    """The night's JSON, for programs; it is not sent to Slack."""
 
 
 def slack_body(news: News) -> Mapping[str, Json]:
@@ -81,7 +81,7 @@ class Webhook:
 
 
 def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
-    """Return the launch file's webhook. Raise SpecError, which omits the text, if it is no URL."""
+    """Return the launch file's webhook. Raise SpecError, without its text, if it is no URL."""
     if keys.url_env is not None:
         where, text = f"{KEY}.url_env: {keys.url_env}", environment.get(keys.url_env)
         if text is None:
@@ -115,14 +115,14 @@ def _is_plain_url(url: str) -> bool:
 
 
 def tell(webhook: Webhook, news: News) -> None:
-    """Post the news, and again after a pause if the other side cannot be reached or is too busy.
+    """Post the news; try again after a pause if the server cannot be reached or is too busy.
 
-    A try is repeated if its answer got lost, so a message may arrive twice. Raise WebhookError if the news was
-    refused, or after LIMIT_S.
+    A try whose answer got lost is repeated, so a message may arrive twice. Raise WebhookError if
+    the server refuses the news, or after LIMIT_S.
     """
     failures = [f"gave no whole answer in {LIMIT_S:g} s"]
     send = _notify if webhook.form == "apprise" else _post
-    # A timeout limits silence alone: an answer may come a byte at a time for ever.
+    # urllib3's timeout limits only silence: an answer may come a byte at a time for ever.
     thread = Thread(target=lambda: failures.append(send(webhook, news)), daemon=True)
     thread.start()
     thread.join(LIMIT_S)
@@ -142,7 +142,7 @@ def _notify(webhook: Webhook, news: News) -> str:
 
 
 def _apprise(url: str) -> Any:
-    """Return apprise's sender to the URL; it is false if apprise does not know the kind of URL."""
+    """Return apprise's sender to the URL; it is falsy if apprise does not know such URLs."""
     try:
         from apprise import Apprise
     except ImportError:
@@ -165,7 +165,7 @@ def _post(webhook: Webhook, news: News) -> str:
         status_forcelist={HTTPStatus.TOO_MANY_REQUESTS, *range(500, 1000)},
         raise_on_status=False,
         backoff_factor=PAUSE_S,
-        backoff_jitter=PAUSE_S / 4,  # several machines' nights do not end in step
+        backoff_jitter=PAUSE_S / 4,  # so that nights of several machines do not post at once
     )
     try:
         with (
@@ -189,7 +189,7 @@ def _post(webhook: Webhook, news: News) -> str:
 
 
 def _pool(url: str) -> PoolManager:
-    """Return connections through the environment's proxy, if it names one for this host."""
+    """Return a pool of connections, through the environment's proxy for this host, if any."""
     parts = urlsplit(url)
     proxy = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
     if proxy is None:
@@ -201,7 +201,7 @@ def _pool(url: str) -> PoolManager:
 
 
 def _failure(error: Exception) -> str:
-    """Return the error's kind and the system's own words: other words may quote the URL."""
+    """Return the error's type and the system's message: other messages may quote the URL."""
     reason = getattr(error, "reason", None) or error
     text = type(reason).__name__
     system = reason.__cause__ or reason

@@ -1,4 +1,4 @@
-"""A night: measure within its time, compare with the nights before, confirm by fresh trials, report, send news."""
+"""Runs a night: measures, compares with earlier nights, confirms by fresh trials, reports."""
 
 import random
 import secrets
@@ -69,9 +69,9 @@ from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.hashes import content_hash
 
-RUN_ERRORS = (OrchestratorError, ClusterError, AnalysisError)  # not the user's input
+RUN_ERRORS = (OrchestratorError, ClusterError, AnalysisError)  # of the run, not of the user's input
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
-TIME_SHARE = 0.5  # of the night's budget, added to it for fresh trials
+TIME_SHARE = 0.5  # fresh trials get this share of the night's budget on top of it
 Compared: TypeAlias = tuple[NightOutcome, Sequence[Series]]
 Suspect: TypeAlias = tuple[Cell, Sequence[Config]]
 
@@ -84,14 +84,14 @@ def run_night(
 ) -> int:
     """Run a night and return the exit code.
 
-    `place`: measure there, whatever the launch file names. Raise an error of `MISTAKES` for a
-    mistake in the launch file or in an option.
+    `place`: where to measure, instead of the launch file's destination. Raise an error of
+    `MISTAKES` for a mistake in the launch file or in an option.
     """
     night = read_night(options, environment, place)
     if night.fault is not None and (options.dry_run or night.diary().of(night.name)):
         raise night.fault
     if isinstance(night.webhook, SpecError):
-        warn(console, f"warning: nobody will be told: {night.webhook}")
+        warn(console, f"warning: no notification will be sent: {night.webhook}")
     if options.dry_run:
         night.destination.show(night.request, console)
         times = [night.minutes, TIME_SHARE * night.minutes]
@@ -142,7 +142,7 @@ def _compared(night: NightRequest, console: Console) -> Compared:
 
 
 def measured_and_compared(night: NightRequest, console: Console) -> Compared:
-    """Measure in this process, at the night's place, and compare. Trials recorded before an error are kept."""
+    """Measure from this process at the night's place, then compare. Errors keep recorded trials."""
     earlier = night.diary().of(night.name)
     skipped = earlier.skipped if earlier else {}
     reasons = () if night.fault is None else tuple(str(night.fault).splitlines())
@@ -164,13 +164,13 @@ def measured_and_compared(night: NightRequest, console: Console) -> Compared:
 
 
 def _kept_by(error: Exception) -> ExitCode | None:
-    """Return the error's exit code, if it says more than `could_not_tell`."""
+    """Return the error's exit code, if it is more specific than that of `could_not_tell`."""
     code = exit_code_of(error)
     return code if code in (ExitCode.NEEDS_GPU, ExitCode.UNFINISHED) else None
 
 
 def _is_measured(night: NightRequest) -> bool:
-    """Return whether all of it is measured, so that it is only compared again."""
+    """Return whether the whole night is measured, so that it is only compared again."""
     states = sweep_states(night.store().stored_trials(night.name.sweep_id).values())
     return any(
         state.finished and not any(split.waits for split in state.blocks.split) for state in states
@@ -178,7 +178,7 @@ def _is_measured(night: NightRequest) -> bool:
 
 
 def why_unfit(night: NightRequest, place: Place) -> tuple[str, ...]:
-    """Return the reasons that keep the night from being measured, a line each. Raise NeedsGpuError without a GPU."""
+    """Return why the place cannot measure, a line each. Raise NeedsGpuError without a GPU."""
     checks = [*place.checks(night.request.results)]
     no_gpu = [check for check in checks if (check.name, check.state) == ("CUDA", "warning")]
     no_gpu = no_gpu if night.suite.needs_cuda else []
@@ -200,8 +200,8 @@ def compare(
 ) -> Compared:
     """Return the outcome of the night and its series.
 
-    `skipped`: models left out tonight, and why: they are not missing. `outcome`: already decided by a cluster job;
-    only its series are read here.
+    `skipped`: reasons by model that is left out tonight; such a model does not count as missing.
+    `outcome`: what a cluster job decided; then only the series are read here.
     """
     diary, tonight = night.diary(), night.name.date
     first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
@@ -282,7 +282,7 @@ def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> N
 
 
 def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:
-    """Return whether this is the first night without an answer; learning counts after answers."""
+    """Return whether this is the first night without an answer; learning counts after an answer."""
     if outcome.state == "learning":
         return before is not None and before.state in ("fine", "regression")
     return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
@@ -296,7 +296,7 @@ def measure_again(
 ) -> dict[SeriesKey, Remeasured]:
     """Judge candidates by fresh trials; without a place, by those of this night's earlier start.
 
-    An amount is not judged without a last good software: its trials join the night's value.
+    Amounts are not judged without a last good software: their trials join the night's value.
     """
     if night.place is not None:
         try:
@@ -311,7 +311,7 @@ def measure_again(
 def _measure(
     night: NightRequest, place: Place, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """Measure and judge candidates; each look adds blocks of those that are not settled by then."""
+    """Measure and judge candidates. Each look adds blocks for candidates that are unsettled."""
     planned = plan_sweep(night.request, place)
     store, confirm_id = night.store(), night.name.confirm_id
     suite = suite_again(night.suite, candidates, max(LOOKS))
@@ -366,10 +366,10 @@ def confirmation_plan(
     blocks: int,
     softwares: Sequence[str] = (OWN_SOFTWARE, LAST_GOOD),
 ) -> Plan:
-    """Return a plan with so many blocks of each cell. A block holds every config under every software, on one slot, in
-    an order that is balanced over the blocks.
+    """Return a plan with `blocks` blocks of each cell.
 
-    A round has every cell once. The first n rounds, trials with a replicate below n, are the same in every longer plan.
+    A block runs each config under each software on one slot, in an order that is balanced over the
+    blocks. Each cell gets block n before any gets block n + 1, so a longer plan begins alike.
     """
     order = random.Random(content_hash([cell.cell_id for cell, _ in suspects]))
     starts = {}
@@ -410,7 +410,7 @@ def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
 
 
 def suite_again(suite: SuiteSpec, candidates: Sequence[Candidate], blocks: int) -> SuiteSpec:
-    """Return the suite with references, logs and new compute caches in each block, if the candidates need them."""
+    """Return the suite with references, logs and new caches in each block, if needed."""
     metrics = {candidate.key.metric for candidate in candidates}
     references, logs = (blocks if metric.name in metrics else 0 for metric in (ERROR, ENGINE))
     replicates = {"reference_replicates": references, "logged_replicates": logs}

@@ -52,7 +52,7 @@ from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec
 from cudnn_sweep.workloads.hashes import checksum
 
 NO_SUITE = SuiteSpec(cells=[CellAxes(workload="noop")])  # of a night whose own suite cannot be read
-COMPARED_WITH = timedelta(days=100)  # nights that a job takes along, where none is pinned
+COMPARED_WITH = timedelta(days=100)  # earlier nights that a cluster job gets, if none is pinned
 MOST_NAMED = 10  # alerts named in a message
 MOST_CHARACTERS = 200  # of a file that cannot be read
 SENT = "told.json"
@@ -78,7 +78,7 @@ class Diary:
         self._write(f"{outcome.night}.json", to_json(outcome).rstrip())
 
     def keep(self, sweep_id: str, text: str) -> None:
-        """Write the outcome of a night on another machine. Raise ReportError if `text` is no JSON of that night."""
+        """Write a night's outcome from another machine. Raise ReportError if it is no such JSON."""
         outcome = from_json(text)
         if outcome.night != sweep_id:
             raise ReportError(f"the outcome of {sweep_id}: found that of {outcome.night!r}")
@@ -95,7 +95,7 @@ class Diary:
         return next((it for it in outcomes if not measured or it and it.recorded_trials), None)
 
     def last(self) -> NightOutcome | None:
-        """Return the outcome of the last night that measured something. Raise SpecError if a later one is unreadable."""
+        """Return the last outcome with trials. Raise SpecError if a later night is unreadable."""
         outcomes = (self._read(night, from_json) for night in reversed(self._nights()))
         return next((outcome for outcome in outcomes if outcome and outcome.recorded_trials), None)
 
@@ -116,7 +116,7 @@ class Diary:
     def sent_alerts(self) -> list[SentAlert]:
         try:
             return self._sent()
-        except SpecError:  # then they are sent once more
+        except SpecError:  # then the alerts are sent once more
             return []
 
     def write_sent_alerts(self, sent: list[SentAlert]) -> None:
@@ -194,15 +194,15 @@ class NightRequest:
     """The sweep that the night runs."""
     name: NightName
     host: str = field(default_factory=socket.gethostname)
-    """The host on which it was started."""
+    """The host on which the night was started."""
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     place: Place | None = None
-    """The place where this process measures; None: nowhere, or at the destination."""
+    """The place where this process measures; None: it measures nothing, or at the destination."""
     destination: Destination = field(default_factory=Here)
     webhook: Webhook | SpecError | None = None
     """The webhook of the launch file, or the reason why it is unusable."""
     fault: Exception | None = None
-    """A mistake in the suite or its requirements. The night reports it before it fails."""
+    """A mistake in the suite or its requirements. It is raised once the night is reported."""
 
     @property
     def suite(self) -> SuiteSpec:
@@ -250,8 +250,8 @@ class NightRequest:
 def read_night(
     options: NightOptions, environment: Mapping[str, str], place: Place | None = None
 ) -> NightRequest:
-    """Read the launch file, and raise an error for a mistake in it. A mistake in a file that it
-    names becomes the night's `fault`. `place`: measure there, whatever the launch file names.
+    """Read the launch file; raise an error for a mistake in it. A mistake in a file that it names
+    is the night's `fault`. `place`: where to measure, instead of the launch file's destination.
     """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
@@ -277,7 +277,7 @@ def read_night(
                 "virtual environment, as /opt/good/bin/python"
             )
     except (ClusterError, OrchestratorError) as error:
-        if options.suite is not None:  # somebody typed it
+        if options.suite is not None:  # it was typed, so it fails at once
             raise
         fault = error
         results = Location(options.results or file.sweep.results).text
@@ -286,7 +286,7 @@ def read_night(
         )
     try:
         webhook = find_webhook(keys.webhook, environment) if keys.webhook is not None else None
-    except SpecError as error:  # the night is measured, and warns
+    except SpecError as error:  # the night warns, and is measured
         webhook = error
     # the same number of blocks each night, so that its series stay comparable
     request = replace(request, suite=request.suite.with_blocks(FIXED_BLOCKS), may_skip=True)
@@ -303,13 +303,13 @@ def read_night(
 
 
 def accept_change(options: NightOptions, target: str, first: str | None, reason: str | None) -> str:
-    """Accept the last night's alert of a series, or those of a cell or metric. Return the line to print.
+    """Accept the last night's alerts of a series, a cell or a metric. Return the line to print.
 
-    Raise SpecError if there is none, or for an unusable date or reason.
+    Raise SpecError if there is no such alert, or for an unusable date or reason.
     """
     if first is None or not (reason or "").strip():
         raise SpecError(
-            f"--accept {target}: needs --from DATE, the first night of what is accepted, and --reason TEXT"
+            f"--accept {target}: needs --from DATE, the change's first night, and --reason TEXT"
         )
     night, diary = read_date(first, "--from"), _diary(options)
     last = diary.last()

@@ -38,7 +38,7 @@ def deciding_in(plan: Plan) -> tuple[Contrast, ...]:
 
 
 def settings_of(config: Config) -> dict[str, str]:
-    """Return each field as text, the way SQL writes it."""
+    """Return each field of a config as text, in the way SQL writes values."""
     return texts_of(config.columns())
 
 
@@ -67,7 +67,7 @@ class Standing:
 
     @property
     def seconds_to_decide(self) -> float:
-        """Estimated time of the blocks that a decision needs, or of all further ones."""
+        """Estimated time of the blocks that a decision needs, or of all blocks left if unknown."""
         return max(
             (state.blocks_needed or (state.at_most or 0) - state.recorded_blocks) * state.block_s
             for state in self.states
@@ -75,7 +75,7 @@ class Standing:
 
 
 def standings(store: Store, session: Session) -> dict[str, Standing]:
-    """Return the standings by cell_id at present; a cell is missing until both sides of a contrast are recorded."""
+    """Return the present standings by cell_id, of cells with both sides of a contrast recorded."""
     sweep_id, contrasts = session.sweep_id, chosen(session.contrasts, session.plan.decided_by)
     if session.job is not None:
         return _by_cell(_advised(store, sweep_id, contrasts, session.job))
@@ -85,7 +85,7 @@ def standings(store: Store, session: Session) -> dict[str, Standing]:
 
 
 def stopped_cells(store: Store, session: Session) -> set[str]:
-    """Ids of cells that get no further block; none where the number of blocks is fixed."""
+    """Return the ids of cells that get no further block; none if the number of blocks is fixed."""
     if not session.looks:
         return set()
     return {cell_id for cell_id, each in standings(store, session).items() if not each.is_open}
@@ -117,7 +117,7 @@ def _tested(
 def _advised(
     store: Store, sweep_id: str, contrasts: Iterable[Contrast], job: Job
 ) -> Iterator[ContrastState]:
-    """A cell is open while the advice about the job is undecided."""
+    """Yield each contrast's state in each cell; a cell is open while the advice is undecided."""
     for contrast in contrasts:
         values = {**contrast.values(), **job.values()}
         for row in Advice.of(store, sweep_id, is_over=False, **values):
@@ -137,7 +137,7 @@ def _advised(
 
 
 def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
-    """Return a standing for each cell. The first of its rows for a contrast (in turns, and not) has most blocks."""
+    """Return each cell's standing, by the first row of each contrast, which has most blocks."""
     first: dict[tuple[str, str, str], ContrastState] = {}
     for state in states:
         first.setdefault((state.cell_id, state.contrast, state.other_settings), state)

@@ -25,7 +25,7 @@ WaitOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchOptions:
-    """Options of a launch. The launch file decides those that are None."""
+    """Options of a launch. For an option that is None, the launch file decides."""
 
     file: Annotated[
         Path | None,
@@ -64,7 +64,7 @@ class LaunchOptions:
     results_asked: str | None = None
     """Results that `sweep query` and `sweep report` read by default in the launch's folder."""
     program: str = field(default_factory=program)
-    """What was typed to start us: `sweep`, or its path where the shell does not find it."""
+    """What was typed to start this program: `sweep`, or its path if the shell lacks `sweep`."""
 
     @cached_property
     def own_shard(self) -> "Shard | None":
@@ -74,7 +74,7 @@ class LaunchOptions:
         return None if self.shard is None else read_shard(self.shard)
 
     def part(self, plan: "Plan") -> "Plan":
-        """The launch's shard of the plan, or all of it. Raises SpecError for an empty shard."""
+        """Return this launch's shard of the plan, or all of it. Raises SpecError if empty."""
         return plan if self.own_shard is None else self.own_shard.part(plan)
 
     @property
@@ -87,7 +87,7 @@ class LaunchOptions:
         return [(name, value) for name, _, value in map(_parted, self.only)]
 
     def check(self) -> None:
-        """Raises SpecError for values and combinations that no launch takes."""
+        """Raise SpecError for values and combinations of options that no launch takes."""
         from cudnn_sweep.analysis.store.store import check_id
 
         _ = self.own_shard, self.blocks, self.choices
@@ -101,27 +101,27 @@ class LaunchOptions:
             check_id(self.sweep_id)
 
     def command(self) -> str:
-        """The command that resumes this launch, as text for a shell."""
+        """Return the command that resumes this launch, as text for a shell."""
         once = ONCE if self.resume is None else (*ONCE, "only")
         return shlex.join([self.program, "launch", *words_of(self, without=once)])
 
     def again(self, sweep_id: str, trial_id: str) -> str:
-        """The command that runs one trial of a sweep."""
+        """Return the command that runs one trial of a sweep."""
         one = replace(self, resume=sweep_id, sweep_id=None, shard=None, only=())
         return f"{one.command()} --only trial_id={trial_id}"
 
 
 def read_date(text: str, option: str) -> date:
-    """Return the date by which an option names a night. Raises SpecError if it is none."""
+    """Return the date in an option's text, which names a night. Raises SpecError if it is none."""
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise SpecError(f"{option} {text}: found no date, allowed: as 2026-11-21") from None
+        raise SpecError(f"{option} {text}: found no date such as 2026-11-21") from None
 
 
 @dataclass(frozen=True, kw_only=True)
 class NightOptions:
-    """Options of a night. The launch file decides those that are None."""
+    """Options of a night. For an option that is None, the launch file decides."""
 
     file: Annotated[Path, typer.Argument(help="Launch file.")] = Path("cluster.yaml")
     suite: Annotated[str | None, "Overrides `nightly.suite` of the launch file."] = None

@@ -1,4 +1,4 @@
-"""Plan: the ordered trials of a suite on one GPU model. A value: printed, stored, narrowed, run."""
+"""Plan: the ordered trials of a suite on one GPU model, as a value that can be hashed and split."""
 
 import json
 import random
@@ -72,7 +72,7 @@ class Trial:
         }
 
     def has(self, field: str, value: str) -> bool:
-        """Ignore case: a class or YAML's True has capitals. A network's shown name matches, too."""
+        """Return whether a field has a value, ignoring case; networks match by short name, too."""
         own = self.fields()[field].lower()
         return value.lower() in (own, own.removeprefix(BUNDLED))
 
@@ -96,7 +96,7 @@ class Plan:
     @property
     def plan_hash(self) -> str:
         trials = [(trial.trial_id, trial.block, trial.cache_generation) for trial in self.trials]
-        named = (self.decided_by,) * bool(self.decided_by)  # else the hash stays
+        named = (self.decided_by,) * bool(self.decided_by)  # if empty, plans keep their old hash
         return content_hash((trials, self.measure.model_dump(), self.looks, *named))
 
     def cell_ids(self) -> set[str]:
@@ -129,7 +129,7 @@ class Plan:
         return START_S + (sum(each) + sum(besides)) / slots
 
     def first_look(self) -> "Plan":
-        """Return the blocks up to each cell's first look; as many if the plan has no looks."""
+        """Return the blocks up to each cell's first look; equally many if the plan has no looks."""
         first = self._first_blocks
         return replace(self, trials=tuple(t for t in self.trials if t.replicate < first))
 
@@ -138,8 +138,8 @@ class Plan:
         return self.looks[0] if self.looks else LOOKS[0]
 
     def cell_by_cell(self) -> "Plan":
-        """Return the plan with the blocks up to the first look in front, cell by cell. The cell
-        that lacks the fewest trials comes first.
+        """Return the plan with the blocks up to the first look in front, cell by cell. Cells that
+        lack fewer trials come first.
         """
         first = self.first_look().trials
         lacking = Counter(trial.cell.cell_id for trial in first)
@@ -162,11 +162,11 @@ def make_plan(
     cells: list[Cell],
     configs: Mapping[str, tuple[Config, ...]] | None = None,
 ) -> Plan:
-    """Return a plan in rounds of every cell once, in a random order that the content determines.
+    """Return a plan that takes every cell once, then again, in random orders given by the content.
 
     So each cell's replicates are spread over the sweep. If a time budget cuts the sweep, cells lack
     at most one replicate, and the same cells every night. A block's configs are in an order that is
-    balanced over their cell's blocks. `configs`: of cells with configs of their own, by id.
+    balanced over the cell's blocks. `configs`: by cell_id, for cells with configs of their own.
     """
     replicates = most_replicates(suite.replicates)
     given = {cell.cell_id: tuple(suite.configs) for cell in cells} | dict(configs or {})
@@ -207,7 +207,7 @@ def make_plan(
 
 
 def with_alternate_caches(plan: Plan) -> Plan:
-    """Return the plan with an empty compute cache for even replicates; the odd ones reuse it."""
+    """Return the plan with a new compute cache in even replicates, which odd ones reuse."""
     trials = tuple(
         replace(trial, cache_generation=trial.replicate - trial.replicate % 2)
         for trial in plan.trials
@@ -216,7 +216,7 @@ def with_alternate_caches(plan: Plan) -> Plan:
 
 
 def first_blocks(plan: Plan, most: int) -> Plan:
-    """Return the plan with at most `most` blocks of each cell; all of it if none would be left."""
+    """Return the plan with at most `most` blocks of each cell; the whole plan if none is left."""
     kept = tuple(trial for trial in plan.trials if trial.replicate < most)
     return replace(plan, trials=kept or plan.trials)
 
@@ -258,7 +258,7 @@ class _BlockOrder:
     def of(self, replicate: int, *, has_twin: bool) -> list[tuple[Config, int]]:
         """Return each config with its `twin`. In every other A/A pair, twin 1 comes before twin 0.
 
-        The sides of a gate take turns in having the A/A pair.
+        In a gate, the sides take turns in being the side with the A/A pair.
         """
         placed = [(config, 0) for config in balanced(self._start, replicate)]
         if has_twin:
@@ -284,7 +284,7 @@ def balanced(start: Sequence[T], number: int) -> list[T]:
 def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
     """Return the trials with every FIELD=VALUE. Raises SpecError for an unknown field or no trial.
 
-    If only a part of a cell's trials is left, they can decide nothing: then all of them run.
+    If a cell keeps only a part of its trials, no look can decide it: then all that remain run.
     """
     kept = plan.trials
     for field, value in choices:
@@ -332,7 +332,7 @@ class Shard:
 
 
 def read_shard(text: str) -> Shard:
-    """`2/4`: the second of four. Raises SpecError."""
+    """Return the shard in `2/4`, the second of four. Raises SpecError."""
     match = WRITTEN.fullmatch(text)
     number, of = map(int, match.groups()) if match else (0, 0)
     if not 1 <= number <= of:

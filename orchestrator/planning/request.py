@@ -1,5 +1,5 @@
-"""SweepRequest: a suite, options and a results location, from the launch file and the command line. Planned: what
-that means on a machine.
+"""SweepRequest: a suite, options and a results location, from the launch file and the command line.
+Planned: the plan of a request on a machine.
 """
 
 from collections.abc import Mapping
@@ -23,22 +23,22 @@ class SweepRequest:
     suite_name: str
     suite: SuiteSpec
     results: str
-    """Location, as it was typed."""
+    """Location of the results, as it was typed."""
     preload: tuple[str, ...] = ()
-    """Modules that the user has the fork server import once, beside the suite's own."""
+    """Modules that the fork server imports once at the user's request, besides the suite's."""
     budget_minutes: float | None = None
     """Time limit."""
     launched_at: float | None = None
-    """A launch's start, by the monotonic clock: its limit counts from there. None: from the first session."""
+    """Launch's start, by `monotonic`, from which its limit counts; None: from the first block."""
     may_skip: bool = False
-    """Whether models are left out whose package is not installed, as a night does."""
+    """Whether to leave out models whose package is not installed, as a night does."""
     job: Job | None = None
     """The job to advise on; with a job, every second block starts with an empty compute cache."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
-    """By a config's `code`."""
+    """Location of each code, by a config's `code`."""
     min_effect: float = MIN_EFFECT
     one_sided: bool = False
-    """Whether not slower decides too, as a gate asks."""
+    """Whether a cell is also decided once it is shown to be not slower, as in a gate."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +55,7 @@ class Planned:
 
 
 def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> SweepRequest:
-    """The launch file and the command line together. Raises SpecError for an unknown suite."""
+    """Return the request of a launch file and a command line. Raises SpecError for a bad suite."""
     spec = file.sweep
     name, suite = choose_suite(spec, options.suite, options.blocks)
     return SweepRequest(

@@ -1,4 +1,4 @@
-"""Session: what every slot of one launch needs to know, as one value. Job: what the user is going to run."""
+"""Session: all that a slot needs to know of a launch, as one value. Job: what the user will run."""
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -23,7 +23,7 @@ class Job:
     """The parameters of `advice` that say what the user is going to run."""
 
     steps: int = DEFAULT_STEPS
-    """Steps in one process."""
+    """Number of steps of the user's job in one process."""
     hours: float | None = None
     """Hours instead of `steps`: as many steps as the baseline makes in these hours."""
     state: str = "container"
@@ -35,7 +35,7 @@ class Job:
 
     @property
     def blocks_owed(self) -> int:
-        """Fewest blocks of an advice: for a warm start the first one fills the compute cache."""
+        """Fewest blocks that an advice needs: for a warm start, the first only fills the cache."""
         return 2 if self.state == "warm" else 1
 
     def values(self) -> dict[str, Value]:
@@ -44,7 +44,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeLocation:
-    """Where a trial's code is: its working folder, its Python, and its first module folders."""
+    """Location of a trial's code: its working folder, its Python, its first module folders."""
 
     folder: Path | None
     python: Path | None = None
@@ -56,11 +56,11 @@ class Session:
     sweep_id: str
     launch_id: str
     plan: Plan
-    """The trials that this launch runs: of a resumed sweep, the missing ones."""
+    """The trials that this launch runs; if the sweep is resumed, only the missing trials."""
     own: Plan
     """The trials of this launch, recorded ones too: those of its shard, or the whole plan."""
     reason: str = ""
-    """Why it runs this sweep, in words for the user."""
+    """Why the launch runs this sweep, in words for the user."""
     resumed: bool = False
     contrasts: tuple[Contrast, ...] = ()
     """The contrasts of the whole sweep's configs."""
@@ -73,7 +73,7 @@ class Session:
     job: Job | None = None
     """The job whose advice decides a cell; None: the cell's verdict decides."""
     cell_by_cell: bool = False
-    """Cells go to their first look one after another, as there may be no time for all."""
+    """Whether cells reach their first look one after another, as time may not suffice for all."""
     begun: Mapping[str, int] = field(default_factory=dict)
     """Number of each cell's blocks that have recorded trials, by cell_id."""
     of_cells: int = 0
@@ -90,17 +90,17 @@ class Session:
     """Folder of the launch; paths of the user's workload files are relative to it. On a cluster, a
     relative path: each node has a copy of the folder, in which its workers start."""
     gpus: tuple[str, ...] = ()
-    """UUIDs of the GPUs that are launched on, on this machine; on a cluster those of one node."""
+    """UUIDs of the GPUs that the launch uses on this machine, or on one node of a cluster."""
     preload: tuple[str, ...] = ()
     """Modules that the fork server imports once."""
     pythons: Mapping[str, Path] = field(default_factory=dict)
     """Pythons of environments with their own torch and cudnn-sweep, by a trial's `software`."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
-    """By a config's `code`."""
+    """Location of each code, by a config's `code`."""
     min_effect: float = MIN_EFFECT
     """The smallest relative difference that counts."""
     one_sided: bool = False
-    """Whether not slower decides too."""
+    """Whether a cell is also decided once it is shown to be not slower, as in a gate."""
 
     @property
     def lock_name(self) -> str:
@@ -115,7 +115,7 @@ class Session:
         return given_up < (self.plan_trials - len(recorded) if self.shard is None else len(left))
 
     def cells_without_ok(self, stored: Iterable[StoredTrial]) -> set[str]:
-        """Cells that have records, but no ok trial."""
+        """Return the ids of cells that have records, but no ok trial."""
         statuses = {trial.trial_id: trial.status for trial in stored}
         recorded = [trial for trial in self.own.trials if trial.trial_id in statuses]
         measured = {t.cell.cell_id for t in recorded if statuses[t.trial_id] == "ok"}
@@ -147,10 +147,10 @@ def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:
 
 
 def modules_to_preload(suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
-    """Return the modules that the fork server imports once: the user's own, and those of the suite that are installed.
+    """Return the modules that the fork server imports once: `own`, and the suite's if installed.
 
-    A suite's cells may have been narrowed to some that need no such module. Raises SpecError if one of `own` is not
-    installed.
+    The chosen cells may not need a missing module of the suite. Raises SpecError if a module of
+    `own` is not installed.
     """
     named = tuple(own)
     for module in named:

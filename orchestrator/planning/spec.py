@@ -42,13 +42,13 @@ from cudnn_sweep.workloads.cells.suite import (
 from cudnn_sweep.workloads.errors import CellsError, UserCodeError
 from cudnn_sweep.workloads.strict import STRICT
 
-FIELD_SUITE = "field"  # of the reported cases
+FIELD_SUITE = "field"  # the suite of the reported cases
 SUITES = files("cudnn_sweep.workloads").joinpath("suites")
 DEFAULT_SUITE = "quick"
 DEFAULT_RESULTS = "results"
 INLINE = "inline"
 LAUNCH_FILE = Path("cluster.yaml")  # in the current folder, if the command names no file
-USER = re.compile(r"(\w+:)?/*[^/]*@")  # before the host of a URL
+USER = re.compile(r"(\w+:)?/*[^/]*@")  # user and password in a URL
 UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -188,7 +188,7 @@ def choose_suite(
 
 @contextmanager
 def cells_named(file: Path, suite: str) -> Iterator[None]:
-    """Name the file and line of a mistake in a suite's cells."""
+    """Add the file and the line to an error about a suite's cells."""
     try:
         yield
     except CellsError as error:
@@ -201,13 +201,13 @@ def cells_named(file: Path, suite: str) -> Iterator[None]:
         elif is_path(suite):
             file = Path(suite)
         else:
-            raise kind(str(error)) from None  # the command line names the cell
+            raise kind(str(error)) from None  # no file: the command line itself names the cell
         line = read_document(file).line(at)
         raise kind(f"{file}:{line}: {dotted(at)}: {error}") from None
 
 
 def load_suite(name: str) -> SuiteSpec:
-    """A bundled suite by name, or a user's by a path that ends in .yaml."""
+    """Return a bundled suite by its name, or a user's by a path that ends in .yaml."""
     if fault := _no_suite(name):
         raise SpecError(fault)
     if is_path(name):
@@ -246,7 +246,7 @@ def suite_names() -> list[str]:
 def asked_file(
     typed: Path | None, suite: str | None, results: str | None
 ) -> tuple[Path | None, str | None, str]:
-    """Return the launch file, if any, the suite, and a note for the user on what was not typed.
+    """Return the launch file, if any, the suite, and a note that tells the user what is assumed.
 
     Raises SpecError for two suites or a Python file, LaunchFileError for a file that is no YAML.
     """
@@ -299,7 +299,7 @@ class NightName:
 
 
 def launch_name(file: LaunchFile[SweepSpec]) -> str:
-    """`metadata.sweep.nightly.name`, else the cluster's name, else the file's."""
+    """Return `metadata.sweep.nightly.name`, else the cluster's name, else the file's."""
     name = file.sweep.nightly.name or file.ray_part.get("cluster_name") or file.path.stem
     return UNSAFE.sub("-", str(name))
 

@@ -1,4 +1,4 @@
-"""Defines each option once: a dataclass's field is Typer's option, and the words that repeat it."""
+"""Makes Typer's options from fields of dataclasses, and the words that repeat a command."""
 
 import os
 import shutil

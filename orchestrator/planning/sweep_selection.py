@@ -39,7 +39,7 @@ def choose_sweep(store: Store, planned: Planned) -> Session:
 
 
 def _named(store: Store, planned: Planned) -> Session:
-    """Return a session of --resume's or --sweep-id's sweep; the first shard to start creates it."""
+    """Return a session of the sweep that --resume or --sweep-id names; a first shard creates it."""
     options, whole, chosen = planned.request.options, planned.whole, planned.chosen
     named = "--resume" if options.resume else "--sweep-id"
     sweep_id = options.resume or options.sweep_id
@@ -80,7 +80,7 @@ def _resumed(store: Store, planned: Planned, state: SweepState) -> Session:
 def _session(
     store: Store, planned: Planned, reason: str, state: SweepState | None = None
 ) -> Session:
-    """Return the session of the sweep of `state`, or of a new one."""
+    """Return a session of the sweep in `state`, or of a new sweep if None."""
     request, whole, plan = planned.request, planned.whole, planned.chosen
     options = request.options
     own, shard = options.part(plan), options.own_shard
@@ -109,7 +109,7 @@ def _session(
         own=own,
         contrasts=contrasts_in(whole),
         looks=own.looks or (whole.looks if swept is whole else ()),
-        begun={trial.cell.cell_id: trial.replicate + 1 for trial in begun},  # of its last trial
+        begun={trial.cell.cell_id: trial.replicate + 1 for trial in begun},  # its last trial counts
         of_cells=len(swept.cell_ids()),
         plan_blocks=sum(1 for _ in swept.blocks()),
         plan_hash=plan_hash,
@@ -128,8 +128,8 @@ def _session(
 
 
 def _lacks(store: Store, state: SweepState, plan: Plan) -> bool:
-    """Return whether a launch of the plan would run a trial: one without a record, a repeat of a split block, a further
-    block.
+    """Return whether a launch would run anything: a trial without a record, a repeat of a split
+    block, or a further block.
     """
     if plan.looks and not state.finished:
         return not is_over(store, state.sweep_id, plan, deciding_in(plan))
@@ -143,6 +143,6 @@ def _difference(state: SweepState, planned: Planned, *, has_codes: bool = False)
     if here.env_hash not in state.env_hashes:
         return "it ran on other hardware"
     own = {software_hash for software, software_hash in state.softwares if not software}
-    if own and here.software_hash not in own and not has_codes:  # a pair's id has its softwares
+    if own and here.software_hash not in own and not has_codes:  # a bisect's id hashes softwares
         return "it ran with other software"
     return None

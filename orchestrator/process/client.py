@@ -1,4 +1,4 @@
-"""A slot's end of the fork server: starts the server, begins processes, passes them the baton, closes the server."""
+"""A slot's client of the fork server: starts it, begins processes, passes the baton, closes it."""
 
 import os
 import select
@@ -58,7 +58,7 @@ SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs tak
 class ForkServer(AbstractContextManager["ForkServer"]):
     """A server process that runs each job in a fresh process.
 
-    It ends when our side of its input closes, so it cannot outlive the process that holds this object.
+    The server ends when our end of its input closes, so it cannot outlive this object's process.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         gpu_uuids: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """`python`: another environment's, with a torch and a cudnn-sweep of its own. `survey_only`: leave out imports
-        that only measuring needs: seconds. `preload`: modules to import for the children. `gpu_uuids`: the GPUs
-        that they see; empty: this process's. `variables`: added to the environment.
-
-        Raises ServerError if it does not come up, PythonError if another environment's does not.
+        """`python`: that of another environment, which has torch and cudnn-sweep. `survey_only`:
+        skip imports that only measuring needs, which take seconds. `preload`: modules to import for
+        the children. `gpu_uuids`: the GPUs that the children see; empty: this process's.
+        `variables`: added to the environment. Raises ServerError if the server does not start,
+        PythonError if `python` is given.
         """
         program = str(python.expanduser() if python else sys.executable)
         options = [*(["--survey-only"] if survey_only else []), *preload]
@@ -102,7 +102,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         assert self._process.stdin is not None and self._process.stdout is not None
         self._name, self._requests, self._replies = name, self._process.stdin, self._process.stdout
         self._unread = b""
-        self._end = FileIO(os.pidfd_open(self._process.pid))  # readable when it has ended
+        self._end = FileIO(os.pidfd_open(self._process.pid))  # readable once the server has ended
         self._count = 0
         self._heard: defaultdict[int, deque[Said | Outcome]] = defaultdict(deque)
         if fault := self._greeted():
@@ -138,7 +138,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         return self._process.pid
 
     def pin(self, cpus: Collection[int]) -> None:
-        """Keep later jobs' processes on these CPUs: they inherit it from the server's one thread."""
+        """Keep later jobs' processes on these CPUs, which they inherit from the server's thread."""
         os.sched_setaffinity(self.pid, cpus)
 
     def begin(self, request: Request) -> int:
@@ -151,26 +151,26 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         self._send(line_of(PASS, number, TURN.dump_json(turn)))
 
     def end(self, number: int) -> None:
-        """End a process, and wait for that."""
+        """End a process, and wait until it has ended."""
         self._send(line_of(END, number))
         while isinstance(self.hear(number), Said):
             pass
 
     def run(self, request: Request) -> Outcome:
-        """Run a job to its end. A fault of the job is in its Outcome. Raises ServerError if the server dies."""
+        """Run a job. Its Outcome reports its faults. Raises ServerError if the server dies."""
         outcome = self.hear(self.begin(request))
         assert isinstance(outcome, Outcome), outcome
         return outcome
 
     def _send(self, line: bytes) -> None:
-        with suppress(ConnectionError):  # reading finds the same end, and reports its cause
+        with suppress(ConnectionError):  # the next read finds that, too, and reports the cause
             self._requests.write(line)
             self._requests.flush()
 
     def hear(self, number: int) -> Said | Outcome:
-        """Return a process's outcome, or report when it passes the baton. Keep others' messages.
+        """Return a process's Outcome, or its report when it passes the baton.
 
-        Raises ServerError if the server dies.
+        Keep messages of other processes. Raises ServerError if the server dies.
         """
         while not self._heard[number]:
             answer = self._read()
@@ -197,8 +197,8 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         self._process.wait()
 
     def _read(self, within_s: float | None = None, most: int = sys.maxsize) -> bytes:
-        """Return a line; less if the server has ended (a process that it forked may keep the pipe open), is silent
-        for `within_s`, or sends `most` bytes.
+        """Return a line. It is incomplete if the server has ended (a forked process may keep the
+        pipe open), is silent for `within_s`, or sends `most` bytes.
         """
         replies = self._replies.fileno()
         while b"\n" not in self._unread and len(self._unread) < most:
@@ -215,7 +215,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
 
 
 def survey(server: ForkServer, workloads: list[str], *, needs_cuda: bool = False) -> Survey:
-    """Describe the machine and these workloads; import none if `needs_cuda` and there is no GPU.
+    """Describe the machine and workloads; import no workload if `needs_cuda` without a GPU.
 
     Without an answer, raises ServerError with the reason, or ModelError if user code is imported.
     """
@@ -232,7 +232,7 @@ def survey(server: ForkServer, workloads: list[str], *, needs_cuda: bool = False
 
 
 def trace(server: ForkServer, request: TraceRequest) -> Trace:
-    """Return a model's convolutions. Raises ModelError if the model fails, SpecError for a mistake in the request."""
+    """Trace a model. Raises ModelError if it fails, SpecError for a mistake in the request."""
     outcome = server.run(Request(job=TraceJob(trace=request), timeout_s=TRACE_TIMEOUT_S))
     if outcome.reply is None or outcome.reply.trace is None:
         raise _fault_of(outcome)(outcome.message or outcome.status)
@@ -245,7 +245,7 @@ def _fault_of(outcome: Outcome) -> type[SpecError]:
 
 
 def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[str]:
-    """Call the model of each trial once, and yield a note for each that had too little time or memory.
+    """Call each trial's model once. Yield a note for each model that lacked time or memory.
 
     Raises ModelError if a model fails, SpecError for a mistake in the request.
     """
@@ -253,7 +253,7 @@ def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[
         outcome = server.run(Request(job=CallJob(trial=trial), timeout_s=CALL_TIMEOUT_S))
         at = f"{trial.cell.workload} at input {sizes_text(trial.cell.input_shape)}"
         if outcome.status in ("timeout", "out_of_memory"):
-            yield f"{at} was not tried before it is measured: {outcome.message}"
+            yield f"{at} could not be called before measuring: {outcome.message}"
         elif outcome.status != "ok":
             raise _fault_of(outcome)(f"{at}: {outcome.message}")
 

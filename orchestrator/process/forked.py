@@ -47,7 +47,7 @@ from cudnn_sweep.workloads.survey import survey_machine
 
 EXIT_S = 30.0  # a process that has replied and does not end is killed after this
 LAST_WORDS = 800  # bytes of a dead process's output that go into its message
-LAST_OUTPUT = 4096  # bytes of it that are kept beside the message
+LAST_OUTPUT = 4096  # bytes of that output that are kept beside the message
 FOREIGN_BYTES = 80  # shown of a line that is no reply of ours
 
 Heard = TypeVar("Heard")
@@ -59,7 +59,7 @@ CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeErro
 
 
 class PipeBaton:
-    """The baton comes as a line in one pipe, and goes as one in the other."""
+    """Passes the baton: a line in one pipe brings it, a line in the other hands it back."""
 
     def __init__(self, turns: int, reply_to: int) -> None:
         self._turns = os.fdopen(turns, "rb")
@@ -88,7 +88,7 @@ class Forked:
         self._started_at, self._born = datetime.now(UTC), monotonic()
         self._left_s = request.timeout_s
         self.deadline = self._born + request.timeout_s
-        """When to kill it, by `monotonic`."""
+        """When to kill the process, by `monotonic`."""
         self._waited_s = 0.0
         self._passed_on_at: float | None = None
         self._replied_at: float | None = None
@@ -108,17 +108,17 @@ class Forked:
         return {self._pidfd} if self._is_silent else {self._pidfd, self._replies}
 
     def tell(self, turn: bytes) -> None:
-        """Pass it the baton, with a Turn."""
+        """Pass the baton to the process, with a Turn."""
         now = monotonic()
         if self._passed_on_at is not None:
             self._waited_s += now - self._passed_on_at
             self._passed_on_at = None
             self.deadline = now + self._left_s
-        with suppress(BrokenPipeError):  # it has died, and its outcome has the cause
+        with suppress(BrokenPipeError):  # the process has died, and its outcome has the cause
             os.write(self._pass_to, turn + b"\n")
 
     def listen(self, ready: set[int]) -> bytes | None:
-        """Read what it sends; return a Said if it passes the baton on."""
+        """Read the process's replies; return its Said if it passes the baton on."""
         if self._replies not in ready:
             return None
         data, passed = os.read(self._replies, 2**16), None
@@ -146,11 +146,11 @@ class Forked:
         return said
 
     def has_ended(self, ready: set[int]) -> bool:
-        """Return whether it has ended, with nothing unread."""
+        """Return whether the process has ended and all its replies are read."""
         return self._pidfd in ready and self._replies not in ready
 
     def give_up(self) -> None:
-        """Kill it: its time is over."""
+        """Kill the process, because its time is over."""
         self._timed_out = self._reply is None
         self.deadline = math.inf
         self.kill()
@@ -159,7 +159,7 @@ class Forked:
         signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def bury(self) -> Outcome:
-        """Wait for its end, and return the outcome."""
+        """Wait for the process's end, and return its Outcome."""
         exit_began = self._replied_at or monotonic()
         wait_status = os.waitpid(self.pid, 0)[1]
         now = monotonic()
@@ -191,7 +191,7 @@ class Forked:
         self._log.close()
 
     def _understood(self, kind: TypeAdapter[Heard], line: bytes) -> Heard | None:
-        """Parse a line; None if user code wrote to our pipe: then all that follows is unusable."""
+        """Parse a line. Return None if user code wrote to our pipe: what follows is unusable."""
         try:
             return kind.validate_json(line)
         except ValidationError:
@@ -243,9 +243,9 @@ def live(request: Request, turns: int, reply_to: int, log: int, born: float) -> 
 
 def _limit(request: Request, log: int) -> None:
     die_with_parent()
-    os.setpgid(0, 0)  # a Ctrl-C at the terminal is the launch's to handle
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the server's requests are not a trial's to read
-    Path("/proc/self/oom_score_adj").write_text("1000")  # if memory is out, kill the trial first
+    os.setpgid(0, 0)  # only the launch handles a Ctrl-C at the terminal
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # a trial must not read the server's requests
+    Path("/proc/self/oom_score_adj").write_text("1000")  # out of memory: the kernel kills it first
     os.dup2(log, 1)
     os.dup2(log, 2)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -259,7 +259,7 @@ def _limit(request: Request, log: int) -> None:
 def _close_other_pipes(*ours: int) -> None:
     """Close the pipes of the server and its other processes, to which a trial must not write."""
     for descriptor in map(int, os.listdir("/proc/self/fd")):
-        with suppress(OSError):  # the listing's own is closed by now
+        with suppress(OSError):  # the descriptor of the listing is closed by now
             target = os.readlink(f"/proc/self/fd/{descriptor}")
             if target.startswith(("pipe:", "socket:")) and descriptor not in ours:
                 os.close(descriptor)
@@ -303,7 +303,7 @@ def _work(request: Request, turns: int, reply_to: int, born: float) -> Reply:
 
 
 def _print_traceback() -> None:
-    """Print it below the output of the user's code, which may have replaced or closed its streams."""
+    """Print the traceback below the user's output; user code may have closed the streams."""
     with suppress(BaseException):
         sys.stdout.flush()
     with suppress(OSError):
@@ -334,7 +334,7 @@ def _package(frame: FrameType) -> str:
 
 
 def _hint(job: object, error: BaseException) -> str:
-    """Return a hint for sizes that do not match: networks that halve and double their input need multiples of 32."""
+    """Return a hint if sizes do not match: a network that halves them may need multiples of 32."""
     if isinstance(job, TraceJob):
         return what_to_try(error, job.trace.input)
     if not isinstance(job, TrialJob | CallJob):

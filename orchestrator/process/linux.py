@@ -13,12 +13,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def adopt_orphans() -> None:
-    """Adopt descendants whose parent died: none escapes."""
+    """Become the parent of descendants whose parent died, so that none escapes."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent() -> None:
-    """Be killed as soon as the parent's thread that forked us ends."""
+    """Let the kernel kill this process as soon as the parent's thread that forked it ends."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -32,8 +32,8 @@ def end_children(but: Collection[int] = ()) -> None:
 
 
 def give_back_memory() -> None:
-    """Return freed memory to the system: glibc keeps it, separately for each allocating thread."""
-    trim = getattr(_libc, "malloc_trim", None)  # glibc's alone
+    """Return freed memory to the system: glibc keeps it, apart for each thread that allocates."""
+    trim = getattr(_libc, "malloc_trim", None)  # only glibc has it
     if trim is not None:
         trim(0)
 

@@ -1,10 +1,10 @@
 """The line protocol of a slot and its fork server: `WORD PROCESS JSON`.
 
-A slot begins processes, passes them the baton and ends them. The server sends the report with which a process passed
-the baton back, and its outcome when it ended. A process that is begun has the baton until it reports or ends. From
-then on one process at a time has it. The server may have another version of ours: its greeting has the protocol's
-number. An unknown field of a reply is ignored, and a missing one is null. An unknown field of a request would change
-what is measured: the server refuses the request.
+A slot begins processes, passes them the baton and ends them. The server sends a process's report
+when it passes the baton back, and its outcome when it has ended. A new process has the baton until
+it reports or ends; from then on one process at a time has it. The server may be of another version:
+its greeting has the protocol's number. An unknown field of a reply is ignored, and a missing field
+is null. The server refuses a request with an unknown field: that would change what is measured.
 """
 
 from dataclasses import dataclass, field
@@ -18,9 +18,9 @@ from cudnn_sweep.workloads.measuring.tracing import Trace, TraceRequest
 from cudnn_sweep.workloads.measuring.turns import Said, Turn
 from cudnn_sweep.workloads.survey import Survey
 
-EXACT = ConfigDict(ser_json_inf_nan="constants")  # an error of infinity is no missing error
+EXACT = ConfigDict(ser_json_inf_nan="constants")  # an infinite error must not become null
 
-PROTOCOL = 3  # raise it if a word's meaning changes; a field more or less needs no other number
+PROTOCOL = 3  # raise it if a word's meaning changes; added or removed fields keep the number
 MODULES = "SWEEP_MODULES"
 """Environment variable: folders in which a server looks for modules before installed ones."""
 
@@ -41,7 +41,7 @@ class TrialJob:
 
     trial: TrialRequest
     takes_turns: bool = False
-    """Pass the baton back when one-time costs are paid and when all shapes were met; else measure to the end."""
+    """Pass the baton back after one-time costs and after all shapes; False: measure to the end."""
     kind: Literal["trial"] = "trial"
 
 
@@ -51,7 +51,7 @@ class LogJob:
 
     trial: TrialRequest
     shapes: int = 0
-    """Number of the regime's first shapes at which to log a first step; 0: the base shape."""
+    """Log a first step at so many of the regime's first shapes; 0: at the base shape."""
     kind: Literal["log"] = "log"
 
 
@@ -69,7 +69,7 @@ class SurveyJob:
 
     workloads: list[str]
     needs_cuda: bool = False
-    """Import none if there is no GPU."""
+    """Import no workload if there is no GPU."""
     kind: Literal["survey"] = "survey"
 
 
@@ -89,7 +89,7 @@ class Request:
 
     job: Annotated[TrialJob | LogJob | CallJob | SurveyJob | TraceJob, Field(discriminator="kind")]
     timeout_s: float
-    """How long it may have the baton, all turns together."""
+    """How long the process may have the baton, in all its turns together."""
     host_memory_limit_mib: int | None = None
 
 
@@ -106,7 +106,7 @@ class Reply:
     survey: Survey | None = None
     trace: Trace | None = None
     is_mistake: bool = False
-    """The request is wrong; the code did not fail."""
+    """Whether the request is wrong, not the user's code."""
     imported: list[str] = field(default_factory=list)
     """Modules that the process had to import; the server should preload them."""
 
@@ -135,8 +135,8 @@ class Outcome:
 BEGIN, PASS, END = b"begin", b"pass", b"end"
 SAID, ENDED, REFUSED = b"said", b"ended", b"refused"
 # A process's line to its server begins with one of these, unless it is the last one.
-SO_FAR = b"~"  # a reply that another one follows, unless the process dies first
-PASSED = b"="  # it passes the baton on
+SO_FAR = b"~"  # a preliminary reply: the last one follows, unless the process dies first
+PASSED = b"="  # the process passes the baton on
 
 GREETING = TypeAdapter(Greeting)
 REQUEST = TypeAdapter(Request)

@@ -1,8 +1,8 @@
-"""The fork server: imports what trials need, once, and forks a fresh process for each request. Several may live, and
-take turns.
+"""The fork server: imports once what trials need, and forks a fresh process for each request.
+Several processes may live at a time, and take turns.
 
-The server has one thread and never touches CUDA. Both are asserted, since another process's fork may hang or crash.
-Requests come by standard input, outcomes go to standard output. The server ends when its input ends.
+It has one thread and never touches CUDA, and checks both: otherwise a forked process may hang or
+crash. Requests come on standard input, outcomes go to standard output. It ends with its input.
 """
 
 import gc
@@ -48,9 +48,9 @@ REQUESTS = 0  # standard input
 
 def main() -> None:
     replies = os.dup(1)
-    os.dup2(2, 1)  # code that prints during its import must not break the protocol
+    os.dup2(2, 1)  # a module that prints on import must not break the protocol
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # our parent has blocked it
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the parent has blocked it
     adopt_orphans()
     gc.disable()  # imported modules stay: collecting garbage takes a fifth of the import time
     options = sys.argv[1:]
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 class Server:
-    """Begins and ends processes on request, and reads from all that live at once."""
+    """Begins and ends processes on request, and reads from all live processes."""
 
     def __init__(self, replies: int) -> None:
         self._answers = replies
@@ -114,7 +114,7 @@ class Server:
         if word == BEGIN:
             self._begin(number, rest)
         elif number not in self._live:
-            pass  # it has ended, and the slot has its outcome
+            pass  # the process has ended, and the slot has its outcome
         elif word == PASS:
             self._live[number].tell(rest)
         else:
@@ -150,7 +150,7 @@ def _import_all(*, late: bool) -> None:
 
     if late:
         for module in IMPORTED_BY_TORCH_LATE:
-            with suppress(ModuleNotFoundError):  # not every release of torch has it
+            with suppress(ModuleNotFoundError):  # some releases of torch lack the module
                 import_module(module)
         _check_fork("what torch imports late")
     import_module("cudnn_sweep.orchestrator.process.forked")
@@ -171,7 +171,7 @@ def _preload(modules: Sequence[str]) -> None:
 
 
 def _check_fork(imported: str) -> None:
-    """Exit if a fork would fail: it has one thread only, and cannot use CUDA if its parent did."""
+    """Exit if forks would fail: they have one thread, and no CUDA if this process used it."""
     import torch
 
     if (count := len(os.listdir("/proc/self/task"))) != 1:

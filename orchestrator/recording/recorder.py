@@ -1,4 +1,4 @@
-"""The launch's one recorder: makes each trial durable before Tune gets its result, and counts the progress."""
+"""The launch's only recorder: makes trials durable before Tune gets results; counts progress."""
 
 import asyncio
 import re
@@ -60,7 +60,7 @@ class Progress:
     """Why no new trial starts."""
 
     def then(self, later: "Progress") -> "Progress":
-        """Return both together, for a launch that ran one plan after another."""
+        """Return the sum of both, for a launch that ran one plan after another."""
         return Progress(
             statuses=dict(Counter(self.statuses) + Counter(later.statuses)),
             slots=dict(later.slots),
@@ -89,8 +89,8 @@ def cause(status: str, message: str) -> tuple[str, str]:
 
 
 class Hopeless:
-    """Cells that cannot run: every config raises the same Python exception, twice. Out of memory, a crash and a hang
-    are results: they count trial by trial.
+    """Finds cells that cannot run: every config raised the same Python exception twice. Out of
+    memory, a crash and a hang are results: they count trial by trial.
     """
 
     def __init__(self, configs: int | None) -> None:
@@ -116,7 +116,7 @@ class Hopeless:
 
 
 def configs_to_fail(session: Session) -> int:
-    """Return how many configs must raise an exception before a cell is given up: at least two, if two are compared."""
+    """Return how many configs must fail to give a cell up: all, at least two if compared."""
     return max(len(session.plan.configs()), 2 if session.contrasts else 1)
 
 
@@ -128,7 +128,7 @@ class Recorder:
     def __init__(
         self, location: str, *, followed: bool = False, configs: int | None = None
     ) -> None:
-        """`followed`: keep copies for `take`. `configs`: as `configs_to_fail` returns it; None: no cell is given up."""
+        """`followed`: keep copies for `take`. `configs`: see `configs_to_fail`; None: no limit."""
         self._store = open_store(location)
         self._fresh: list[RunRecord] | None = [] if followed else None
         self._progress = Progress()
@@ -140,13 +140,13 @@ class Recorder:
         self._failed_slots: list[str] = []
         self._hopeless = Hopeless(configs)
         self._waiting: dict[str, RunRecord] = {}
-        self._writing = asyncio.Lock()  # whoever waits longest is next
+        self._writing = asyncio.Lock()  # the call that waits longest is next
         self._compacting = asyncio.Lock()
         self._slots_missing = 0
         self._all_slots = asyncio.Event()
 
     def wanted(self, cells: dict[str, str]) -> set[str]:
-        """Return trials not recorded, and not given up alone or by cell. `cells`: by trial_id."""
+        """Return the trials neither recorded nor given up. `cells`: cell_ids by trial_id."""
         wanted = {*cells}.difference(self._recorded, self._given_up())
         return {trial_id for trial_id in wanted if cells[trial_id] not in self._hopeless.cells}
 
@@ -164,7 +164,7 @@ class Recorder:
         return attempt
 
     async def record(self, record: RunRecord) -> bool:
-        """Make a record durable. Return False if that failed: then it is held, and no further trial may start."""
+        """Make a record durable. If that fails, hold it, stop further trials, and return False."""
         self._progress.slots.pop(record.slot, None)
         if record.trial_id in self._recorded:
             self._progress.repeated += 1  # the first counts
@@ -181,7 +181,7 @@ class Recorder:
         return record.trial_id not in self._held
 
     def progress(self) -> Progress:
-        """Return a copy of the present progress: Ray sends it while the recorder goes on."""
+        """Return a copy of the progress: Ray sends it while the recorder works on."""
         return Progress().then(self._progress)
 
     def take(self) -> list[RunRecord]:
@@ -218,7 +218,7 @@ class Recorder:
             self._progress.reasons.append(reason)
 
     def launch_ended(self) -> None:
-        """Note that no further trial comes: `finish` stores the last record again, with that mark."""
+        """Note that no further trial comes: `finish` marks the last record as the launch's end."""
         self._has_ended = True
 
     async def finish(self, sweep_id: str, refuges: list[Path]) -> Progress:
@@ -243,7 +243,7 @@ class Recorder:
             return self.progress()
 
     def _mark_end(self) -> None:
-        """Mark the launch's last record, for those who read the results elsewhere and see no lock."""
+        """Mark the launch's last record, for readers elsewhere, who do not see the lock."""
         if self._last is None or not self._has_ended or self._progress.stopped:
             return
         end = replace(self._last, ends_launch=True)
@@ -260,7 +260,7 @@ class Recorder:
             return
 
     def _write(self, *records: RunRecord) -> str | None:
-        """Write records; return the error that kept them from being durable, or None. Other calls may run meanwhile."""
+        """Write records; return the error, or None. Other calls may run at the same time."""
         try:
             self._store.write(*records)
         except Exception as error:  # noqa: BLE001  # whatever it is, no record must be lost

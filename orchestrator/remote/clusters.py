@@ -1,4 +1,4 @@
-"""Clusters to which a launch or a night goes: this machine's own, one that runs, one that Ray's launcher brings up."""
+"""Clusters that run a launch or a night: this node's own, a running one, one that we start."""
 
 import secrets
 import shlex
@@ -51,10 +51,10 @@ from cudnn_sweep.orchestrator.terminal.plan_text import print_part
 from cudnn_sweep.orchestrator.terminal.say import say
 from cudnn_sweep.workloads.cells.suite import ALL_MODELS, as_list, workload_names
 
-ANSWER_S = 15.0  # of a head that is up; ssh waits for a dead one for minutes
+ANSWER_S = 15.0  # a head that is up answers in this time; ssh waits for a dead one for minutes
 ANY_MODEL = "each GPU model"
 UNTIL_THE_LAUNCH = "unknown until the launch"
-END_S = 10.0  # for a driver that is to end
+END_S = 10.0  # for a driver to end after a signal
 
 Keep: TypeAlias = Callable[[str, str], None]
 """Stores a night's outcome (JSON) by its sweep_id. Raises an AnalysisError if it is no outcome."""
@@ -69,7 +69,7 @@ class Cluster:
         self.file = file
 
     def show(self, request: SweepRequest, console: Console) -> int:
-        """Print a plan for each GPU model that the suite names; the nodes are not looked at."""
+        """Print a plan for each GPU model that the suite names, without a survey of the nodes."""
         self._show_start(console)
         models = request.suite.gpus.models
         with ForkServer(survey_only=True) as server:
@@ -88,7 +88,7 @@ class Cluster:
         """Print how the cluster would be brought up."""
 
     def _size(self) -> str:
-        """Return in words what is known of its hosts and GPUs before they are looked at."""
+        """Return a text on the cluster's hosts and GPUs, as far as known before a survey."""
         return f"hosts and GPUs {UNTIL_THE_LAUNCH}"
 
     def _job(self, request: SweepRequest, night: NightJob | None = None) -> JobRequest:
@@ -102,7 +102,7 @@ class Cluster:
 
 
 class Inside(Cluster):
-    """The cluster that this machine is a node of: the driver is a process here."""
+    """The cluster of which this machine is a node: the driver is a process on this machine."""
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
         keep(night.name.sweep_id, self._run(self._job(request, night), console).outcome)
@@ -117,7 +117,7 @@ class Inside(Cluster):
         return replace(super()._job(request, night), inside=True)
 
     def _run(self, request: JobRequest, console: Console) -> Ended:
-        """Run the driver to its end. Raises UnfinishedError if it ends early, SpecError if nothing was started."""
+        """Run the driver. Raises UnfinishedError if it ends early, SpecError if nothing started."""
         follower = Follower(request.sweep.results, console, is_here=True)
         with tempfile.TemporaryDirectory(prefix="sweep-inside-") as folder:
             work = Path(folder)
@@ -137,7 +137,7 @@ class Inside(Cluster):
 
 
 class RunningCluster(Cluster):
-    """The cluster whose dashboard the launch file names: the driver is a job there, which goes on without us."""
+    """The cluster whose dashboard the launch file names: the driver is a job, and outlives us."""
 
     def __init__(self, file: LaunchFile[SweepSpec]) -> None:
         super().__init__(file)
@@ -145,8 +145,8 @@ class RunningCluster(Cluster):
         self.where = f"the cluster {self.known.name}"
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
-        """Run the night there, or follow it. `keep` gets its outcome, and those of earlier nights that nobody
-        followed. Raises SweepBusyError if another night of the launch file is in progress.
+        """Run the night there, or follow it. `keep` gets its outcome, and outcomes that earlier
+        nights left. Raises SweepBusyError if another night of this file is in progress.
         """
         tonight = night.name.sweep_id
         self.make_ready(console)
@@ -169,7 +169,7 @@ class RunningCluster(Cluster):
         self.known.fetched(job).touch()
 
     def _fetch_nights(self, jobs: Jobs, night: NightJob, keep: Keep) -> SentJob | None:
-        """Fetch nights that nobody followed to their end. Returns this night's job if it is running, or was fetched."""
+        """Fetch unfollowed nights' outcomes. Return this night's job if it runs or was fetched."""
         tonight = None
         for job in jobs.sent(self.known.sender()):
             mark, is_tonight = self.known.fetched(job), job.night == night.name.sweep_id
@@ -207,7 +207,7 @@ class RunningCluster(Cluster):
             if not request.options.detach:
                 return self.follow(job, console).exit_code
         except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would cut it short
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would cut the text below
         say(
             console,
             f"\nThe sweep continues. Follow it:  sweep cluster attach {file}\n"
@@ -217,7 +217,7 @@ class RunningCluster(Cluster):
 
     @contextmanager
     def jobs(self) -> Iterator[Jobs]:
-        """The cluster's jobs. Raises ClusterError if the cluster is not reached."""
+        """Yield the cluster's jobs. Raises ClusterError if the cluster cannot be reached."""
         address, token = str(self.file.sweep.address), self._token()
         if token is None and not self.file.sweep.allow_unauthenticated:
             refuse_open_cluster(address)
@@ -266,7 +266,7 @@ class BroughtUpCluster(RunningCluster):
     def jobs(self) -> Iterator[Jobs]:
         if not self.known.launch_file.exists():
             raise ClusterError(
-                f"cluster {self.known.name} is not up: nothing was brought up from here; `sweep launch` does it"
+                f"cluster {self.known.name} was not brought up from here; `sweep launch` does that"
             )
         with launcher.tunnel(self.known.launch_file) as here:
             yield Jobs(here, self._token())
@@ -303,7 +303,7 @@ class BroughtUpCluster(RunningCluster):
         )
 
     def _is_open(self, timeout_s: float = launcher.TUNNEL_S) -> bool:
-        """Return whether it needs no token. Raises ClusterError without an answer to our token."""
+        """Return whether the cluster needs no token. Raises ClusterError if ours gets no answer."""
         with launcher.tunnel(self.known.launch_file, timeout_s=timeout_s) as here:
             Jobs(here, self.known.token)
             return answers_anybody(here)

@@ -41,7 +41,7 @@ class Destination(Protocol):
     def night(
         self, request: SweepRequest, night: NightJob, keep: Keep, console: Console
     ) -> Place | None:
-        """Run the night there and `keep` its outcome, or return the place if this process is to measure it."""
+        """Run the night there and `keep` its outcome, or return the place where we measure it."""
 
 
 File = LaunchFile[SweepSpec]
@@ -52,7 +52,7 @@ def destination_of(file: File) -> Destination:
 
 
 def cluster_of(file: File) -> RunningCluster:
-    """Return the cluster that jobs are sent to. Raises SpecError for a file that means no such cluster."""
+    """Return the cluster that gets the file's jobs. Raises SpecError if there is none."""
     destination = destination_of(file)
     if isinstance(destination, RunningCluster):
         return destination
@@ -61,7 +61,7 @@ def cluster_of(file: File) -> RunningCluster:
 
 
 def launch(options: LaunchOptions, console: Console) -> int:
-    """Launch, or print the plan of a dry run, and return the exit code. Raises a folder's error if nothing can start."""
+    """Launch, or print a dry run's plan. Return the exit code. Raises one of MISTAKES."""
     file = launch_file(options.file)
     request = replace(request_of(file, options), launched_at=monotonic())
     destination = destination_of(file)

@@ -63,7 +63,7 @@ EVERY_S = 1.0
 
 
 class TheseNodes:
-    """The nodes of a cluster as a Place, which prints events for whoever follows the job."""
+    """The nodes of a cluster as a Place; prints events for those who follow the job."""
 
     def __init__(self, nodes: list[Node], choice: GpuChoice) -> None:
         self._nodes = nodes
@@ -72,7 +72,7 @@ class TheseNodes:
         """Status of each sweep by launch_id; a night has a second sweep, of its fresh trials."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Return the survey of one node: they are alike."""
+        """Return the survey of one node: all nodes are alike."""
         return self._nodes[0].machine
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
@@ -95,7 +95,7 @@ class TheseNodes:
         return look_at_last_good(self._nodes, python)
 
     def checks(self, results: str) -> Iterator[Check]:
-        """Yield checks of the results: the nodes were checked when they were looked at."""
+        """Yield checks of the results' location; nodes were checked when they were surveyed."""
         yield from check_storage(results)
 
     @contextmanager
@@ -117,7 +117,7 @@ class TheseNodes:
                 try:
                     with now_and_then(lambda: self._show(sweep, host), every_s=EVERY_S):
                         host.run(Path(tune_folder), budget_s)
-                    host.recorder.launch_ended.remote()  # taken before `finish`
+                    host.recorder.launch_ended.remote()  # the recorder handles it before `finish`
                 finally:
                     progress = host.finish(session.fallback_folders())
                     self._show(sweep, host)
@@ -145,7 +145,7 @@ def run(request: JobRequest, console: Console) -> Ended:
 
 
 def drive(run: Callable[[JobRequest, Console], Ended]) -> int:
-    """Run this folder's request on the cluster that this machine is a node of, print its end, return its exit code."""
+    """Run this folder's request on this node's cluster, print its end, return the exit code."""
     request = read_request(Path.cwd())
     try:
         # Ray gives a job's folder to its workers; without a job, this process gives it
@@ -171,8 +171,8 @@ def leave(code: int) -> NoReturn:
 
 
 def results_of(request: JobRequest) -> str:
-    """Return the location of the results on the head: a URL, or a folder, into which the sender's records are copied.
-    A relative one is below the user's home.
+    """Return the results' location on the head: a URL, or a folder with copies of the sender's
+    records. A relative folder is below the user's home.
     """
     results = request.sweep.results
     if Location(results).is_url:
@@ -184,7 +184,7 @@ def results_of(request: JobRequest) -> str:
 
 
 def place_of(request: JobRequest, console: Console) -> TheseNodes:
-    """Return the nodes that can take part. Raises SpecError if there is none, or their GPUs are of several models."""
+    """Return the nodes that can take part. Raises SpecError for none, or several GPU models."""
     show, strict = partial(say, console), request.sweep.options.strict
     suite = request.sweep.suite
     wait_for_nodes(request.workers, show)
@@ -212,7 +212,7 @@ def emit(event: Event) -> None:
 
 
 def left_of(nodes: list[Node], alive: set[str]) -> list[Node]:
-    """Return the live nodes: the slots would wait for a lost node's slot to come up."""
+    """Return the nodes that are alive; otherwise slots would wait for a lost node's slot."""
     return [node for node in nodes if node.node_id in alive] or nodes
 
 

@@ -1,5 +1,5 @@
-"""Follows a sweep that runs on a cluster: shows it here, copies its records, and returns how it
-ended. Also reads what jobs have printed so far.
+"""Follows a sweep on a cluster: shows it here, copies its records, and returns how it ended. Also
+reads what jobs have printed so far.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,7 +33,7 @@ from cudnn_sweep.orchestrator.terminal.say import say
 
 RECONNECT_S = 2.0
 LOST_S = 180.0  # without a connection: following ends then, and the sweep continues
-LAST_LINES = 500  # a line is a record of about 12 KB, or each second the job's progress
+LAST_LINES = 500  # each is a record of about 12 KB, or the job's progress of a second
 
 Connect = Callable[[], AbstractContextManager[Jobs]]
 
@@ -42,18 +42,18 @@ class Follower:
     """Handles a job's events: the display, copies of records, the end. A repeated event changes nothing."""
 
     def __init__(self, results: str, console: Console, *, is_here: bool = False) -> None:
-        """`is_here`: the job writes into `results`, which needs no copies then. Nor does a URL."""
+        """`is_here`: the job writes into `results`, so that no record is copied, as at a URL."""
         self._console = console
         self._store = open_store(results)
         self._copies = not (is_here or Location(results).is_url)
         self._kept: dict[str, dict[str, bool]] = {}
-        """By sweep_id: the attempts that are in `results`, and whether they bear the mark of a launch's end."""
+        """By sweep_id: attempts in `results`, and whether each is marked as a launch's end."""
         self.new: set[str] = set()
         """The attempts that were copied."""
         self._progress = Progress()
         self._display = ExitStack()
         self.ended: Ended | None = None
-        """The last event of the job: Ray takes seconds more to end it."""
+        """The job's last event, if it came: Ray takes seconds more to end the job."""
 
     def take(self, line: str) -> None:
         event = from_line(line)
@@ -70,7 +70,7 @@ class Follower:
             self.ended = event
 
     def _start(self, event: Started) -> None:
-        """A sweep starts, or blocks of it that run again."""
+        """Show a sweep that starts, or the blocks of it that run again."""
         self._display.close()
         if event.reason:
             say(self._console, f"Sweep {event.sweep_id} ({event.reason})")
@@ -85,7 +85,7 @@ class Follower:
         )
 
     def _keep(self, record: RunRecord) -> None:
-        """Copy a record, unless it is there."""
+        """Copy a record into the results, unless it is there already."""
         if not self._copies:
             return
         if record.sweep_id not in self._kept:
@@ -147,11 +147,11 @@ def follow(connect: Connect, job: SentJob, console: Console) -> Ended:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobStatus:
-    """A job, and each sweep of it."""
+    """Status of a job, and of each of its sweeps."""
 
     job_id: str
     state: str
-    """As Ray has it: pending, running, stopped, succeeded or failed."""
+    """As Ray reports it: pending, running, stopped, succeeded or failed."""
     message: str
     results: str
     sweeps: tuple[SweepStatus, ...]
@@ -172,13 +172,13 @@ def status_of(jobs: Jobs, job: SentJob) -> JobStatus:
 
 
 def status_here(location: str) -> JobStatus:
-    """Status of the sweep on this machine that has the newest record."""
+    """Return the status of this machine's sweep with the newest record."""
     store, holder = open_store(location), holder_of(location)
     states = sorted(store.sweeps(), key=lambda state: state.last_ended_at)[-1:]
     words = [f"By {holder}"] if holder else []
     for last in states:
         rows = store.snapshot(last.sweep_id).table(["ended_at", "cell_id"]).sort_by("ended_at")
-        if len(rows):  # none where its folder was renamed
+        if len(rows):  # no rows if the sweep's folder was renamed
             name = stored_names(store, last.sweep_id)[rows["cell_id"][-1].as_py()]
             words.append(f"Last trial: {name}, ended {last.last_ended_at:%F %T} UTC")
     return JobStatus(
@@ -203,7 +203,7 @@ def pull_records(jobs: Jobs, sent: Iterable[SentJob]) -> int:
 
 
 def fetch(jobs: Jobs, job: SentJob) -> Follower:
-    """Read a job's output so far: copy its records, and return its follower, which has its end."""
+    """Read a job's output so far, copy its records, and return the follower with its end."""
     follower = Follower(job.results, Console(quiet=True, force_terminal=False))
     for line in jobs.output(job.job_id).split("\n"):
         follower.take(line)
@@ -212,7 +212,7 @@ def fetch(jobs: Jobs, job: SentJob) -> Follower:
 
 
 def missing_here(jobs: Jobs, job: SentJob) -> int:
-    """Return the number of the job's records that are not in the results here. Results at a URL need no copy."""
+    """Return how many of the job's records are not in the results here; 0 for a URL."""
     if Location(job.results).is_url:
         return 0
     store, missing = open_store(job.results), 0

@@ -36,7 +36,7 @@ PACKAGE = "cudnn_sweep"
 FOLDERS = ("analysis", "cluster", "orchestrator", "workloads")
 NOT_TAKEN = shutil.ignore_patterns("__pycache__", "*.pyc")
 
-# Of each worker, as here (see cluster/local/local_ray.py); Tune must stay in the job's folder.
+# Environment of workers, as in cluster/local/local_ray.py; Tune must stay in the job's folder.
 VARIABLES = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
@@ -46,13 +46,13 @@ VARIABLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightJob:
-    """A night's request, besides its sweep."""
+    """A night's request, besides the request of its sweep."""
 
     options: NightOptions
     keys: NightlyKeys
     name: NightName
     host: str
-    """The host that it was started on."""
+    """The host on which the night was started."""
     since: date
     """Earliest night to compare with."""
 
@@ -71,12 +71,12 @@ class JobRequest:
 
     @property
     def driver(self) -> str:
-        """The module that runs it there."""
+        """The module of the driver that runs this request on the cluster."""
         return f"cudnn_sweep.orchestrator.{'nightly' if self.night else 'remote'}.driver"
 
     @property
     def command(self) -> str:
-        """The command that continues it."""
+        """The command that continues this launch or night."""
         if self.night is None:
             return self.sweep.options.command()
         options = replace(self.night.options, night=self.night.name.date)
@@ -122,7 +122,7 @@ class SweepStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progressed:
-    """How far the job is: the last event of this kind replaces the earlier ones."""
+    """Progress of a job: the last event of this kind replaces the earlier ones."""
 
     progress: Progress
     """Progress of the trials that run now: the plan's, or those of repeated blocks."""
@@ -169,7 +169,7 @@ def from_line(line: str) -> Event | None:
 
 
 def stage(request: JobRequest, folder: Path) -> dict[str, Any]:
-    """Fill `folder`, and return the job's runtime environment. Raises SpecError for what is not there."""
+    """Fill `folder` with the job's files; return its runtime environment. Raises SpecError."""
     package, work = folder / PACKAGE, folder / "work"
     for name in FOLDERS:
         source = Path(import_module(f"{PACKAGE}.{name}").__path__[0])
@@ -202,7 +202,7 @@ def take_own_code(request: SweepRequest, work: Path) -> None:
             _take_file(place, work)
         elif Path(f"{top}.py").is_file():
             shutil.copy(f"{top}.py", work)
-        elif Path(top).is_dir():  # else it is installed, and the nodes have it
+        elif Path(top).is_dir():  # else the module is installed, and the nodes have it
             shutil.copytree(top, work / top, ignore=NOT_TAKEN, dirs_exist_ok=True)
 
 
@@ -217,7 +217,7 @@ def _take_file(place: str, work: Path) -> None:
 
 
 def _take_records(request: JobRequest, target: Path) -> None:
-    """Copy unfinished sweeps, and what a night is compared with: the head that had them may be lost."""
+    """Copy unfinished sweeps and a night's earlier nights, as the head may have lost them."""
     location, night = Location(request.sweep.results), request.night
     if location.is_url or not location.folder.is_dir():
         return

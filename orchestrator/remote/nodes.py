@@ -1,4 +1,4 @@
-"""The nodes of a cluster, looked at before GPU time is spent: each node with accelerators reports on itself."""
+"""Surveys a cluster's nodes before GPU time is spent: each node with a GPU reports on itself."""
 
 import shutil
 from collections import Counter
@@ -46,7 +46,7 @@ class Node:
 
 
 def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
-    """Wait for `workers` nodes besides the head, at most NODES_S; then use those that came."""
+    """Wait for `workers` nodes besides the head, at most NODES_S, then go on with what came up."""
     ends = monotonic() + NODES_S
     shown = None
     while (up := sum(node["Alive"] for node in ray.nodes())) <= workers:
@@ -104,7 +104,7 @@ def _ask(node_id: str, question: Callable[..., object], *arguments: object) -> A
 
 
 def _as_they_come(answers: list[Any]) -> Iterator[tuple[Any, float]]:
-    """Yield each answer within ANSWER_S, with the time when it came, to compare a node's clock with."""
+    """Yield each answer within ANSWER_S, and its time, to compare with the node's clock."""
     ends_s = time() + ANSWER_S
     while answers:
         came, answers = ray.wait(answers, timeout=max(0.0, ends_s - time()))
@@ -123,7 +123,7 @@ def _report(workloads: list[str]) -> NodeReport:
 
 
 def remove_old_caches(folder: Path) -> None:
-    """Remove compute caches of old sweeps: a sweep's end removes those of its own machine only."""
+    """Remove compute caches of old sweeps: a sweep's end removes only its own machine's caches."""
     for caches in folder.glob("*/compute-cache"):
         if time() - caches.stat().st_mtime > OLD_S:
             shutil.rmtree(caches.parent, ignore_errors=True)
@@ -160,7 +160,7 @@ def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
 
 
 def _alike(fit: list[Node], unfit: Unfit) -> tuple[list[Node], Unfit]:
-    """Keep each model's nodes with the commonest hardware and software hashes: others are another sweep."""
+    """Keep each model's nodes with the commonest hardware and software; the rest are unfit."""
     counts = Counter((node.model, _hashes(node)) for node in fit)
     common = dict(kind for kind, _ in reversed(counts.most_common()))
     reason = "its hardware or software is not that of the other nodes with"

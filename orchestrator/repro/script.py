@@ -1,4 +1,4 @@
-"""A script of at most 40 lines that times a reported case, or a stored trial, with torch alone."""
+"""Writes a script of at most 40 lines that times a reported case, or a trial, with torch alone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -30,7 +30,7 @@ class Reproduced:
 
     title: str
     address: str | None
-    """Where it was reported."""
+    """Address of the report; None for a trial."""
     sides: Mapping[str, CaseSide]
 
 
@@ -62,7 +62,7 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
         raise ReproError(f"{trial} is of {row['workload']}: torch alone has no such workload")
     for name, axis in schema.axes().items():
         if name not in KNOWN and row[name] not in (None, axis.usual):
-            raise ReproError(f"{trial} has {name} {row[name]}: a script knows none")
+            raise ReproError(f"{trial} has {name} {row[name]}, which a script cannot have")
     columns = {field.name: row.get(field.name) for field in fields(ConvProblem)}
     given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value

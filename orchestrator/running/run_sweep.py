@@ -1,5 +1,5 @@
-"""The one sequence by which a sweep is run: look, plan, choose the sweep, run its missing trials, end. Trials run at a
-place: the GPUs of this machine, nodes of a cluster, a fake that makes numbers up.
+"""Runs a sweep: surveys a place, plans, chooses the sweep, runs its missing trials, ends. Trials
+run at a place: the GPUs of this machine, nodes of a cluster, or a fake that makes numbers up.
 """
 
 import math
@@ -48,17 +48,17 @@ from cudnn_sweep.workloads.survey import Survey
 
 END_S = 3.0  # to write held records, end Ray and query the summary
 RunSession: TypeAlias = Callable[[Session, float | None], Progress]
-"""Runs a session's trials; no block starts after that many seconds."""
+"""Runs a session's trials. The float: seconds after which no block starts; None: no limit."""
 
 
 class Place(Protocol):
     """Where a sweep's trials run."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Survey it; import no workload if `needs_cuda` without a GPU. Raises SpecError if the suite cannot run."""
+        """Survey the place; import no workload if `needs_cuda` without a GPU. Raises SpecError."""
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
-        """Call the model of each trial once, after a look. Raises SpecError, as ModelError, if one does not run."""
+        """Call each trial's model once, after `look`. Raises SpecError or ModelError on a fault."""
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         """Print which session runs next, and why."""
@@ -66,13 +66,13 @@ class Place(Protocol):
     def opened(
         self, store: Store, machine: Survey, console: Console
     ) -> AbstractContextManager[RunSession]:
-        """Hold the place, and return what runs a session. Raises SweepBusyError if it is held."""
+        """Hold the place, and yield the function that runs a session. Raises SweepBusyError."""
 
     def last_good(self, python: Path) -> Environment:
-        """Return that Python's environment, to run trials beside our own. Raises ServerError."""
+        """Return the environment of `python`, to run trials beside ours. Raises ServerError."""
 
     def checks(self, results: str) -> Iterator[Check]:
-        """Yield what a doctor finds in a few seconds, for a night."""
+        """Yield a doctor's checks that take a few seconds, for a night."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +89,11 @@ class Ran(Summary):
     def check_not_stopped(self, *, is_decided: bool) -> None:
         """Raise UnfinishedError if something stopped the sweep before it could decide."""
         if self.progress.stopped and not (is_decided and self.stored):
-            raise UnfinishedError(f"stopped: {self.progress.stopped}; type it again")
+            raise UnfinishedError(f"stopped: {self.progress.stopped}; run the command again")
 
 
 def plan_sweep(request: SweepRequest, place: Place) -> Planned:
-    """Plan a sweep for a place. Raises SpecError for a suite that cannot run there, or a mistake in its cells."""
+    """Plan a sweep for a place. Raises SpecError for a suite with a mistake, or unfit there."""
     preload = modules_to_preload(request.suite, request.preload)
     return planned_on(place.look(request.suite), request, preload)
 
@@ -127,7 +127,7 @@ def run_sweep(
     console: Console,
     if_cut: Callable[[Ran], object] = lambda ran: None,
 ) -> Ran:
-    """Choose the sweep to resume, or open one, and run its missing trials. `if_cut`: called if that ends early."""
+    """Resume or open a sweep, and run its missing trials. `if_cut`: called if that ends early."""
     request, machine = planned.request, planned.machine
     store = open_results(request.results, console)
 
@@ -178,7 +178,7 @@ class OpenSweep:
     console: Console
 
     def lacks_anything(self) -> bool:
-        """Return whether a trial is to run: trials of decided cells are not."""
+        """Return whether a trial is left to run; trials of decided cells do not count."""
         session = self.session
         decided = stopped_cells(self.store, session) if session.resumed else set()
         return any(
@@ -187,7 +187,7 @@ class OpenSweep:
         )
 
     def run_rounds(self, run: RunSession, budget_s: float | None) -> Progress:
-        """Run the session's plan, then the repeats of blocks, until there are none."""
+        """Run the session's plan, then repeats of split blocks until none is left."""
         ends = math.inf if budget_s is None else monotonic() + budget_s
         progress = Progress()
         plan = self.session.plan if self.session.plan.trials else self.repeats()
@@ -201,7 +201,7 @@ class OpenSweep:
                 reason = f"split blocks that are repeated as a whole: {len(blocks)}"
                 self.place.announce(part, reason, self.console)
             progress = progress.then(run(part, None if budget_s is None else left_s))
-            if progress.stopped:  # the results may not even be read then
+            if progress.stopped:  # the results may be unreadable then
                 break
             plan = self.repeats()
         return progress
@@ -209,10 +209,10 @@ class OpenSweep:
     def repeats(self) -> Plan:
         """Return repeats of blocks split over GPUs or launches, to run at the end of the sweep.
 
-        A repeat has its own block, replicate and trial ids. So earlier records stay, and it pairs
-        only within itself. The ids follow from the plan and the number of earlier repeats: resuming
-        plans nothing twice. A block is left out if the launch has only some of its trials (--only).
-        In an until-decided sweep, a further block replaces each split one.
+        A repeat has its own block, replicate and trial ids. So earlier records stay, and its trials
+        pair only with each other. The ids follow from the plan and the number of earlier repeats:
+        resuming plans nothing twice. A block is left out if the launch has only some of its trials
+        (--only). In an until-decided sweep, a further block replaces each split one.
         """
         own = self.session.own
         if self.whole.looks:
@@ -226,7 +226,7 @@ class OpenSweep:
         return replace(own, trials=tuple(repeats))
 
     def ended(self, progress: Progress) -> Ran:
-        """Return what is recorded. Remove the scratch folder of a sweep that is complete."""
+        """Return the sweep as recorded. Remove the scratch folder of a complete sweep."""
         ran = Ran(store=self.store, session=self.session, progress=progress)
         if ran.is_complete:
             shutil.rmtree(self.session.scratch, ignore_errors=True)
@@ -239,12 +239,12 @@ def _results_needed() -> Iterator[None]:
     try:
         yield
     except AnalysisError as error:
-        kept = "what was recorded there is kept; launch again to resume once they can be read"
-        raise UnfinishedError(f"the results were lost on the way: {error}; {kept}") from error
+        kept = "recorded trials are kept; launch again to resume once the results can be read"
+        raise UnfinishedError(f"the results became unreadable: {error}; {kept}") from error
 
 
 def _limited(session: Session, request: SweepRequest, gpus: int, console: Console) -> Session:
-    """Return the session, cell by cell if its time limit does not suffice for a first look at every cell."""
+    """Return the session, cell by cell if time does not suffice for all cells' first looks."""
     left_s, first = _seconds(request), session.plan.first_look()
     cells = len(first.cell_ids())
     if request.launched_at is None or left_s is None or not cells:
@@ -257,7 +257,7 @@ def _limited(session: Session, request: SweepRequest, gpus: int, console: Consol
 
 
 def _seconds(request: SweepRequest) -> float | None:
-    """Return the seconds left for blocks: a launch's time limit includes the work before and after them."""
+    """Return the seconds left for blocks; a time limit includes the work around them."""
     if request.budget_minutes is None:
         return None
     spent_s = END_S + monotonic() - request.launched_at if request.launched_at else 0.0
@@ -297,7 +297,7 @@ def open_results(location: str, console: Console) -> Store:
 
 
 def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
-    """Print why no further trial was started, and the folders of records that the results did not take. Read nothing."""
+    """Print why no further trial started, and where unstored records are. Read no results."""
     if not progress.stopped:
         return
     say(console, f"\nStopped: {progress.stopped}", "bold red")
@@ -314,7 +314,7 @@ def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
 
 
 def _repeat(whole: Plan, trials: list[Trial], number: int) -> list[Trial]:
-    """Return a repeat of the block, numbered above the plan's blocks and its earlier repeats."""
+    """Return a repeat of the block, with a number above the plan's blocks and earlier repeats."""
     last = whole.trials[-1]
     replicates = 1 + max(trial.replicate for trial in whole.trials)
     replicate = trials[0].replicate + number * replicates

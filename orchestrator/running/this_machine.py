@@ -1,4 +1,4 @@
-"""This machine: one trial at a time on each GPU or on the CPU, through a Ray of its own."""
+"""This machine as a place: one trial at a time on each GPU or on the CPU, by a Ray of its own."""
 
 import math
 import os
@@ -41,10 +41,10 @@ from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.hardware.listed_gpus import listed_gpus, may_be_seen
 from cudnn_sweep.workloads.survey import Survey
 
-# Modules that a launch imports after the survey: 2 s, while the survey's own process imports torch.
+# Modules that a launch needs after the survey: imported (2 s) while its process imports torch.
 NEEDED_NEXT = ("duckdb", "pyarrow.parquet", "cudnn_sweep.orchestrator.slots.tune_host")
 PATIENCE_S = 3.0  # until a launch prints what it waits for
-LOOK_S = 10.0  # between two looks
+LOOK_S = 10.0  # between checks of whether the device is free
 
 
 class ThisMachine:
@@ -57,7 +57,7 @@ class ThisMachine:
         self._wait_s = wait_s
         self._plans_only = plans_only
         self._server: ForkServer | None = None
-        """Server of the last look, until it has called models."""
+        """Fork server that made the last survey, until it has called the models."""
         self._living = ExitStack()
         finalize(self, self._living.close)
 
@@ -146,7 +146,7 @@ class ThisMachine:
                         len(before.trials),
                     ):
                         host.run(Path(mkdtemp(dir=ray_folder)), budget_s)
-                    host.recorder.launch_ended.remote()  # taken before `finish`
+                    host.recorder.launch_ended.remote()  # the recorder handles it before `finish`
                 finally:
                     progress = host.finish(session.fallback_folders())
                 return progress
@@ -156,7 +156,7 @@ class ThisMachine:
 
 @contextmanager
 def _warning_of_a_wait(own: str) -> Iterator[None]:
-    """Print after PATIENCE_S which of the user's code is still imported: it may hang."""
+    """Warn after PATIENCE_S that the user's code is still being imported: it may hang."""
     text = f"Still importing {own}: it has {SURVEY_TIMEOUT_S:g} s."
     timer = Timer(PATIENCE_S, warn, (console_here(stderr=True), text))
     if own:
@@ -184,7 +184,7 @@ def _waited(
 def _held_devices(*, needs_gpu: bool) -> str | None:
     """Return a holder if sweeps hold every visible GPU (without GPUs: the CPU); else None."""
     gpus = may_be_seen(os.environ.get("CUDA_VISIBLE_DEVICES"), listed_gpus())
-    has_rocm = Path("/dev/kfd").exists()  # NVML does not list its GPUs
+    has_rocm = Path("/dev/kfd").exists()  # NVML does not list GPUs of ROCm
     if not gpus and (needs_gpu or has_rocm):
         return None
     held = [held_by(name) for name in [gpu.uuid for gpu in gpus] or ["cpu"]]
@@ -193,9 +193,9 @@ def _held_devices(*, needs_gpu: bool) -> str | None:
 
 @contextmanager
 def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Iterator[None]:
-    """Hold these GPUs, or the CPU. Wait also for others' processes; trials beside them are marked.
+    """Hold these GPUs, or the CPU. Also wait for others' processes; trials beside those are marked.
 
-    Raises SweepBusyError if another sweep still has one after `wait_s`.
+    Raises SweepBusyError if another sweep still holds a device after `wait_s`.
     """
     began = time.monotonic()
     with ExitStack() as held:

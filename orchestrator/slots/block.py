@@ -1,4 +1,4 @@
-"""A block on its slot: its processes live side by side and take turns, or run one after another."""
+"""A block on a slot: its processes live side by side and take turns, or run one after another."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +20,12 @@ from cudnn_sweep.workloads.measuring.turns import Said, Stage, Turn
 if TYPE_CHECKING:
     from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 
-PLAIN = "plain"  # some of the other states need to be alone
+PLAIN = "plain"  # the usual state; in some others a process must run alone
 NO_OTHER = "no other of its block"
 MEMORY = "memory"
 LOST = "lost before"
-LOSSES = 2  # of a trial with its worker; then it runs alone, which shows if it is the cause
-ONE_CPU = 1.5  # CPUs that a loop keeps busy: up to this its threads take turns on one
+LOSSES = 2  # of a trial with its worker; then the trial runs alone, to show if it is the cause
+ONE_CPU = 1.5  # busy CPUs of a loop: up to this number, its threads may share one CPU
 CROWDED = 0.5  # of the device's memory: if less is free, another process may drop plans or fail
 
 BeginTrial = Callable[[Trial], int | None]
@@ -40,19 +40,19 @@ class Member(Protocol):
 
 
 class Rounds:
-    """In each round every member takes one turn, in a new random order. A member whose process ended is dropped."""
+    """Runs rounds of the members in random order, one turn each; drops members that have ended."""
 
     def __init__(
         self, members: Sequence[Member], spec: MeasureSpec, *, seed: int, cpus: tuple[int, ...] = ()
     ) -> None:
-        """`cpus`: where the members take their turns; empty: on all that they may use."""
+        """`cpus`: on which the members take their turns; empty: on all CPUs that they may use."""
         self._living = list(members)
         self._spec = spec
         self._order = random.Random(seed)
         self._cpus = cpus
 
     def run(self) -> None:
-        """Warm up and time the members, until each has reported what it measured."""
+        """Warm up and time the members, until each has reported its measurement."""
         spec = self._spec
         # One warm-up serves all: the time that the others save is added to the timed budget.
         spared_s = (len(self._living) - 1) * spec.warmup_s
@@ -65,7 +65,7 @@ class Rounds:
         self._round("report", self._living, stopped=stopped)
 
     def _warm_up(self, stage: Stage, members: list[Member]) -> None:
-        """Run rounds until all have settled. The members share the device and its clock, and so their warm-up."""
+        """Run rounds until all members have settled: one warm-up, as they share the device."""
         spec = self._spec
         limit_s = max(spec.warmup_s, spec.warmup_limit_s) * len(members)
         began = monotonic()
@@ -79,7 +79,7 @@ class Rounds:
     def _time(
         self, stage: Stage, members: list[Member], budget_s: float, spared_s: float = 0.0
     ) -> str | None:
-        """Time rounds and return why they stopped; None if every process ended. `budget_s`: of each member."""
+        """Time rounds; return why they stopped, None if all ended. `budget_s`: of each member."""
         times: dict[Member, list[float]] = {member: [] for member in members}
         began, number = monotonic(), 0
         while reports := self._round(stage, members, number=number):
@@ -118,22 +118,22 @@ class Running:
     attempt: int
     server: ForkServer
     number: int
-    """Number of the process at its server."""
+    """Number by which the server knows the process."""
     follows: bool
-    """No other process ran on this server since the previous trial."""
+    """Whether no other process ran on this server since the previous trial."""
     new_cache: bool
-    """Whether it found its compute cache empty."""
+    """Whether the trial found its compute cache empty."""
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     pid: int = 0
     overlapped_s: float = 0.0
-    """Part of its one-time costs that it paid while other processes of its block paid theirs."""
+    """Part of its one-time costs that it paid while others of its block paid theirs, too."""
     busy_cpus: float = 0.0
     cpus: tuple[int, ...] = ()
-    """CPUs that it took its turns on; empty: all that it might use."""
+    """CPUs on which the process took its turns; empty: on all that it might use."""
     outcome: Outcome | None = None
 
     def listen(self) -> Said | None:
-        """Return its report when it passes the baton back; None if it has ended."""
+        """Return the process's report when it passes the baton back; None if it has ended."""
         heard = self.server.hear(self.number)
         if isinstance(heard, Outcome):
             self.outcome = heard
@@ -162,9 +162,8 @@ class Block:
         """Why the remaining trials run alone; None: they take turns."""
 
     def measure(self) -> Iterator[RunRecord]:
-        """Yield a record for each trial. A trial alone after losses crashes with its server.
-
-        Raises ServerError if a server dies under any other trial.
+        """Yield a record for each trial. A trial that runs alone after losses gets a crash if its
+        server dies. Raises ServerError if a server dies under any other trial.
         """
         try:
             yield from self._measure()
@@ -190,7 +189,7 @@ class Block:
     def _start(self, *, takes_turns: bool, beside: bool = False) -> Running | None:
         """Begin the next trial's process; None if no further trial may start."""
         trial = self._todo.pop(0)
-        if trial.trial_id not in self._attempts:  # one that is measured again is no new attempt
+        if trial.trial_id not in self._attempts:  # measuring a trial again is no new attempt
             attempt = self._begin_trial(trial)
             if attempt is None:
                 self._todo.clear()
@@ -206,7 +205,7 @@ class Block:
         while self._alone is None and (ready := self._get_ready(beside=bool(members))):
             while ready and self._alone is None:
                 yield from self._meet(ready.pop(0), members, ready)
-        # 2. Time two or more members in turns; or one by one, if there is one or one must be alone.
+        # 2. Time the members in turns; one by one if there is only one, or one must run alone.
         if self._alone is None and len(members) > 1:
             yield from self._in_turns(members)
             self._alone = MEMORY  # why trials that are measured again run alone
@@ -233,7 +232,7 @@ class Block:
     def _meet(
         self, running: Running, members: list[Running], ready: list[Running]
     ) -> Iterator[RunRecord]:
-        """Have the process meet its shapes, and add it to the members. If it must run alone, end those that are ready."""
+        """Have a process meet its shapes and join `members`. If it must run alone, end `ready`."""
         report = None if running.outcome else running.take(Turn(stage="meet"))
         if report is not None:
             members.append(running)
@@ -264,7 +263,7 @@ class Block:
         yield from self._finish(living, "rest")
 
     def _finish(self, members: list[Running], stage: Stage) -> Iterator[RunRecord]:
-        """Run the rest of each member, one at a time. Logging processes run when all have ended."""
+        """Run each member to its end, one at a time. Processes that log run after all others."""
         alone = self._alone
         record = partial(self._slot.record, in_turns=alone is None, alone_reason=alone)
         held: list[Running] = []
@@ -296,7 +295,7 @@ class Block:
 
 
 def _may_start_beside(running: Running) -> bool:
-    """Return whether another process may get ready beside it: not if it is bound to run alone."""
+    """Return whether another process may start beside it: not if this one must run alone."""
     cell = running.trial.cell
     return cell.may_end() and cell.state == PLAIN and _lost(running) is None
 
@@ -323,7 +322,7 @@ def _died_with_its_server(running: Running, error: ServerError) -> Outcome:
 
 
 def _lacked_memory(running: Running) -> bool:
-    """Return whether it may have failed for the memory that the others of its block hold."""
+    """Return whether the process may have failed because others of its block held memory."""
     outcome = running.outcome
     if outcome is None:
         return False

@@ -1,4 +1,4 @@
-"""Chooses the next block of a plan: in the plan's order, or first of the cell that is decided soonest."""
+"""Chooses a plan's next block: in the plan's order, or of the cell that is decided soonest."""
 
 import sys
 import time
@@ -11,8 +11,8 @@ from cudnn_sweep.orchestrator.planning.decided import Standing
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 
-NO_LOOK = (sys.maxsize,)  # all blocks come before it
-TRIES = 5  # a look at results that are being written may fail
+NO_LOOK = (sys.maxsize,)  # all blocks come before this look
+TRIES = 5  # reading results that are being written may fail
 AGAIN_S = 1.0
 
 
@@ -21,17 +21,17 @@ class _Cell:
     """A cell that may get further blocks."""
 
     released: int
-    """The cell's blocks below this number may run: those up to its present look."""
+    """Blocks with a lower number may run: the cell's blocks up to its present look."""
     waiting: deque[Trial] = field(default_factory=deque)
-    """The first trials of its blocks of later looks, in the plan's order."""
+    """First trial of each block of the cell's later looks, in the plan's order."""
 
 
 class BlockQueue:
-    """A plan's blocks in order. With looks: all up to a look, then those of open cells to the next.
+    """A plan's blocks in order. With looks: all up to a look, then open cells' up to the next.
 
     Results are read when no block is left to hand out. So cells are judged together, and the order
-    depends on the plan and the records alone. Open cells that are behind catch up first: a resumed
-    sweep judges them together, too. A block for a warm compute cache waits until that is filled.
+    depends on plan and records alone. Open cells that are behind catch up first: a resumed sweep
+    judges them together, too. A block for a warm cache waits until another has filled it.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class BlockQueue:
         self._looks = plan.looks or NO_LOOK
         self._ask = ask
         self._owed = session.job.blocks_owed if session.job else 0
-        """First blocks of a cell, which run although time is up."""
+        """Number of a cell's first blocks that run even if time is up."""
         self._cells: dict[str, _Cell] = {}
         # First trial of each block, by block number: blocks that may run next, and running blocks.
         self._ready: OrderedDict[int, Trial] = OrderedDict()
@@ -89,7 +89,7 @@ class BlockQueue:
         return not self._ready and not self._running
 
     def time_is_up(self) -> None:
-        """Keep the blocks without which there is no answer, and drop all others."""
+        """Keep the blocks without which there is no answer at all, and drop the others."""
         for block, first in list(self._ready.items()):
             if first.replicate >= self._owed:
                 del self._ready[block]
@@ -100,9 +100,9 @@ class BlockQueue:
         self._cells.clear()
 
     def _look(self) -> None:
-        """Release further blocks of the open cells that are behind, and drop cells that are decided.
+        """Release further blocks of the open cells that are behind, and drop decided cells.
 
-        A cell of which a block runs is left for the next look.
+        A cell with a running block waits for the next look.
         """
         busy = {first.cell.cell_id for first in self._running.values()}
         due = {cell_id: cell for cell_id, cell in self._cells.items() if cell_id not in busy}

@@ -1,4 +1,4 @@
-"""A slot: an accelerator's place, where blocks run one after another, each trial in a fresh process."""
+"""A slot: runs blocks on an accelerator, one after another, each trial in a fresh process."""
 
 import os
 import shutil
@@ -48,13 +48,12 @@ class Slot(Protocol):
 Server: TypeAlias = tuple[str, tuple[tuple[str, str], ...], int]
 OWN: Server = (OWN_SOFTWARE, (), 0)
 OPENED_AT_ONCE = 4
-"""Fork servers: each imports torch, which takes seconds, and opens a CUDA context."""
+"""Number of fork servers: each imports torch, which takes seconds, and opens a CUDA context."""
 
 
 def server_of(trial: Trial, *, apart: bool = False) -> Server:
-    """Return the key of a trial's fork server: its software, and the variables that torch reads at its import.
-
-    `apart`: a twin has a server of its own.
+    """Return the key of a trial's fork server: its software, and variables that `import torch`
+    reads. `apart`: a twin has a server of its own.
     """
     return trial.software, tuple(trial.config.at_import.items()), trial.twin if apart else 0
 
@@ -68,7 +67,7 @@ class ForkedSlot:
         self._servers = dict(servers)
         self._apart = _several(session.plan.trials)
         self._worn: set[Server] = set()
-        """Servers whose processes another block has compared."""
+        """Servers whose processes a block has compared: the next such block needs new servers."""
         self._ran_last = OWN
 
     @classmethod
@@ -120,7 +119,7 @@ class ForkedSlot:
         def renew(key: Server) -> None:
             old = self._servers[key]
             old.server.close()
-            os.sched_setaffinity(0, old.cpus)  # the server inherits this thread's
+            os.sched_setaffinity(0, old.cpus)  # the server inherits the CPUs of this thread
             self._servers[key] = replace(old, server=_server(self._session, key))
 
         with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
@@ -148,7 +147,7 @@ class ForkedSlot:
         trial, outcome, log = running.trial, running.outcome, None
         assert outcome is not None
         if not running.follows:
-            outcome = replace(outcome, gap_s=None)  # it counts from this server's last trial only
+            outcome = replace(outcome, gap_s=None)  # gaps count only after this server's last trial
         place = self._servers[self._server_of(trial)]
         if self.logs(trial) and outcome.status == "ok":
             log = place.server.run(self._limited(LogJob(trial=self._request(trial))))
@@ -162,7 +161,7 @@ class ForkedSlot:
         return make_record(self._session, trial, outcome, place.environment, attempt, log)
 
     def turn_cpus(self) -> tuple[int, ...]:
-        """Return the CPUs where a block takes its turns; empty: all that the slot has."""
+        """Return the CPUs on which a block takes its turns; empty: all CPUs of the slot."""
         wanted = self.measuring.turn_cpus
         own = self._servers[OWN]
         if wanted is None or own.environment.device != "cuda":
@@ -240,7 +239,7 @@ def _server(session: Session, key: Server, *, survey_only: bool = False) -> Fork
 
 
 def _open(session: Session, key: Server, *, survey_only: bool) -> DeviceServer:
-    """Return a fork server, and the device that it sees; pin its processes to the cores of its GPU, if it has one."""
+    """Return a fork server with its environment, pinned to the cores of its GPU, if any."""
     server = _server(session, key, survey_only=survey_only)
     wanted = {trial.cell.gpu for trial in session.plan.trials}
     try:

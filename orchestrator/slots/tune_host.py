@@ -1,7 +1,7 @@
-"""The only file that uses Ray Tune: it runs blocks on long-lived actors, an accelerator each.
+"""The only file that uses Ray Tune: it runs blocks on long-lived actors, one per accelerator.
 
-Tune places blocks on free accelerators of the cluster, keeps the actors (`reuse_actors`), and resumes a block elsewhere
-if its worker died (`FailureConfig`). Whatever Tune stores is disposable: the results are the only state.
+Tune places blocks on free accelerators, keeps the actors (`reuse_actors`), and resumes a block
+elsewhere if its worker died (`FailureConfig`). What Tune stores is disposable: the results count.
 """
 
 import logging
@@ -47,9 +47,9 @@ ANSWER_S = 10.0  # the recorder answers at once while it lives
 # A node that Ray gave up and that starts again is a new node, unknown to this launch. But after a
 # network outage, a process may still deliver its record.
 GONE_S = 300.0
-LOOK_S = 1.0  # between two looks at the recorder and the nodes
+LOOK_S = 1.0  # between checks of the recorder and the nodes
 OWN_GONE_S = 10.0  # a single machine has no network outage to wait for
-AGAIN = ", and with it what was not recorded yet: launch again to resume"
+AGAIN = ", and with it unrecorded trials: launch again to resume"
 
 SlotMaker = Callable[[Session, str], Slot]
 
@@ -61,7 +61,7 @@ class Slots:
     count: int
     gpu: bool
     nodes: Mapping[str, str] = field(default_factory=dict)
-    """Names of Ray's nodes that they may be on, by id; empty: any."""
+    """Names of the Ray nodes on which the slots may be, by id; empty: any node."""
 
     def resources(self) -> tune.PlacementGroupFactory:
         bundle: dict[str, float] = {"CPU": 1, "GPU": 1} if self.gpu else {"CPU": 1}
@@ -72,7 +72,7 @@ class Slots:
 
 
 class BlockRunner(tune.Trainable):
-    """A slot's actor. A trial of Tune is a block, so a block stays on its GPU; each step makes one record durable."""
+    """A slot's actor. Tune's trial is a block, which stays on its GPU. A step makes a record."""
 
     def setup(  # type: ignore[override]  # tune.with_parameters adds the rest
         self, config: dict[str, Any], session: Session, make_slot: SlotMaker, recorder: Any
@@ -108,7 +108,7 @@ class BlockRunner(tune.Trainable):
         return {"done": stopped or not self._left, "stopped": stopped, "took_s": took_s}
 
     def _wanted(self, trials: list[Trial]) -> list[Trial]:
-        """Return the trials that are neither recorded nor given up: an earlier worker may have had some of a block."""
+        """Return the trials left to run: an earlier worker may have recorded some of a block."""
         cells = {trial.trial_id: trial.cell.cell_id for trial in trials}
         wanted = ray.get(self._recorder.wanted.remote(cells))
         return [trial for trial in trials if trial.trial_id in wanted]
@@ -119,7 +119,7 @@ class BlockRunner(tune.Trainable):
         return cast("int | None", ray.get(begin))
 
     def _record_next(self, records: Iterator[RunRecord]) -> bool:
-        """Return whether there was a record and it is durable, so that further trials may start."""
+        """Store the next record. Return whether it exists and is durable: others may start then."""
         try:
             record = next(records, None)
         except Exception as error:
@@ -133,11 +133,11 @@ class BlockRunner(tune.Trainable):
             self._slot.close()
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Nothing to keep: without this method Tune ends every trial in an error."""
+        """Save nothing. Without this method Tune ends every trial in an error."""
 
 
 class BlockSearcher(Searcher):
-    """Gives Tune blocks until the plan is done, the time left is shorter than the last block, or a record was not stored."""
+    """Gives Tune blocks until all ran, too little time is left for another, or a write failed."""
 
     def __init__(self, blocks: BlockQueue, slots: int, deadline: float | None) -> None:
         super().__init__()
@@ -172,12 +172,12 @@ class BlockSearcher(Searcher):
             self._blocks.stop()
 
     def save(self, checkpoint_path: str) -> None:
-        """Nothing to keep: a sweep is resumed from its results."""
+        """Save nothing: a sweep is resumed from its results."""
 
 
 class ActorsKept(FIFOScheduler):
-    """FIFO order in which trials keep actors. Tune's default gives a waiting trial another's actor
-    and ends the starting one: a lost slot never returns. It also checks all trials at every step.
+    """FIFO order in which trials keep their actors. Tune's default gives a waiting trial another's
+    actor and ends the starting one: a lost slot never returns. It also checks all trials per step.
     """
 
     def choose_trial_to_run(self, tune_controller: object) -> None:
@@ -192,7 +192,7 @@ class ActorsKept(FIFOScheduler):
 
 
 class UntilLost(tune.Stopper):
-    """Ends a run once its recorder is gone, or all of its nodes for `patience_s`."""
+    """Ends a run once its recorder is gone, or all its nodes were gone for `patience_s`."""
 
     def __init__(self, nodes: Mapping[str, str], patience_s: float, recorder: Any) -> None:
         """`nodes`: names of the sweep's nodes, by id."""
@@ -202,13 +202,13 @@ class UntilLost(tune.Stopper):
         self._answer = recorder.wanted.remote({})
         self._seen = self._next_look = monotonic()
         self.reason: str | None = None
-        """Why it ends."""
+        """Why the run ends; None while it continues."""
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         return False
 
     def stop_all(self) -> bool:
-        """Return whether to end, without waiting: Tune calls this many times a second."""
+        """Return at once whether to end the run: Tune calls this many times a second."""
         if self.reason is None and monotonic() >= self._next_look:
             self._next_look = monotonic() + LOOK_S
             self.reason = self._recorder_gone() or self._nodes_gone()
@@ -240,7 +240,7 @@ def alive_nodes() -> set[str]:
 
 
 class Host:
-    """Runs one session on the Ray that this process is connected to."""
+    """Runs one session on the Ray to which this process is connected."""
 
     def __init__(
         self, session: Session, *, results: str, slots: Slots, followed: bool = False
@@ -254,7 +254,7 @@ class Host:
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
         recorder, configs = ray.remote(Recorder).options(**options), configs_to_fail(session)
         self.recorder: Any = recorder.remote(results, followed=followed, configs=configs)
-        """Actor that lives as long as its Ray, unless it is killed."""
+        """Actor that lives as long as the Ray that runs it, unless it is killed."""
 
     def progress(self) -> Progress:
         """Return the progress; another thread may call this while `run` runs."""
@@ -276,7 +276,7 @@ class Host:
         os.environ.update(QUIET)
         # With the default of one, Tune drops actors whose trials end while another actor is reset.
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(self._slots.count)
-        # It complains of the logs that QUIET switched off.
+        # Tune's logger complains about the log files that QUIET switched off.
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
         blocks = [trials for _, trials in self._session.plan.blocks()]
         deadline = None if budget_s is None else monotonic() + budget_s

@@ -1,4 +1,4 @@
-"""`sweep advise`: should benchmark be on for this model, over so many steps, and what is the gain?"""
+"""`sweep advise`: should benchmark be on for this model and job, and what does that save?"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -87,7 +87,7 @@ def suite_to_compare(
 
 
 def kept_rules(file: str | None) -> str | None:
-    """Return a file's rules as a config has them. Raises SpecError."""
+    """Return the rules of an errata file as text for a config. Raises SpecError."""
     try:
         return None if file is None else text_of(read_file(Path(file)))
     except ValueError as error:
@@ -192,5 +192,5 @@ def kept_choice(
 
 
 def _with_most_blocks(rows: Sequence[Advice]) -> Advice | None:
-    """Return the row with most blocks, of those for the start that is requested."""
+    """Return the row with most blocks for the requested start (container or warm)."""
     return max((row for row in rows if row.asked), key=lambda row: row.blocks, default=None)

@@ -1,4 +1,4 @@
-"""Plans of a model's step, for `sweep advise` and its like, or of a suite's cells, for `sweep bans` and `bisect`."""
+"""Plans a model's step, for `sweep advise` and its like, or a suite's cells (`bans`, `bisect`)."""
 
 from collections.abc import Mapping, Sequence
 from time import monotonic
@@ -42,7 +42,7 @@ REPLICATES_WITHOUT_GPU = 1  # with an A/A twin: two processes show how far times
 LOOKING = "Looking at this machine and at {workload}, and importing torch for that."
 START_AND_END_S = 10.0  # Ray's start and end
 LEAST_S = 15.0  # two blocks of a small network
-LEAST_TIMEOUT_S = 60.0  # of a process: a search of a large network takes half of it
+LEAST_TIMEOUT_S = 60.0  # of a process: a large network's search takes half of this
 # Options of `sweep bans` and `sweep bisect` that also apply to a suite.
 OF_CELLS = (
     *("workload", "only", "results", "wait", "benchmark", "min_effect", "minutes", "json", "write"),
@@ -56,7 +56,7 @@ def suite_of(
     measure: MeasureSpec | None = None,
     configs: Sequence[Config] = (),
 ) -> SuiteSpec:
-    """Return a suite of one cell with these configs; without any, benchmark off and on, or off alone without a GPU."""
+    """Return a suite of one cell with `configs`; default: off and on, without a GPU off alone."""
     one_input(options.input)
     axes: dict[str, object] = {
         "workload": options.workload,
@@ -85,7 +85,7 @@ def suite_of(
 
 
 def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, SuiteSpec]:
-    """Return a suite's cells, or a step of a model, and the name; in one block, without configs of their own.
+    """Return the name and a suite of one block: a suite's cells without configs, or a model's step.
 
     Raises SpecError for an unknown suite, or options that a suite does not take.
     """
@@ -105,7 +105,7 @@ def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, Suite
 
 
 def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Survey) -> Planned:
-    """Plan a process of each chosen cell, without a time limit. Raises SpecError for a cell that cannot be used."""
+    """Plan one block of each chosen cell, without a time limit. Raises SpecError."""
     if options.workload in machine.workloads:
         check_step(options, machine)
     request = SweepRequest(
@@ -119,9 +119,9 @@ def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Surv
 
 
 def is_step(options: AdviseOptions, stored: StoredCell) -> bool:
-    """Return whether a stored cell is the step that these options describe; without `--input` any input matches.
+    """Return whether a stored cell is the step of these options; without `--input` any input fits.
 
-    The workload is not imported: facts about it are as they were stored.
+    The workload is not imported: facts about it come from the store.
     """
     suite = suite_of(options, 1)
     if not options.input and stored.is_model:
@@ -180,7 +180,7 @@ def plan_step(
 
 
 def check_step(options: AdviseOptions | TurnOptions, machine: Survey) -> None:
-    """Raise SpecError, with the reason, for a workload that cannot be used; ModelError if its import fails."""
+    """Raise SpecError for a workload that cannot be used; ModelError if its import fails."""
     facts = machine.workloads[options.workload]
     if facts.fault is not None:
         raise (ModelError if facts.fails else SpecError)(facts.fault)

@@ -24,7 +24,7 @@ WRITE = (
     "Repeat for more."
 )
 MinutesOption = Annotated[
-    float, typer.Option(min=0.1, help="Time to measure; less where it is decided earlier.")
+    float, typer.Option(min=0.1, help="Time to measure; less if it is decided earlier.")
 ]
 MinEffectOption = Annotated[
     float, typer.Option(min=0.001, max=1.0, help="The smallest slowdown that counts, as a share.")
@@ -76,7 +76,7 @@ class StepOptions(_Model):
     wait: WaitOption = False
     program: str = field(default_factory=program)
     began: float = field(default_factory=monotonic)
-    """Start of the command: time limits count from there."""
+    """Start of the command by `monotonic`: time limits count from it."""
 
     @property
     def measures_nothing(self) -> bool:
@@ -134,17 +134,17 @@ class _Job(_Model):
     ] = None
     runs: Annotated[
         int,
-        typer.Option(min=1, help="The interval holds the mean of so many runs with each setting."),
+        typer.Option(min=1, help="Runs with each setting; the interval is for their mean."),
     ] = 1
     ranks: Annotated[
         int | None,
-        typer.Option(min=2, help="Also say what so many ranks would do that wait for one another."),
+        typer.Option(min=2, help="Also predict what so many ranks lose waiting for one another."),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdviseOptions(_Answer, StepOptions, _Job):
-    """In the order of their help: the model, the job, the step, and the answer."""
+    """Options in the order of their help: the model, the job, the step, and the answer."""
 
     freeze: Annotated[
         str | None, "FILE.json", "Compare a kept choice with off and on: a file of `sweep freeze`."
@@ -171,7 +171,7 @@ class AdviseOptions(_Answer, StepOptions, _Job):
         )
 
     def command(self) -> str:
-        """Return what to type to do this again, as text for a shell."""
+        """Return the command that does this again, as text for a shell."""
         return shlex.join([self.program, "advise", *self._words()])
 
     @property
@@ -189,16 +189,16 @@ class FreezeOptions(AdviseOptions):
     minutes: Annotated[float, typer.Option(min=0.1, help="Time to compare off, on and frozen.")] = (
         5.0
     )
-    # no options here
+    # these three are no options of `sweep freeze`
     freeze: None = None
     from_store: Literal[False] = False
     reference: Literal[False] = False
     output: Annotated[str | None, "FILE.json", "What to write.  [default: MODEL.json]"] = None
-    float64: Annotated[bool, "Also compare what off, on and frozen compute with float64."] = False
+    float64: Annotated[bool, "Also compare the results of off, on and frozen with float64."] = False
     check: Annotated[
         str | None,
         "FILE.json",
-        "Say which plans of this file a step still takes, and how long it takes with them.",
+        "Report which plans of this file a step still takes, and its time with them.",
     ] = None
 
     @property
@@ -227,9 +227,9 @@ class _Sides:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnOptions(_Answer, StepOptions):
-    """Options of commands that compare other things than benchmark off and on."""
+    """Options of commands that compare anything else than benchmark off and on."""
 
-    regime: None = None  # no options here
+    regime: None = None  # this and the next are no options here
     shapes: None = None
     benchmark: Annotated[bool, typer.Option("--benchmark", help="Turn benchmark on.")] = False
     min_effect: MinEffectOption = 0.01

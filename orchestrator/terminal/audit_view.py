@@ -56,7 +56,7 @@ def sections_of(findings: Findings) -> list[Section]:
 
 
 def who_turned_it(findings: Findings) -> str:
-    """The answer to the question that most ask: who turns benchmark on?"""
+    """Return the answer to the most common question: who turns benchmark on?"""
     turned = [each for each in findings.writes if each.name == "benchmark" and _changes(each)]
     if turned:
         return "\n".join(map(_turned_text, turned))
@@ -88,13 +88,13 @@ def _convolution_lines(findings: Findings) -> Iterator[str]:
     found = findings.convolutions
     if not findings.calls:
         is_compiled = any(model.unseen for model in findings.models)
-        yield "No call was seen." if is_compiled else NO_CONVOLUTION
+        yield "No call of a convolution was seen." if is_compiled else NO_CONVOLUTION
         return
     if findings.not_told_apart:
         yield f"{findings.not_told_apart:,} calls were not told apart."
     if findings.new_in_last_tenth:
         new = f"{findings.new_in_last_tenth:,} in the last tenth of the calls"
-        yield f"New ones were still arriving: {new}."
+        yield f"New convolutions were still arriving: {new}."
     else:
         yield "No new one arrived in the last tenth of the calls."
     with_benchmark = sum(each.calls_with_benchmark for each in found)
@@ -103,8 +103,8 @@ def _convolution_lines(findings: Findings) -> Iterator[str]:
     early = [each for each in found if each.calls_with_benchmark and not each.benchmark_at_first]
     if early:
         yield (
-            f"{len(early):,} of the distinct ones were first called with benchmark off and later with it on: "
-            "PyTorch keeps the plan of the first call and does not search."
+            f"{len(early):,} distinct convolutions were first called with benchmark off and "
+            "later with it on: PyTorch keeps the plan of the first call and does not search."
         )
     if not any(each.device.startswith("cuda") for each in found):
         yield "No convolution ran on a GPU: cuDNN's flags changed nothing."
@@ -127,7 +127,7 @@ def _model_text(model: Model) -> str:
 
 
 def made_at(model: Model) -> str | None:
-    """The line that made it, `FILE.py:LINE`."""
+    """Return the line that made the model, as `FILE.py:LINE`."""
     return None if model.made is None else place_text(model.made.at).rpartition(" (")[0]
 
 

@@ -24,9 +24,9 @@ from cudnn_sweep.orchestrator.terminal.say import say, warn
 from cudnn_sweep.workloads.warnings import ADVICE
 
 POLL_S = 0.25
-LINE_S = 10.0  # between plain lines, but for failures; later a tenth of the time gone
-VERDICTS_S = 10.0  # a look at the results takes 0.1 s of a core, which on a CPU disturbs a trial
-REST = 20  # pause between looks, in durations of a look: at 8,000 trials a look takes seconds
+LINE_S = 10.0  # between plain lines, except failures; later a tenth of the elapsed time
+VERDICTS_S = 10.0  # between queries of the results: 0.1 s of a core disturbs a trial on a CPU
+REST = 20  # least pause, in durations of a query: at 8,000 trials a query takes seconds
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def watch(
             give_back_memory()  # otherwise each query keeps 10 to 40 MB
             ended = monotonic()
             next_look = ended + max(VERDICTS_S, REST * (ended - began))
-        with suppress(UnfinishedError):  # the launch itself reports it
+        with suppress(UnfinishedError):  # the launch itself reports that
             display.update(ask(), verdicts)
 
     with live or nullcontext(), now_and_then(follow, every_s=POLL_S):
@@ -90,7 +90,7 @@ class Display:
     def update(self, progress: Progress, verdicts: list[Verdict]) -> None:
         for failure in progress.failures[self._failures :]:
             error = cause(failure.status, failure.message)
-            if error not in self._told:  # the summary says how many ended so
+            if error not in self._told:  # the summary counts the trials that ended so
                 self._told.add(error)
                 say(self._console, f"{failure.trial_id} {failure.status}: {failure.message}")
         self._failures = len(progress.failures)

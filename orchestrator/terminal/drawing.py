@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
     from cudnn_sweep.analysis.results.marked import MarkedColumn
 
-ROOM = 38  # a long text keeps this width: columns after the first LEAST_SHOWN go instead
+ROOM = 38  # a long text keeps this width; columns after the first LEAST_SHOWN are dropped instead
 LEAST_SHOWN = 5
-LEAST_TEXT = 24  # a long text keeps this width: other columns go; shorter texts stay whole
+LEAST_TEXT = 24  # a long text keeps this width; other columns are dropped; shorter texts stay whole
 LEAST_ID = 12  # least width of a long text of one word, such as a GPU's UUID
 GAP = 2  # between two columns
 
 
 def draw(answer: "pa.Table", width: int | None) -> str:
-    """Text at most `width` wide; None: as wide as it needs."""
+    """Return the answer as text at most `width` wide; None: as wide as needed."""
     from cudnn_sweep.analysis.engine.formats import plain_rows, readable
     from cudnn_sweep.analysis.words import printable
 
@@ -46,8 +46,8 @@ def draw(answer: "pa.Table", width: int | None) -> str:
 
 
 def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
-    """Draw a table. If it is too wide, intervals go first, then heads get more lines, then the last columns go, then
-    texts are cut.
+    """Draw a table. If it is too wide, drop intervals, then break heads into lines, then drop the
+    last columns, then cut texts.
     """
     if not columns or not columns[0].texts:
         return ""
@@ -79,7 +79,7 @@ def _shortened(columns: "Sequence[MarkedColumn]", width: int) -> "Sequence[Marke
 def _room(
     columns: "Sequence[MarkedColumn]", width: int, sizes: "Sequence[int] | None" = None
 ) -> int:
-    """How much is left beside columns of these sizes, with a gap between two."""
+    """Return the width that columns of these sizes leave free, with gaps between them."""
     sizes = list(map(_narrow, columns)) if sizes is None else sizes
     return width - sum(sizes) - GAP * (len(columns) - 1)
 

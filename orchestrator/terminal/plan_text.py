@@ -1,4 +1,4 @@
-"""What a launch prints besides its progress: the plan before, and why it was stopped."""
+"""Prints the plan of a launch: cells, contrasts, counts and the estimated time."""
 
 from collections import Counter
 from collections.abc import Iterable

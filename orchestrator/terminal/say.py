@@ -9,7 +9,7 @@ from rich.text import Text
 
 from cudnn_sweep.analysis.words import printable
 
-PLAIN_WIDTH = 180  # columns where the output is no terminal: tables keep their rows on a line
+PLAIN_WIDTH = 180  # columns if the output is no terminal: a row of a table stays on a line
 
 
 def console_here(*, stderr: bool = False, plain_width: int = PLAIN_WIDTH) -> Console:
@@ -19,7 +19,7 @@ def console_here(*, stderr: bool = False, plain_width: int = PLAIN_WIDTH) -> Con
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Print text as it is: no markup, emoji (`nets.py:Cat:`) or wrapping; control characters go."""
+    """Print text as it is: no markup, emoji (`nets.py:Cat:`), wrapping or control characters."""
     text = printable(text)
     console.print(text, style=style, markup=False, emoji=False, highlight=False, soft_wrap=True)
 

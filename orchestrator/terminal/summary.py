@@ -41,7 +41,7 @@ CAUSES_SHOWN = 5
 LAUNCH_BOUND_NOTE = (
     "* The loop is CPU-bound: device time shows the setting's effect, wall time does not."
 )
-CELLS_NAMED = 3  # of a cause
+CELLS_NAMED = 3  # for each cause of failures
 WIDE = 125  # columns of a terminal with room for intervals
 GPU_ADVICE = (
     "check its clocks, power limit, temperature and memory errors (nvidia-smi -q -i UUID); until it is "
@@ -55,7 +55,7 @@ RESEMBLING = (
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """A session's sweep, as the store has it."""
+    """A session's sweep as stored."""
 
     store: Store
     session: Session
@@ -102,7 +102,7 @@ class Summary:
 
     @cached_property
     def warnings(self) -> Counter[WarningName]:
-        """In how many records of the sweep, repeated trials included."""
+        """Number of the sweep's records with each warning, repeated trials included."""
         column = self.store.snapshot(self.session.sweep_id).table(["warnings"])["warnings"]
         return Counter(name for names in column.to_pylist() for name in names or ())
 
@@ -145,7 +145,7 @@ class Summary:
 def print_summary(
     console: Console, summary: Summary, location: str, options: LaunchOptions
 ) -> None:
-    """`location` is the results' place as it was typed."""
+    """Print the summary. `location`: the results' location as it was typed."""
     verdicts, cells = summary.verdicts, summary.names
     if verdicts:
         gpus = ", ".join(sorted({verdict.gpu for verdict in verdicts}))
@@ -171,9 +171,8 @@ def print_summary(
 
 
 def verdict_columns(summary: Summary, *, has_room: bool) -> Iterator[MarkedColumn]:
-    """A row a cell and contrast. Times are geometric means over blocks, wall time per iteration.
-
-    `has_room`: for the intervals.
+    """Yield columns with a row for each cell and contrast. Times are wall times per iteration, as
+    geometric means over blocks. `has_room`: whether intervals fit.
     """
     verdicts, paid = summary.verdicts, summary.break_evens
 
@@ -230,7 +229,7 @@ def _failure_lines(summary: Summary, results: str, options: LaunchOptions) -> It
     for reason in progress.reasons:
         yield f"\na worker gave up a trial: {reason}"
     for trial_id in progress.given_up:
-        yield f"\nits worker died each time; run it alone:\n  {options.again(sweep_id, trial_id)}"
+        yield f"\n{trial_id} lost all workers; run it alone:\n  {options.again(sweep_id, trial_id)}"
 
 
 def _cause_lines(summary: Summary, failures: Sequence[Failure]) -> Iterator[str]:
@@ -262,7 +261,7 @@ def _next_lines(summary: Summary, results: str, options: LaunchOptions) -> Itera
 
 
 def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
-    """Yield a line for each GPU that is slower or faster than most of its peers, or than half of them."""
+    """Yield a line for each GPU that is slower or faster than at least half of its peers."""
     one = attrgetter("gpu_uuid", "host", "gpu", "peers")
     off = [each for each in GpuSpeed.of(store, sweep_id) if each.finding not in ("alike", "alone")]
     for (uuid, host, gpu, peers), speeds in groupby(sorted(off, key=one), one):

@@ -12,7 +12,7 @@ from cudnn_sweep.orchestrator.errors import OutputError
 
 @contextmanager
 def writing(file: Path) -> Iterator[None]:
-    """Raise OutputError if the block, which writes `file`, cannot: it is no fault of ours."""
+    """Raise OutputError if the `with` block cannot write `file`: that is no fault of ours."""
     try:
         yield
     except OSError as error:
@@ -34,17 +34,17 @@ def written_anew(file: Path) -> Iterator[Path]:
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether it is a device or a pipe, such as /dev/stdout."""
+    """Return whether `path` is a device or a pipe, such as /dev/stdout."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write text; a reader finds all of it or the file as it was. Raises OutputError."""
+    """Write text atomically: a reader finds all of it or the old file. Raises OutputError."""
     import pyarrow as pa
 
     from cudnn_sweep.analysis.store.folder import LocalFolder
 
-    target = path.resolve()  # a link stays one
+    target = path.resolve()  # a link stays a link
     with writing(path):
         if is_stream(path) or path.is_dir() or not target.parent.is_dir():
             path.write_text(text, encoding="utf-8")

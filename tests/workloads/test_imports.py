@@ -57,8 +57,8 @@ def test_a_neighbour_of_the_file_is_no_package_to_install(tmp_path: Path) -> Non
     with pytest.raises(WorkloadError) as error:
         import_named(f"{file}:Net")
     assert str(error.value) == (
-        f"{file} cannot be imported: neighbouring_parts is beside it: start in {tmp_path}, "
-        "or name that folder in PYTHONPATH"
+        f"{file} cannot be imported: neighbouring_parts is beside the file: start in {tmp_path}, "
+        "or add that folder to PYTHONPATH"
     )
 
 
@@ -88,12 +88,12 @@ def test_a_file_or_name_that_is_not_there_is_told_with_what_is(
         import_named("my_nets.py:Segmentor")
     with pytest.raises(WorkloadError, match="in my_nets.py 'sys.path'; allowed: Segmenter$"):
         import_named("my_nets.py:sys.path")
-    with pytest.raises(WorkloadError, match=r"name the class: my_nets.py:NAME \(found: none\)$"):
+    with pytest.raises(WorkloadError, match=r"as in my_nets.py:NAME \(found: none\)$"):
         find_workload("my_nets.py")
     Path("more.py").write_text(
         "from torch.nn import Module, ReLU\nclass First(Module): ...\nclass Other(ReLU): ...\nx = 1\n"
     )
-    found = r"more.py: name the class: more.py:First \(found: First, Other\)$"
+    found = r"more.py: add the class, as in more.py:First \(found: First, Other\)$"
     with pytest.raises(WorkloadError, match=found):
         find_workload("more.py")
 

@@ -15,4 +15,4 @@ def test_torch_says_why_it_finds_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None
     told = "built for CUDA 13.0, finds no GPU: The NVIDIA driver on your system is too old (found"
     assert told in why_no_cuda()
     monkeypatch.setattr(torch.version, "cuda", None)
-    assert "is built without it: install one" in why_no_cuda()
+    assert "is built without CUDA: install a build" in why_no_cuda()

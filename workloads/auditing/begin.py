@@ -26,13 +26,13 @@ from cudnn_sweep.workloads.auditing.models import Models
 from cudnn_sweep.workloads.auditing.writes import Writes, variables_now
 
 VARIABLE = "CUDNN_SWEEP_AUDIT"
-"""Environment variable with JSON: `findings`, the file to write; `steps`, the limit, or null;
-`python_path`, the user's PYTHONPATH, or null; `modules`, the folder of the script."""
-END = signal.SIGRTMAX - 2  # "time is up"; a script of the user's has no handler for it
+"""Environment variable with JSON: `findings`, the file to write; `steps`, how often a model may be
+called, or null; `python_path`, the user's PYTHONPATH, or null; `modules`, the script's folder."""
+END = signal.SIGRTMAX - 2  # ends a script at its limit of calls; scripts do not handle this signal
 
 
 def begin(folder: str, before: Collection[str]) -> None:
-    """Begin the audit. `folder`: of our sitecustomize; removed from sys.path. `before`: modules imported earlier."""
+    """Begin the audit; take our sitecustomize's `folder` off sys.path. `before`: prior modules."""
     request = json.loads(os.environ.pop(VARIABLE))
     sys.path.remove(folder)
     if request["python_path"] is None:
@@ -121,7 +121,7 @@ class _Audit:
         torch, convolutions = self._torch, self._convolutions.distinct()
         calls, arrived = self._convolutions.calls(), [plan.arrived_at for plan in convolutions]
         cuda_used = torch is not None and torch.cuda.is_initialized()
-        last_error = getattr(sys, "last_type", None)  # of the uncaught error that Python printed
+        last_error = getattr(sys, "last_type", None)  # class of the error that Python printed
         return Findings(
             schema_version=SCHEMA_VERSION,
             python=sys.version.split()[0],
@@ -154,7 +154,7 @@ def _cudnn_version(torch: ModuleType) -> int | None:
 
 
 def when_imported(name: str, do: Callable[[ModuleType], None]) -> None:
-    """Call `do` as soon as somebody has imported the module."""
+    """Call `do` with the module `name` as soon as it is imported."""
     sys.meta_path.insert(0, _Finder(name, do))
 
 
@@ -173,7 +173,7 @@ class _Finder(MetaPathFinder):
         if spec is not None and (loader := spec.loader) is not None:
 
             def exec_module(module: ModuleType) -> None:
-                del loader.exec_module  # the module's own loader stays as it was
+                del loader.exec_module  # restores the loader's own method before it runs
                 loader.exec_module(module)
                 self._do(module)
 

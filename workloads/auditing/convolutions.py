@@ -17,8 +17,8 @@ from typing import Any
 from cudnn_sweep.workloads.auditing.findings import Convolution, OwnErrors, Sizes
 from cudnn_sweep.workloads.layout import layout_of
 
-MOST_SHAPES = 100_000  # kept: with 1 kB each, memory stays within reason
-TAIL = 0.1  # the last share of calls: new shapes in it mean that more would follow
+MOST_SHAPES = 100_000  # most distinct calls that are kept: at 1 kB each, 100 MB
+TAIL = 0.1  # share of calls at the end; new shapes there mean that more would follow
 DIRECT = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 TRANSPOSED = (*DIRECT[:5], "output_padding", "groups", "dilation")
 ARGUMENTS = {
@@ -68,7 +68,7 @@ class Convolutions:
 
     def watch(self, torch: ModuleType) -> None:
         functional = torch.nn.functional
-        scriptable = torch.jit._builtins._get_builtin_table()  # by the functions' identity
+        scriptable = torch.jit._builtins._get_builtin_table()  # by the id of a function
         for name, arguments in ARGUMENTS.items():
             call = getattr(torch, name)
             watched = self._watching(torch, call, arguments)
@@ -127,7 +127,7 @@ class Convolutions:
                     return convolution(*args, **kwargs)
                 self._count_untold()  # a tensor without strides, such as a sparse one
                 return call(*args, **kwargs)
-            except TypeError:  # a list among the arguments
+            except TypeError:  # an argument is a list, which cannot be hashed
                 key = (
                     *key[:-1],
                     tuple(tuple(value) if isinstance(value, list) else value for value in rest),
@@ -148,7 +148,7 @@ class Convolutions:
         def precise_tf32() -> bool:
             return bool(torch._C._get_fp32_precision_getter("cuda", "conv") == "tf32")
 
-        # Under torch's name, such as torch.conv2d, it can be pickled.
+        # Pickle finds this function by torch's name for it, such as torch.conv2d.
         convolution.__module__, convolution.__qualname__ = torch.__name__, name
         return convolution
 
@@ -220,7 +220,7 @@ def _described(
 def _given(
     arguments: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Return input, weight and the arguments after the bias; None for those left out."""
+    """Return input, weight and the arguments after the bias; an argument left out is None."""
     given = dict(zip(arguments, args, strict=False)) | kwargs
     x, weight, _, *rest = (given.get(name) for name in arguments)
     return x, weight, tuple(rest)
@@ -234,7 +234,7 @@ def _sizes(given: Any, otherwise: int, dimensions: int) -> Sizes | str:
 
 
 def arrivals_at(numbers: list[int], calls: int) -> tuple[tuple[int, int], ...]:
-    """Return (calls, plans that had arrived by then) for 1, 10, 100 ... calls and for all calls."""
+    """Return (calls, distinct plans in them) for the first 1, 10, 100 ... calls and for all."""
     marks, mark = [], 1
     while mark < calls:
         marks.append(mark)

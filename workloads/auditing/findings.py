@@ -20,7 +20,7 @@ class SourceLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Write:
-    """A write of a flag or environment variable; equal writes from one line are counted as one."""
+    """Equal writes of a flag or environment variable from one line; `times` is their number."""
 
     kind: Literal["flag", "variable"]
     name: str
@@ -32,13 +32,13 @@ class Write:
     """The innermost frame of the user's own code in another file."""
     times: int
     at_call: int
-    """How many convolutions had been called when it was first written."""
+    """How many convolutions had been called before the first of these writes."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Convolution:
-    """Calls that agree in the fields up to `deterministic`. With the alignment of pointers, left
-    out here, these are the key of PyTorch's plan cache."""
+    """Calls that agree in all fields from `operation` to `deterministic`. With the alignment of
+    pointers, which is left out here, these fields are the key of PyTorch's plan cache."""
 
     operation: str
     input: Sizes
@@ -56,7 +56,7 @@ class Convolution:
     calls: int = 0
     calls_with_benchmark: int = 0
     arrived_at: int
-    """The number of its first call among all convolutions."""
+    """Number of its first call, if all calls of convolutions are numbered from 1."""
     benchmark_at_first: bool
     """Whether `benchmark` was on at the first call, whose plan later calls use."""
     autocast_at_first: bool
@@ -74,7 +74,7 @@ class InputShape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Argument:
-    """An argument of a model, merged over all calls that recorded gradients, or over all others."""
+    """An argument of a model, merged over calls that recorded gradients, or calls that did not."""
 
     training: bool
     name: str | int
@@ -84,7 +84,7 @@ class Argument:
     kind: str
     """A tensor's dtype, another value's type, or `various` if calls differ."""
     shape: tuple[tuple[int | str, ...], ...] | None
-    """For each size of a tensor, what it equalled in every call: a number, names of input sizes."""
+    """By dimension, all that its size always equalled: a number, names of the input's sizes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +101,7 @@ class Making:
 
 @dataclass(kw_only=True, slots=True)
 class Model:
-    """An outermost torch.nn.Module with convolutions, seen or unseen."""
+    """An outermost torch.nn.Module that ran convolutions, or has compiled ones, which go unseen."""
 
     name: str
     module: str
@@ -120,11 +120,11 @@ class Model:
     convolutions: int = 0
     """Calls of convolutions within its calls."""
     in_a_call: tuple[tuple[bool, int], ...] = ()
-    """Distinct (whether gradients were recorded, convolutions) of its calls."""
+    """Distinct pairs, over its calls: whether gradients were recorded, number of convolutions."""
     unseen: Literal["compiled"] | None
     """Why its convolutions, or some of them, are not seen."""
     without_shape: int = 0
-    """Calls without a tensor of numbers with two or more sizes."""
+    """Calls without a numeric tensor of two or more dimensions."""
     shapes: tuple[InputShape, ...] = ()
 
 
@@ -149,7 +149,7 @@ class Findings:
     not_told_apart: int
     """Calls counted without sizes: beyond 100,000 distinct ones, or of tensors without strides."""
     arrivals: tuple[tuple[int, int], ...]
-    """(calls, distinct convolutions by then)."""
+    """(number of calls from the start, distinct convolutions among them)."""
     new_in_last_tenth: int
     convolutions: tuple[Convolution, ...]
     models: tuple[Model, ...]

@@ -29,7 +29,7 @@ from cudnn_sweep.workloads.training.loss import own_loss
 
 WRAPPERS = ("module", "_orig_mod")
 """Attributes of DataParallel, DistributedDataParallel and torch.compile that hold the wrapped model."""
-FEWEST_SIZES = 2  # of a batch: a loss or a learning rate has fewer
+FEWEST_SIZES = 2  # dimensions of a batch, at least: a loss or a learning rate has fewer
 
 COPYING = copyreg.__newobj__.__code__  # type: ignore[attr-defined]
 Module = Any  # torch is not imported here
@@ -38,7 +38,7 @@ Given = tuple[tuple[str | int, str | None, str, Sizes | None], ...]
 
 
 class ModelCalls:
-    """Calls of modules of one class that one line made with the same arguments."""
+    """Calls of equal modules: of one class, and made by one line with the same arguments."""
 
     def __init__(
         self, module: Module, unseen: Literal["compiled"] | None, made: Making | None = None
@@ -48,7 +48,7 @@ class ModelCalls:
         self.model = Model(
             name=self.type.__qualname__,
             module=self.type.__module__,
-            file=_file_of(self.type),  # now: as a script ends, Python forgets its file
+            file=_file_of(self.type),  # looked up now: when a script ends, Python forgets its file
             wrapped_in=None if inner is module else type(module).__name__,
             parameters=tuple(p.name for p in _named(getattr(self.type, "forward", None))[1:]),
             made=made,
@@ -106,7 +106,7 @@ class Outermost:
     module: "ref[Module]"
     unseen: Literal["compiled"] | None
     calls: ModelCalls | None = None
-    """Calls of its kind; None until it runs a convolution: a loss runs none."""
+    """Calls of modules equal to it; None until it runs a convolution, which a loss never does."""
 
 
 class Models:
@@ -115,7 +115,7 @@ class Models:
     def __init__(
         self, own: OwnErrors, convolutions: Convolutions, ending: Callable[[int], None]
     ) -> None:
-        """Start without models. Before a call, `ending` gets the highest call count of a model."""
+        """Start without models. Before a call, `ending` gets the calls of the busiest model."""
         self._own = own
         self._convolutions = convolutions
         self._ending = ending
@@ -188,7 +188,7 @@ class Models:
         output = call(*args, **kwargs)
         with self._own, unseen_by_modes():
             ran = called() - before
-            # No model: a convolution alone, or in a model not called as one; DataParallel's copies.
+            # No model: a convolution layer that the script itself calls, and DataParallel's copies.
             is_part = isinstance(module, nn.modules.conv._ConvNd) or hasattr(module, "_is_replica")
             if seen is not None and (ran or seen.unseen) and not is_part:
                 self._calls_of(module, seen).note(given, ran, self._torch.is_grad_enabled(), output)
@@ -215,7 +215,7 @@ def _making(
     frame: FrameType, class_: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Making:
     making = Making(at=place(frame), arguments={}, others=[])
-    if class_.__module__.startswith("torch."):  # no suite names it
+    if class_.__module__.startswith("torch."):  # no suite names a class of torch
         return making
     names = [p.name for p in _named(class_) if p.kind is p.POSITIONAL_OR_KEYWORD]
     by_name = zip_longest(names[: len(args)], args, fillvalue="*")
@@ -255,7 +255,7 @@ def _unwrapped(module: Module) -> Module:
 
 
 def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Given:
-    """Return a call's arguments; a dict's parts one by one, a list whole, as its images differ in shape."""
+    """Return a call's arguments. A dict is split into its values; a list, as of images, is not."""
 
     def parts(name: str | int, value: Any, key: str | None = None) -> Iterator[Any]:
         if isinstance(value, torch.Tensor):

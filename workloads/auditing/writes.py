@@ -38,7 +38,7 @@ PRECISIONS = {
     ("cuda", "conv"): "conv.fp32_precision",
     ("cuda", "rnn"): "rnn.fp32_precision",
 }
-"""Precisions by the arguments of torch's setter. Those of matrix products are not cuDNN's."""
+"""Names of cuDNN's precisions by the setter's arguments. Matrix products do not use cuDNN."""
 PRECISION = ("_get_fp32_precision_getter", "_set_fp32_precision_setter")
 
 R = TypeVar("R")
@@ -50,7 +50,7 @@ PASSING_ON = {
     os.path.join(sysconfig.get_path("stdlib"), f"{name}.py")
     for name in ("contextlib", "os", "_collections_abc", "functools")
 }
-"""Files of Python's library between the writer and the flag or variable."""
+"""Files of Python's library that pass a write on, so that none of them is the writer."""
 INSTALLED = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 NOT_OWN = (*(folder + os.sep for folder in INSTALLED), OURS, "<")
 """Path prefixes of files that are not the user's own."""
@@ -64,7 +64,7 @@ def place(frame: FrameType) -> SourceLine:
 
 class Writes:
     def __init__(self, own: OwnErrors, calls: Callable[[], int], elsewhere: str) -> None:
-        """Start without writes. `calls` counts convolutions. `elsewhere` + its id marks a fork."""
+        """Count convolutions by `calls`. If a fork sets a flag, make file `elsewhere` + its id."""
         self._own = own
         self._elsewhere, self._process = elsewhere, os.getpid()
         self._torch = "\0"  # folder of the package torch, once imported
@@ -73,12 +73,12 @@ class Writes:
         self._calls = calls
         self._seen: dict[tuple[object, ...], Write] = {}
         self._by_torch: dict[str, tuple[Value, Value]] = {}
-        """(value before, value left) of a flag that torch sets for itself."""
+        """(value before torch's first write, value after its last) of a flag torch itself sets."""
         self._lock = RLock()  # reentrant: the signal that ends the script may come while it is held
         self._flags: dict[str, Callable[[], Value]] = {}
 
     def writes(self) -> tuple[Write, ...]:
-        """Return the writes, without those that torch makes for itself and takes back."""
+        """Return the writes, without torch's own of a flag that has its first value again."""
         with self._lock:
             back = {name for name, (first, last) in self._by_torch.items() if first == last}
             writes = self._seen.values()
@@ -121,7 +121,7 @@ class Writes:
     def _noting(
         self, set_: Callable[..., R], name_of: Callable[..., str | None]
     ) -> Callable[..., R]:
-        """Return a setter that notes its writes. `name_of`: the flag of a call's arguments; None: not watched."""
+        """Return a setter that notes a write if `name_of` finds a watched flag in the arguments."""
 
         @wraps(set_)
         def setter(*args: Any, **kwargs: Any) -> R:
@@ -142,7 +142,7 @@ class Writes:
             text = os.fsdecode(name)
             if text.startswith(PREFIXES) or text in VARIABLES:
                 after = os.fsdecode(value[0]) if value else None
-                self._note("variable", text, os.environ.get(text), after)  # environ changes later
+                self._note("variable", text, os.environ.get(text), after)  # still the old value
 
         return change
 

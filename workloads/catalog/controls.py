@@ -83,7 +83,7 @@ def attention(context: Context) -> TimedStep:
 
 def _recurrent(context: Context, layer: nn.LSTM | nn.GRU) -> TimedStep:
     context.place(layer)
-    layer.flatten_parameters()  # one piece of memory, as cuDNN wants them
+    layer.flatten_parameters()  # puts the weights into one piece of memory, as cuDNN requires
     parameters = dict(layer.named_parameters())
     return differentiable_step(context, lambda numbers: layer(numbers)[0], parameters, _same)
 

@@ -1,4 +1,4 @@
-"""One convolution of a problem file: its three operations alone, or forward with both backward ones."""
+"""One convolution of a problem file: forward, one backward operation, or all three."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ GRADIENTS = {
 
 @workload(directions=(*DIRECTIONS, *GRADIENTS), varies=("batch", "space"), recomputes=True)
 def conv(context: Context) -> TimedStep:
-    """A problem's convolution: its three operations alone, or forward with both backward ones."""
+    """A problem's convolution: forward, one backward operation, or all three."""
     problem = context.problem
     assert problem is not None, "planning gives this workload a problem"
     weight = context.random_weight(problem.weight_shape)
@@ -37,7 +37,7 @@ def conv(context: Context) -> TimedStep:
 
 
 def _backward(context: Context, problem: ConvProblem, weight: torch.Tensor) -> TimedStep:
-    """Return a step of autograd's operation for one gradient."""
+    """Return a step that computes one gradient by the operation that autograd calls."""
     name, wanted = GRADIENTS[context.direction]
 
     def prepare(shape: Shape) -> Pair:
@@ -64,13 +64,13 @@ def _backward(context: Context, problem: ConvProblem, weight: torch.Tensor) -> T
         problem.output_padding,
         problem.groups,
     )
-    # Under autocast the operation would get the weight in autocast's type.
+    # Under autocast, autograd passes the weight to this operation in autocast's type.
     weights = weight.to(context.random_gradient((1,)).dtype)
     return TimedStep(prepare=prepare, run=run, examine=lambda inputs: {name: gradient_of(inputs)})
 
 
 def _functional(problem: ConvProblem) -> tuple[Callable[..., torch.Tensor], tuple[Any, ...]]:
-    """Return the torch.nn.functional form, the only one that CPU autocast casts, and its sizes."""
+    """Return torch.nn.functional's convolution, which alone CPU autocast casts, and its sizes."""
     first, spatial = (problem.stride, problem.padding), len(problem.kernel_size)
     if problem.transposed:
         last = (problem.output_padding, problem.groups, problem.dilation)

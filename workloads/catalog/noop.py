@@ -1,4 +1,4 @@
-"""Touches the device and returns, to show what a trial costs apart from its measurement."""
+"""Touches the device and returns, to show the overhead of a trial."""
 
 import torch
 
@@ -11,5 +11,5 @@ def touch(device: torch.device) -> None:
 
 @workload(directions=("forward",), varies=("batch",), input_shape=(1, 1), pay_one_time_costs=touch)
 def noop(context: Context) -> TimedStep:
-    """Does nothing, to show what a trial costs besides its measurement."""
+    """Does nothing, to show the overhead of a trial."""
     return TimedStep(prepare=context.random, run=lambda numbers: numbers)

@@ -1,7 +1,7 @@
 """How tutorials time `benchmark`: on and off in one process, by `time.time()`, unsynchronised.
 
-A step's first call is the tutorial's script, and its clock is the trial's `own_times_ms`. Each later call is one
-forward pass, in the process as the script left it.
+A step's first call runs the tutorial's script, whose times are the trial's `own_times_ms`. Each
+later call is one forward pass in the process that the script leaves.
 """
 
 import time
@@ -18,7 +18,7 @@ CALLS = 100
 IMAGES: Shape = (64, 3, 256, 256)
 
 
-# A script loads cuDNN's library in its first timed convolution, so no step pays for that before.
+# A tutorial's script loads cuDNN in its first timed convolution, so nothing here loads it earlier.
 of_a_tutorial = workload(
     directions=("forward",), varies=("batch",), input_shape=IMAGES, pay_one_time_costs=touch
 )

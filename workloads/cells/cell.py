@@ -31,10 +31,10 @@ class Cell:
     listed_shapes: tuple[ListedShape, ...] = ()
     """The shapes of a regime that reads them from a file."""
     placement: str = ""
-    """`strides` if a convolution's layout differs from that of rows older than this column."""
+    """`strides` if rows from before this column measured a convolution in another layout."""
 
     def under(self, config: Config) -> "Cell":
-        """Return the cell with the config's layout and precision in place of its own, where it has any."""
+        """Return the cell with the layout and precision of the config, if the config has any."""
         given = {name: value for name in OF_CELL if (value := getattr(config, name)) is not None}
         return replace(self, **given)
 
@@ -43,7 +43,7 @@ class Cell:
         return text_hash(self.as_json())
 
     def as_json(self) -> str:
-        """Return all fields as JSON. The defaults of fields that came later are left out, so that ids stay."""
+        """Return the fields as JSON without defaults of newer fields, so that ids stay the same."""
         values = asdict(self)
         for field in fields(self):
             if values[field.name] == field.default:
@@ -62,7 +62,7 @@ class Cell:
         return make_regime(self.regime, self.regime_parameters)
 
     def may_end(self) -> bool:
-        """Return whether the loop may be closed. It is for planning: no user's code is imported."""
+        """Return whether the loop may be closed. Planning calls this; it imports no user's code."""
         return self.own_regime is not None or self.shapes().period(self.input_shape) is not None
 
     @property

@@ -48,7 +48,7 @@ OWNERS = {
     ),
     **dict.fromkeys(("LD_LIBRARY_PATH", "LD_PRELOAD"), "the process's start"),
 }
-# Columns of settings that a cell has, too.
+# Settings that cells have too, each with its own column for a config's value.
 OF_CELL = {"layout": "config_layout", "precision": "config_precision"}
 # Settings that are applied where a step is built. An id leaves them out while they are null, so that ids stay.
 OF_STEP = (*OF_CELL, "execution")
@@ -63,14 +63,14 @@ def _errata(given: object, info: ValidationInfo) -> object:
 def _variables(given: dict[str, str]) -> dict[str, str]:
     for name, value in given.items():
         if name in OWNERS:
-            raise ValueError(f"found {name}, which belongs to {OWNERS[name]}")
+            raise ValueError(f"found {name}, which belongs to {OWNERS[name]}; remove it here")
         if (
             not name.isidentifier()
             or name.startswith(("PYTHON", "RAY_", "SWEEP_"))
             or "\0" in value
         ):
             raise ValueError(
-                f"found {name!r}, allowed: a variable's name but PYTHON*, RAY_*, SWEEP_*, and text"
+                f"found {name!r}, allowed: names except PYTHON*, RAY_*, SWEEP_*; values without NUL"
             )
     return dict(sorted(given.items()))
 
@@ -89,7 +89,7 @@ class Config:
     @classmethod
     def _has_no_tf32(cls, given: Any) -> Any:
         if isinstance(given, dict) and "allow_tf32" in given:
-            raise ValueError("found allow_tf32, which is `precision: fp32` or `tf32`")
+            raise ValueError("found allow_tf32; write `precision: tf32` (on) or `fp32` (off)")
         return given
 
     enabled: bool = True
@@ -123,11 +123,11 @@ class Config:
     them, so they must not be secret."""
 
     code: str | None = None
-    """Side of `sweep gate` that runs; not for suites. null: code of the launch's folder."""
+    """Side of `sweep gate` whose code runs; not for suites. null: code of the launch's folder."""
     layout: Layout | None = None
-    """The layout of this config's trials, compared with the cell's. null, or the cell's own: the cell's."""
+    """Layout of this config's trials. null: the cell's; a value equal to it counts as null."""
     precision: PrecisionName | None = None
-    """The precision of this config's trials, compared with the cell's. null, or the cell's own: the cell's."""
+    """Precision of this config's trials. null: the cell's; a value equal to it counts as null."""
     execution: ExecutionName | None = None
     """How steps run: as written (`eager`, or null), with the model in torch.compile, or as a CUDA graph of the whole
     step."""
@@ -139,7 +139,7 @@ class Config:
         return replace(self, **equal)
 
     def columns(self) -> dict[str, Any]:
-        """Return the settings by their columns."""
+        """Return the settings by the names of their columns."""
         return {OF_CELL.get(name, name): value for name, value in asdict(self).items()}
 
     def identity(self) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class Config:
 
     @property
     def at_import(self) -> dict[str, str]:
-        """The variables that torch reads at its import, and the one that names the code of a process."""
+        """Variables that torch reads at its import, and the variable that names a gate's side."""
         read = {name: self.environment[name] for name in ALLOCATORS if name in self.environment}
         return read if self.code is None else read | {CODE: self.code}
 
@@ -187,7 +187,7 @@ class Config:
 
 
 def read_back(variables: Iterable[str]) -> Config:
-    """Return the flags and variables in force in this process; `variables` are those of its `environment`."""
+    """Return the settings in force in this process; `variables`: names in its `environment`."""
     import torch
     from torch.backends import cudnn
 

@@ -1,9 +1,9 @@
 """Errata: rules by which cuDNN's frontend bans plans, as a config's text and as the frontend's JSON.
 
-A rule bans all plans of an engine, or those with certain knobs: `ConvFwd:67:k2=16`. `pin ConvFwd:1` bans all other
-engines of that operation. A rule may end in its cuDNN versions: one, `@91900`, or a range that
-excludes its end, `@91900-91901`. A plan's tag is its name in the frontend's log, such as
-`ConvFwd_eng67_k2=16_k13=0`.
+A rule bans all plans of an engine, or its plans with certain knobs: `ConvFwd:67:k2=16`. A rule
+`pin ConvFwd:1` bans all other engines of that operation. After `@` a rule may name its versions of
+cuDNN: one, `@91900`, or a range that excludes its end, `@91900-91901`. A plan's tag is its name in
+the frontend's log, such as `ConvFwd_eng67_k2=16_k13=0`.
 
 PyTorch reads the file of CUDNN_ERRATA_JSON_FILE once a process, in place of its own rules. Its own rules are
 therefore merged in here; they stand as text in its library (aten/src/ATen/native/cudnn/Conv_v8.cpp). The
@@ -102,7 +102,7 @@ class Rule:
         return f"{text}@{self.start}-" if self.start else text
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return the rule as entries of the frontend's file; a pin has one per other engine."""
+        """Return the rule as entries of the frontend's file: a pin is an entry per other engine."""
         engines = [engine for engine in range(ENGINES) if engine != self.engine]
         return [
             {
@@ -177,7 +177,7 @@ def _of_json(entries: list[dict[str, Any]]) -> set[Rule]:
     for name in filter(RULE.fullmatch, rules):
         rule = Rule.of(name)
         if rules[name] != set(map(_of_entry, rule.entries())):
-            raise ValueError(f"the fields of rule {name} ban something else: {ANEW}")
+            raise ValueError(f"the fields of rule {name} ban other plans than its name: {ANEW}")
         rules[name] = {rule}
     return set().union(*rules.values())
 

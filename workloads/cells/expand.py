@@ -43,13 +43,13 @@ class WorkloadFacts:
     recomputes: bool = False
     is_model: bool = False
     regime_parameters: dict[str, int | float | None] | None = None
-    """Defaults of a regime's parameters, None for one without a default; None: it is no regime."""
+    """Defaults of a regime's parameters, None if a parameter has no default. No regime: None."""
     fault: str | None = None
     """Why no cell can use it; None: cells can."""
     fails: bool = False
     """Whether the fault is an error of the user's code."""
     by_strides: bool = False
-    """Whether a convolution of a model takes channels_last from its weight's strides alone."""
+    """Whether the weight's strides alone make a convolution of a model channels_last."""
 
 
 Facts = Mapping[str, WorkloadFacts]
@@ -57,7 +57,7 @@ Facts = Mapping[str, WorkloadFacts]
 
 
 def without_missing(suite: SuiteSpec, facts: Facts) -> tuple[SuiteSpec, dict[str, str]]:
-    """Return the suite without models of our extras that cannot be imported, and the fault of each such model.
+    """Return the suite without models of our extras that cannot be imported, and their faults.
 
     The suite is returned as it is if no cell would be left.
     """
@@ -144,9 +144,9 @@ def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cel
 
 
 def _is_by_strides(cell: Cell, traits: WorkloadFacts) -> bool:
-    """Return whether only strides that rows before version 3 lack make a convolution channels_last.
+    """Return whether a convolution is channels_last by strides alone, unlike rows before version 3.
 
-    In a network that is the first one if the input has one channel, or any if `by_strides` is set.
+    A network has such a convolution if its input has one channel or pixel, or with `by_strides`.
     """
     tensors = [cell.input_shape, *([cell.problem.weight_shape] if cell.problem else [])]
     return cell.layout == "channels_last" and (
@@ -227,7 +227,7 @@ class _Rule:
 
 
 def _regimes(axes: CellAxes) -> list[tuple[RegimeChoice, bool]]:
-    """Return (regime, whether it comes from `all`)."""
+    """Return each regime of an entry, and whether it comes from `all`."""
     choices = as_list(axes.regime)
     chosen = {
         name_and_numbers("regime", choice)[0]

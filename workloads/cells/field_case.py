@@ -24,7 +24,7 @@ SETTINGS = {field.name for field in fields(Config)} - set(AXES)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseSide:
-    """One side of a case's comparison, or its only one."""
+    """What a case measures on one side; a case of kind `bound` has one side, others two."""
 
     workload: str
     """conv, or a model's import path."""
@@ -40,7 +40,7 @@ class CaseSide:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FieldCase:
-    """One line. docs/field.md explains the columns."""
+    """A reported case. docs/field.md explains the fields, which are columns of its line."""
 
     id: str
     address: str

@@ -20,7 +20,7 @@ COUNT = "count"
 MOST_BYTES = 2**20
 MOST_ROWS = 10_000  # every record contains all of them
 LARGEST = 2**31 - 1
-MOST_DRAWS = 10_000  # a timed group is a whole period
+MOST_DRAWS = 10_000  # the draws are one period, and a timed group is whole periods
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,8 +58,8 @@ class ListedSpec(BaseModel):
     model_config = STRICT
 
     file: str = Field(min_length=1)
-    """CSV of columns `batch`; `length`, `height,width` or `depth,height,width`; `count`. Left out:
-    the cell's sizes, a count of 1. Relative to the YAML file that names it."""
+    """CSV, by its path from the YAML file, of columns `batch`; `length`, `height,width` or
+    `depth,height,width`; `count`. Columns left out are the cell's sizes, and a count of 1."""
     draws: int = Field(default=100, ge=1, le=MOST_DRAWS)
     """Number of steps before the shapes repeat. If the counts add up to at most this, each shape
     occurs exactly as often as counted, in random order. Otherwise this many shapes are drawn, in
@@ -67,7 +67,7 @@ class ListedSpec(BaseModel):
     seed: int = 0
     """Seed of the draws, which are the same for every config and replicate."""
     rows: SkipJsonSchema[tuple[dict[str, int], ...]] = ()
-    """Rows of the file, which is read beside the YAML file and sent with the suite."""
+    """Rows of the file. They are read along with the YAML file, and sent with the suite."""
 
     @model_validator(mode="before")
     @classmethod
@@ -75,7 +75,7 @@ class ListedSpec(BaseModel):
         if not isinstance(given, dict) or not isinstance(given.get("file"), str):
             return given
         if info.context is None and "rows" in given:
-            return {**given, "rows": tuple(given["rows"])}  # sent along
+            return {**given, "rows": tuple(given["rows"])}  # read before, and sent with the suite
         if "rows" in given:
             raise ValueError("found `rows`, allowed: file, draws, seed")
         folder = Path(info.context["folder"]) if info.context else Path()
@@ -158,8 +158,8 @@ def _columns(where: str, names: Sequence[str]) -> Sequence[str]:
     says_nothing = not space and "batch" not in names
     if len(set(names)) < len(names) or says_nothing or (space and space not in SPACES):
         raise ValueError(
-            f"{where}: found the columns {','.join(names)[:200]}; allowed: batch, or length or "
-            "height,width or depth,height,width, or both batch and these; and count (default: 1)"
+            f"{where}: found the columns {','.join(names)[:200]}; allowed: batch, space (length or "
+            "height,width or depth,height,width), or both; and count (default: 1)"
         )
     return names
 

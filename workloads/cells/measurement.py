@@ -20,7 +20,7 @@ class MeasureSpec(BaseModel):
     model_config = STRICT
 
     cold_budget_s: Seconds = 150.0
-    """No further shape is called cold after this time; the loop is then an open one."""
+    """No further shape is called cold after this time; a loop with shapes left is timed as open."""
     cold_shapes: Annotated[int, Field(ge=1)] = 64
     """At most this many shapes are called cold."""
     open_cold_shapes: Annotated[int, Field(ge=1)] = 4
@@ -55,7 +55,7 @@ class MeasureSpec(BaseModel):
     logged_replicates: Annotated[int, Field(ge=0)] = 1
     """After this many of a cell's replicates an untimed process logs cuDNN's choice of engines."""
     telemetry: MonitorKind = "nvml"
-    """Source of clocks, power and other processes: nvml, off, or a fake one to try out warnings."""
+    """What reads clocks, power and other processes: nvml, off, or a fake that shows warnings."""
     timeout_s: Annotated[float, Field(gt=0)] = 300.0
     """A trial's process that runs longer is ended, together with its descendants."""
     host_memory_limit_mib: Annotated[int, Field(ge=1)] | None = None
@@ -64,7 +64,7 @@ class MeasureSpec(BaseModel):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrialRequest:
-    """The request of one trial to a fresh process."""
+    """What a fresh process needs to run one trial."""
 
     cell: Cell
     config: Config
@@ -92,7 +92,7 @@ class LogPass(measured.Logged):
     plans: list[list[TimedPlan]] = field(default_factory=list)
     """Plans of each operation of `logged_choices`, in the order in which PyTorch tries them."""
     calls: list[int] = field(default_factory=list)
-    """Calls of each operation of `logged_choices` in steps at all shapes; empty if unknown."""
+    """How often one step at each shape calls each operation of `logged_choices`; empty: unknown."""
     banned_ran: list[str] = field(default_factory=list)
     """Plans that ran though the config's errata ban them."""
 

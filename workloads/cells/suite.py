@@ -75,7 +75,7 @@ def _with_batch(sizes: Shape) -> Shape:
 
 
 def _of_one_rank(inputs: list[Shape]) -> list[Shape]:
-    """Return `inputs`. Raises ValueError if they differ in rank, as tensors of one call may."""
+    """Return `inputs`, a cell each. Raises ValueError if they have different numbers of sizes."""
     if len({len(sizes) for sizes in inputs}) > 1:
         texts = ", ".join(map(sizes_text, inputs))
         raise ValueError(
@@ -153,7 +153,7 @@ class ProblemSpec(BaseModel):
             kernel, dilation = (_read_sizes(given.get(key, 1)) for key in ("kernel", "dilation"))
             added = [reach * (size - 1) for size, reach in zip(kernel, dilation * 3, strict=False)]
             here = f"which is {sizes_text(tuple(n // 2 for n in added))} here"
-            odd = "which here adds one more at the end, unlike any number"
+            odd = "which here adds one zero more at the end than at the start; no number does"
             raise ValueError(f"padding: found same, {odd if any(n % 2 for n in added) else here}")
         return given
 
@@ -165,7 +165,7 @@ class ProblemSpec(BaseModel):
 
 
 class ModelSpec(BaseModel):
-    """How a model is made and trained; losses and optimisers are in workloads/models/."""
+    """How a model is made and trained; losses and optimisers are in workloads/training/."""
 
     model_config = STRICT
 
@@ -253,7 +253,7 @@ LOOKS = (2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200)
 
 
 class UntilDecided(BaseModel):
-    """Blocks of each cell until its verdict is decided."""
+    """A number of blocks that grows until a cell's verdict is decided."""
 
     model_config = STRICT
 
@@ -272,7 +272,7 @@ Replicates = PositiveInt | UntilDecided
 
 BY_DEFAULT = UntilDecided(until="decided")
 FIXED_BLOCKS = 5  # default of a night, and if no two configs can be compared
-BLOCKS_WITHOUT_GPU = 2  # default: settings have no effect there, so two decide a cell
+BLOCKS_WITHOUT_GPU = 2  # default: two decide a cell, as settings have no effect without a GPU
 
 
 def most_replicates(replicates: Replicates | None) -> int:
@@ -298,7 +298,7 @@ class WithoutGpu(BaseModel):
 def _names_a_setting(contrast: str) -> str:
     settings = [field.name for field in fields(Config)]
     if contrast.partition("=")[0] not in settings:
-        raise ValueError(f"found {contrast!r}, allowed: {', '.join(settings)}, or one with =VALUE")
+        raise ValueError(f"found {contrast!r}, allowed: {', '.join(settings)}, also with =VALUE")
     return contrast
 
 
@@ -345,7 +345,7 @@ class SuiteSpec(BaseModel):
 
     @property
     def every_config(self) -> list[Config]:
-        """The suite's configs, then those of its cells, each once, and as cells have them whose layout it names."""
+        """Distinct configs of suite and cells; then the same with null for layout and precision."""
         of_cells = [config for axes in self.cells for config in axes.configs or ()]
         configs = [*self.configs, *of_cells]
         plain = [config.beside(config.layout, config.precision) for config in configs]

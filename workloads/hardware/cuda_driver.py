@@ -14,7 +14,7 @@ OTHER_NODES = {MEMORY_COPY: "memcpy", MEMORY_SET: "memset"}
 
 
 class DriverError(Exception):
-    """CUDA's driver has no such function, or refuses."""
+    """CUDA's driver lacks a function, or a call of the function failed."""
 
 
 class _KernelNodeParameters(ctypes.Structure):

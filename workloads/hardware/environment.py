@@ -1,4 +1,4 @@
-"""Environment: hardware and software behind a measurement. Capturing touches CUDA: use a child."""
+"""Environment: hardware and software of a measurement. A child captures it, as that starts CUDA."""
 
 import os
 import platform
@@ -107,7 +107,7 @@ def our_version() -> str:
 
 
 def our_commit() -> str | None:
-    """Return the commit of this file's checkout, with `-dirty` after changes; None without one."""
+    """Return the commit of this file's checkout, with `-dirty` after changes; None: no checkout."""
     checkout = Path(__file__).parents[2]
     if not (checkout / ".git").exists():
         return None

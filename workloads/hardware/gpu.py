@@ -32,7 +32,7 @@ def read_gpu() -> dict[str, Any]:
 
 
 def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
-    """Return model and UUID of each GPU or slice for trials; CUDA lists one slice at most, NVML the others."""
+    """Return model and UUID of each GPU or slice for trials; NVML lists slices that CUDA omits."""
     if not torch.cuda.is_available():
         return []
     first = gpu_uuid(0, variables)
@@ -40,13 +40,13 @@ def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[tuple[str, str]
         slices = chosen_slices(variables.get(VISIBLE), listed_gpus())
         if slices:
             return [(gpu.name, gpu.uuid) for gpu in slices]
-    # only now, as `gpu_uuid` started CUDA: before, torch counts sliced GPUs that CUDA hides, too
+    # counted after `gpu_uuid` started CUDA: earlier, torch also counts sliced GPUs that CUDA hides
     indexes = range(torch.cuda.device_count())
     return [(torch.cuda.get_device_name(index), gpu_uuid(index, variables)) for index in indexes]
 
 
 def gpu_uuid(index: int, variables: Mapping[str, str] = os.environ) -> str:
-    """Return NVML's UUID. CUDA's has no prefix, and for a slice may be that of its whole GPU."""
+    """Return a GPU's UUID as in NVML. CUDA's has no prefix; a slice's may be its whole GPU's."""
     properties = torch.cuda.get_device_properties(index)
     uuid = str(properties.uuid).removeprefix("GPU-").removeprefix("MIG-")
     whole = NvmlGpu(f"GPU-{uuid}")
@@ -57,6 +57,6 @@ def gpu_uuid(index: int, variables: Mapping[str, str] = os.environ) -> str:
 
 
 def _profile(name: str, nvml: NvmlGpu) -> str | None:
-    """Return a slice's profile from CUDA's name or NVML's, as `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
+    """Return a slice's profile, `1g.5gb` in the name `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
     names = (name, nvml.ask(pynvml.nvmlDeviceGetName) or "")
     return next((full.partition(MIG)[2] for full in names if MIG in full), None)

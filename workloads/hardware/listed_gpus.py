@@ -25,7 +25,7 @@ class ListedGpu:
         return self.uuid.startswith("MIG-")
 
     def is_called(self, entry: str) -> bool:
-        """Return whether a CUDA_VISIBLE_DEVICES entry, number or UUID prefix, is it or its card."""
+        """Return whether a CUDA_VISIBLE_DEVICES entry, number or UUID, is this GPU or its card."""
         if entry.isdigit():
             return self.card_index == int(entry)
         is_uuid = entry.startswith(("GPU-", "MIG-"))
@@ -57,8 +57,8 @@ def chosen_slices(visible: str | None, listed: Sequence[ListedGpu]) -> list[List
 
 
 def may_be_seen(visible: str | None, listed: Sequence[ListedGpu]) -> list[ListedGpu]:
-    """Return the GPUs that a process with this CUDA_VISIBLE_DEVICES may see. Return all if it has
-    numbers and the GPUs are of several models: CUDA may number them otherwise.
+    """Return the GPUs that a process with this CUDA_VISIBLE_DEVICES may see. If it contains numbers
+    and GPU models differ, return all GPUs: CUDA may number them in another order.
     """
     entries = [] if visible is None else [entry.strip() for entry in visible.split(",")]
     counted = any(entry.isdigit() for entry in entries) and len({gpu.name for gpu in listed}) > 1

@@ -1,4 +1,4 @@
-"""Monitor: the reader of a GPU beside a measurement, NVML or a scripted fake."""
+"""Monitor: reads clocks, heat and processes of a GPU during a trial, by NVML or from a script."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ class GpuReading:
     temperature_c: int | None = None
     throttle_reasons: tuple[str, ...] | None = None
     other_processes: int | None = None
-    """Number of processes that compute on it and are not ours."""
+    """Number of processes that compute on the GPU and are not ours."""
 
 
 class Monitor(Protocol):

@@ -66,7 +66,7 @@ class NvmlGpu:
 
 
 class NvmlMonitor:
-    """NVML's monitor. A reading takes 30 µs, most of it for the list of processes; the energy 3 to 14 ms."""
+    """A monitor by NVML. `read` takes 30 µs, mostly for the processes; `energy_mj` 3 to 14 ms."""
 
     source: MonitorKind = "nvml"
 
@@ -103,7 +103,7 @@ class NvmlMonitor:
         return None
 
     def _other_processes(self) -> int | None:
-        """Return the number of others' processes: all but ours, which may be listed by host ids."""
+        """Return how many processes are not ours. NVML may list ours under ids of the host."""
         listed = self._gpu.ask(pynvml.nvmlDeviceGetComputeRunningProcesses)
         if listed is None:
             return None

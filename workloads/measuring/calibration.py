@@ -13,7 +13,7 @@ from cudnn_sweep.workloads.precision import Precision
 from cudnn_sweep.workloads.records.measured import Calibration
 
 SAMPLES = 5  # of each operation, after one that is not counted
-SAMPLE_S = {"cuda": 0.005, "cpu": 0.002}  # of many calls: the device waits for no launch
+SAMPLE_S = {"cuda": 0.005, "cpu": 0.002}  # a sample has many calls: no launch delays the device
 MATRIX = {"cuda": 8192, "cpu": 512}  # rows and columns: fills an H200, 1.4 ms in bfloat16
 COPIED_BYTES = {"cuda": 2**28, "cpu": 2**25}  # more than a cache holds
 

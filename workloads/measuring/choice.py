@@ -39,7 +39,7 @@ from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.records.measured import Calibration, Choice, Kernel
 from cudnn_sweep.workloads.workload import TimedStep
 
-ROUNDS = 5  # of replays without and with some nodes, in turn: a drift of the clock meets both
+ROUNDS = 5  # each replays without, then with some nodes: a drift of the clock affects both
 ROUND_MS = 5.0
 MAX_REPLAYS = 50
 
@@ -49,7 +49,7 @@ LAYOUT = re.compile(
     re.IGNORECASE,
 )
 CONVERSION = "layout_conversion"
-COPY = "direct_copy_kernel"  # PyTorch's own, inside a convolution: `weight.contiguous(...)`
+COPY = "direct_copy_kernel"  # PyTorch's kernel: a conversion if a convolution launches it
 MEMORY = ("memset", "memcpy")
 TRITON = "triton_"  # a compiler's kernels beside cuDNN's, named after all that they fuse
 
@@ -71,7 +71,7 @@ def read_choice(
     note = None
     if device.is_cuda and step.as_written is None:
         try:
-            run()  # the open loop may not have met this shape
+            run()  # pays the first call, if the open loop did not have this shape
             if not step.capturable:
                 raise CannotCapture(NOT_CAPTURABLE)
             check_capturable(run)
@@ -154,7 +154,7 @@ def _note_kernels(choice: Choice, source: str, kernels: list[Kernel]) -> None:
 
 
 def _operations(watch: StepWatch, nodes: int) -> list[str | None]:
-    """Return the operation that launched each node, by the node counts around each operation."""
+    """Return the operation that launched each node, by the number of nodes after each operation."""
     names: list[str | None] = []
     for name, count in watch.launches:
         names += [name] * (count - len(names))
@@ -215,7 +215,7 @@ def note_roofline(work: list[ConvolutionWork], measured: Measurement) -> None:
 
 
 def roofline_ms(work: list[ConvolutionWork], ceilings: Calibration) -> float | None:
-    """Return the sum of convolutions' least times, at their limiting ceilings; None if unknown."""
+    """Return the sum of convolutions' least times, each at its limiting ceiling; None: unknown."""
     tflops, gbps = ceilings.calibration_matmul_tflops, ceilings.calibration_copy_gbps
     if not work or not tflops or not gbps:
         return None

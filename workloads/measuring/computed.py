@@ -32,7 +32,7 @@ def compute(
 ) -> tuple[Computed, bool]:
     """Return fingerprints of a new step's outputs and gradients, and whether all of these are finite.
 
-    `seed` alone gives the random numbers. `flops`: of the step's convolutions; too many rule out a reference.
+    All random numbers come from `seed`. With too many `flops` in convolutions, no reference exists.
     """
     torch.manual_seed(seed)
     step = workload.step(context)
@@ -67,7 +67,7 @@ def compute(
 
 
 def fingerprint(tensor: torch.Tensor) -> str:
-    """Return a hash of the tensor's bits and places, equal in all layouts; GPU and CPU differ.
+    """Return a hash of bits and places, equal in all layouts. GPU and CPU give different hashes.
 
     The GPU hashes by itself: a sum of integers does not depend on the order of the summands.
     """
@@ -104,7 +104,7 @@ def _reference(
         step = workload.step(replace(context, reference=True))
         assert step.examine is not None
         return step.examine(step.prepare(shape)), None
-    except (RuntimeError, NotImplementedError) as error:  # out of memory, or no float64 for it
+    except (RuntimeError, NotImplementedError) as error:  # out of memory, or no float64 version
         return {}, f"{type(error).__name__}: {error}".splitlines()[0]
     finally:
         cudnn.enabled = enabled

@@ -36,7 +36,7 @@ class Device:
         return torch.cuda.mem_get_info() if self.is_cuda else (None, None)
 
     def note_memory(self, memory: MemoryUse, column: str) -> None:
-        """Fill existing columns named like `column`, as `steady_{}_bytes`; None on a CPU."""
+        """Fill the columns that fit the pattern `column`, as `steady_{}_bytes`; on a CPU none."""
         for name, read in MEMORY.items() if self.is_cuda else ():
             if hasattr(memory, column.format(name)):
                 setattr(memory, column.format(name), read())

@@ -32,10 +32,10 @@ class CannotCapture(Exception):
 
 
 def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
-    """Capture `run` and return the instantiated graph. After CannotCapture the process can go on.
+    """Capture `run` and return the instantiated graph. CannotCapture leaves the process usable.
 
-    `after` runs before the capture and does the same work, perhaps fewer times: what only a first
-    call does, such as a search, must not be captured.
+    `after` runs first and does the same work, perhaps fewer times, so that the extra work of first
+    calls, such as a search, is not captured.
     """
     graph = Graph(keep_graph=True)
     pool = torch.cuda.graph_pool_handle()
@@ -49,7 +49,7 @@ def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
 
 
 def check_capturable(run: Callable[[], object]) -> None:
-    """Run once; raise CannotCapture if that waits for the device: failed captures do more harm."""
+    """Call `run`; raise CannotCapture if it waits for the device, as failed captures do harm."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")  # an error would leave the step half done
@@ -83,7 +83,7 @@ def queued_ms(launch: Step, count: int) -> list[float]:
 
 
 def _warm_on_a_side_stream(run: Callable[[], object]) -> None:
-    """Run once on a side stream: autograd remembers streams, and a capture must not touch the default one."""
+    """Run on a side stream; autograd remembers it, and captures must avoid the default stream."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -94,7 +94,7 @@ def _warm_on_a_side_stream(run: Callable[[], object]) -> None:
 
 @contextmanager
 def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
-    """Reset random generator and allocator, which a failed capture leaves in capture mode."""
+    """If a capture fails, take the random generator and the allocator out of capture mode."""
     device = torch.cuda.current_device()
     generator = torch.cuda.default_generators[device]
     state = generator.clone_state()
@@ -111,7 +111,7 @@ def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
 
 
 class Replays:
-    """A graph of whole rounds of some steps. A step finds the L2 cache as the step before left it."""
+    """A graph of whole rounds of some steps. Each finds the L2 cache as the step before left it."""
 
     source = "graph"
     """What device times are taken from, as the results name it."""
@@ -124,7 +124,7 @@ class Replays:
         """Steps in one replay."""
 
     def run(self, count: int) -> float:
-        """Return the seconds on the device for so many replays."""
+        """Replay the graph `count` times and return the seconds on the device."""
         return sum(queued_ms(self._launch, count)) / 1e3
 
     def step_ms(self, count: int) -> list[float]:
@@ -153,7 +153,7 @@ def replays_of_batch(replay_s: float) -> int:
 
 
 def time_replays(replays: Replays, spec: MeasureSpec, telemetry: Telemetry) -> Sampled:
-    # The device was idle while steps were captured, and a cooler one runs faster for a while.
+    # The device cooled while steps were captured, and a cooler device runs faster for a while.
     batch = replays_of_batch(warm_up(replays.run, spec, telemetry).round_s)
 
     def take() -> list[float]:
@@ -220,5 +220,5 @@ def _long_graph(steps: list[Step]) -> tuple[Graph, int]:
     rounds = min(round(GRAPH_MS / min(replay_ms(graph, 3))), MAX_CALLS // len(steps))
     if rounds <= 1:
         return graph, 1
-    del graph  # its memory is free for another
+    del graph  # frees its memory for the longer graph
     return capture(rounds_of(rounds), after=once), rounds

@@ -53,6 +53,6 @@ def _expecting(cell: Cell) -> Iterator[None]:
         has = " and ".join(f"{n:,} {name if n != 1 else name[:-1]}" for n, name in counts)
         wanted = " and ".join(f"{count:,}" for count in expected.values())
         raise WorkloadError(
-            f"{cell.workload.rpartition(':')[2]}({given}) has {has}; expected {wanted}: arguments of the model are "
-            "missing?"
+            f"{cell.workload.rpartition(':')[2]}({given}) has {has}; expected {wanted}: are "
+            "arguments of the model missing?"
         )

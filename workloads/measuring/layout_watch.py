@@ -1,4 +1,4 @@
-"""Where a step loses channels_last: the layout that goes into each operation and comes out, and who pays for a loss."""
+"""Where a step loses channels_last: layouts of each operation's tensors, and who converts back."""
 
 import sys
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ MARK = "sweep operation "  # before an operation's number, in a profile
 
 
 class LayoutWatch(StepWatch):
-    """A watch that follows layouts. A tensor is known by its storage, so that a view, as of 5D in 4D, is no loss."""
+    """Follows layouts. A tensor is known by its storage, so a view, as of 5D in 4D, is no loss."""
 
     def __init__(self, *, profiled: bool = False, **how: Any) -> None:
         super().__init__(**how)
@@ -95,7 +95,7 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def order_of(tensor: torch.Tensor) -> str | None:
-    """Return whether channels lie closest in memory, in any view; None for a tensor with one order, or of few sizes."""
+    """Return a tensor's layout by its strides, in any view; None: it has one order or few sizes."""
     sized = [n for n in range(tensor.dim()) if tensor.shape[n] > 1 and tensor.stride(n) > 0]
     if tensor.dim() < 3 or len(sized) < 2 or has_one_order(tensor.shape):
         return None

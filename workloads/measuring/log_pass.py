@@ -1,7 +1,7 @@
 """The log pass: an untimed process that runs a step at the base shape while cuDNN's frontend logs its choices.
 
-The log lists the plans that PyTorch built for each convolution, timed, and took. As writing it takes time, it
-has a process of its own. Its choices may differ from the timed process's, so its kernels are compared.
+The log lists the plans that PyTorch built, timed and took for each convolution. Writing it takes
+time, so this process is not timed. The timed process may choose otherwise: kernels are compared.
 
 A plan that ran although the config's errata ban it is a fault: PyTorch did not heed the errata there.
 
@@ -49,7 +49,7 @@ PLAN = re.compile(
 BLOCKED = re.compile(r"Verifying (?P<engine>\S+)\. Blocking\.")
 TIMED = re.compile(r"Plan (?P<engine>\S+) took\s+(?P<ms>[\d.e+-]+)")
 
-MOST_STEPS = 1000  # of a regime, searched for distinct shapes
+MOST_STEPS = 1000  # of a regime, in which distinct shapes are looked for
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class Operation:
 def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
     """Run the log pass, which needs CUDA. Raises the errors of the workload.
 
-    `shapes`: how many of the regime's shapes to run, for plans alone; 0: base shape, with kernels.
+    `shapes`: number of the regime's shapes to run, without kernels; 0: the base shape, with them.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "cudnn-frontend.log")

@@ -33,7 +33,7 @@ from cudnn_sweep.workloads.user_code import import_named
 from cudnn_sweep.workloads.workload import Context, Workload
 
 ACTIVITIES = ProfilerActivity.CPU, ProfilerActivity.CUDA
-CONVERTS_INSIDE = re.compile("norm|upsample|pool")  # what copies there is a conversion
+CONVERTS_INSIDE = re.compile("norm|upsample|pool")  # a copy inside these is a conversion
 
 
 class ConvolutionWatch(LayoutWatch):
@@ -98,7 +98,7 @@ def _build(request: TraceRequest) -> torch.nn.Module:
     source = import_named(request.model)
     if isinstance(source, Workload):
         raise WorkloadError(
-            f"{request.model} is a workload, which a suite's `cells` may name itself; allowed: {ALLOWED}"
+            f"{request.model} is a workload: write it in a suite's `cells`; allowed here: {ALLOWED}"
         )
     if not is_source(source):
         raise WorkloadError(f"{request.model} is a {type(source).__name__}; allowed: {ALLOWED}")
@@ -153,7 +153,7 @@ def with_conversions(
 
 
 def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperation:
-    """Return the operation with its milliseconds. One that converts within itself loses the layout, and pays."""
+    """Add the time of conversions; an operation that converts inside loses the layout and pays."""
     is_inside = ms > 0 and not operation.converts
     operation = replace(operation, conversion_ms=ms, pays=operation.pays or is_inside)
     if is_inside and operation.lost_by is None and "convolution" not in operation.name:
@@ -162,6 +162,6 @@ def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperat
 
 
 def _precision_of(dtype: torch.dtype, precision: Precision) -> str | None:
-    """Return the precision of one convolution; under autocast some stay in float32."""
+    """Return the precision of one convolution; under autocast some convolutions stay in float32."""
     float32 = "fp32" if precision.conv_fp32 == "ieee" else "tf32"
     return {torch.float32: float32, torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype)

@@ -56,7 +56,7 @@ def apply_request(request: TrialRequest, measured: Measurement) -> None:
 
 
 def context_of(cell: Cell, device: Device, config: Config | None = None) -> Context:
-    """Return the context of a cell; fields of the same name are the cell's, or the config's."""
+    """Return a cell's context under a config; fields of the same names are copied from the cell."""
     config = config or Config()
     cell = cell.under(config)
     made = {

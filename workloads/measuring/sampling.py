@@ -30,7 +30,7 @@ class Sampled:
 
     @property
     def error(self) -> float | None:
-        """The median's standard error as a share of it; None for a single sample."""
+        """The median's standard error as a share of the median; None for a single sample."""
         return median_error(self.samples_ms) if len(self.samples_ms) > 1 else None
 
 
@@ -62,7 +62,7 @@ def stop_reason(
 
 
 def median_error(samples: list[float]) -> float:
-    """Return the standard error of the median as a share of it, for any distribution."""
+    """Return the median's standard error as a share of the median, for any distribution."""
     middle_value = median(samples)
     return _median_deviation(samples) / middle_value if middle_value else 0.0
 
@@ -84,7 +84,7 @@ def paired_error(by_process: Sequence[Sequence[float]]) -> float:
 def _median_deviation(samples: list[float]) -> float:
     """Return the standard error of the median.
 
-    The number of samples below the true median is that of heads in n tosses of a coin: n/2, with a standard
+    As many of n samples lie below the true median as n coins show heads: n/2, with a standard
     deviation of √n/2. Half the distance of samples at n/2 ± √n/2 is therefore one standard error.
     Outliers do not move it (David and Nagaraja, Order Statistics, section 7.1).
     """

@@ -33,7 +33,7 @@ GROUP_S = 0.02  # a timed group's least length: one synchronise (10 µs) is then
 LEAST_PERIODS = 4  # of a group, if the budget has room: the CPU then runs ahead of long steps too
 TURN_GROUP_S = 0.005  # of processes in turns: a host's pace changes within tens of milliseconds
 LEAD_IN_S = 0.002  # untimed, at each turn: its first steps pay for the switch between two processes
-LAUNCH_BOUND = 1.1  # wall time over device time: above, the device waits for a tenth of the loop
+LAUNCH_BOUND = 1.1  # wall time / device time: above it, the device waits in a tenth of the loop
 
 
 class Loop:
@@ -42,7 +42,7 @@ class Loop:
     def __init__(
         self, step: TimedStep, period: tuple[Shape, ...], batches: int, device: Device
     ) -> None:
-        """Make at least `batches` inputs of each shape. A round is whole periods, so that all rounds are alike."""
+        """Make `batches` inputs or more, in whole periods of shapes: then all rounds are alike."""
         self.inputs = _inputs(step, period, batches)
         self.shapes = period
         self.period = len(period)

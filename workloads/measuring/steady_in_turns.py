@@ -1,6 +1,6 @@
 """Steady state of processes that take turns: each times a group of steps, then the next process does.
 
-A lasting change of the host would affect one of two consecutive processes. Here it affects both.
+In turns a lasting change of the host affects both of two processes; one after another, only one.
 """
 
 import os
@@ -51,7 +51,7 @@ def measure_in_turns(
 
 
 class SteadyInTurns:
-    """A closed loop's steady part, a turn at a time."""
+    """Measures a closed loop's steady state, one turn at a time."""
 
     def __init__(
         self, loop: Loop, spec: MeasureSpec, telemetry: Telemetry, measured: Measurement
@@ -92,7 +92,7 @@ class SteadyInTurns:
             timed = _sampled(self._device, self._device_steps, stopped)
             note_device(timed, self._replays.source, part)
             part.steady_device_rounds = self._device_rounds
-            self._replays = None  # its memory is free for another
+            self._replays = None  # frees the graph's memory for other processes
         note_launch_bound(self._measured)
 
     def _warm_up(self, warming: WarmUp | None, run: Callable[[int], float]) -> WarmUp:
@@ -152,6 +152,6 @@ def _sampled(samples_ms: list[float], iterations: int, stopped: str | None) -> S
 
 
 def _confine(cpus: Iterable[int]) -> None:
-    """Confine each thread of this process; new threads inherit it."""
+    """Confine all threads of this process to these CPUs; new threads inherit the limit."""
     for thread in os.listdir("/proc/self/task"):
         os.sched_setaffinity(int(thread), cpus)

@@ -13,10 +13,10 @@ from cudnn_sweep.workloads.layout import in_force
 FORWARDS = (torch.ops.aten.convolution.default, torch.ops.aten._convolution.default)
 BACKWARD = torch.ops.aten.convolution_backward.default
 SIZES = 9
-# cuDNN's operations for the gradients of input and weight, in PyTorch's order, by whether the
+# cuDNN's operations for the gradients of input and weight, in PyTorch's order. Key: whether the
 # convolution is transposed.
 BACKWARD_OPERATIONS = {False: ("ConvBwdData", "ConvBwdFilter"), True: ("ConvFwd", "ConvBwdFilter")}
-UNNAMED = "???"  # torch's Python bindings leave out MkldnnTranspose alone
+UNNAMED = "???"  # the name in torch's Python bindings, which lack MkldnnTranspose alone
 
 # Under torch.inference_mode these arrive whole, as there is no autograd to decompose them.
 COMPOSITES = {
@@ -41,7 +41,7 @@ class ConvolutionWork:
 class StepWatch(TorchDispatchMode):
     """Notes each operation that runs inside it: convolutions with their route and work, operations of cuDNN.
 
-    `count_launches` is called after each operation, so that a capture's launches have their operation.
+    `count_launches` is called after each operation: its count assigns a capture's launches to it.
     """
 
     def __init__(self, count_launches: Callable[[], int] | None = None) -> None:

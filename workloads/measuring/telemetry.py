@@ -14,12 +14,12 @@ T = TypeVar("T")
 
 INTERVAL_S = 0.02  # a reading takes 30 µs: 0.15% of this, and none of it is inside a timed group
 MIN_ENERGY_S = 0.5  # the energy counter steps every 0.1 s: too coarse for less time
-UNSETTLED = 0.05  # of the median clock: more than the 3% of time that a verdict is about
-# Somebody's choice, the same for every trial.
+UNSETTLED = 0.05  # share of the median clock, above the minimum effect of 3%
+# Reasons that somebody chose, the same for every trial.
 CHOSEN_CLOCKS = {"applications_clocks_setting", "display_clock_setting"}
 # Normal for a GPU under load; NVML also reports it at the highest clock.
 POWER_CAP = "sw_power_cap"
-# Share of the highest clock. Above it a cap costs less than the 3% of time that a verdict is about.
+# Share of the highest clock. Above it a power cap costs less than the minimum effect of 3%.
 SLOWED = 0.97
 
 
@@ -55,7 +55,7 @@ class Telemetry:
         self._began = self._now()
 
     def note(self) -> None:
-        """Read, unless the last reading is fresh; never called while something is timed."""
+        """Take a reading, unless the last is fresh. Call this only while nothing is being timed."""
         if self._monitor is not None and self._now() - self._read_at >= INTERVAL_S:
             self._readings.append(self._monitor.read())
             self._read_at = self._now()
@@ -73,7 +73,7 @@ class Telemetry:
             self._loop_mj = ended_mj - self._energy_began_mj
 
     def summary(self, iterations: int | None) -> GpuTelemetry:
-        """Return the summary. `iterations`: those between `begin` and `end`."""
+        """Return the summary of the readings. `iterations`: how many ran from `begin` to `end`."""
         if self._monitor is None:
             return GpuTelemetry(warnings=[])
         clocks = _given(reading.sm_clock_mhz for reading in self._readings)

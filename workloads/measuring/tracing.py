@@ -68,13 +68,13 @@ class TracedOperation:
     """Path and class of the module that ran it, as `down.0.norm (InstanceNorm3d)`."""
     takes: list[str]
     returns: list[str]
-    """Layouts of what it wrote; a view writes nothing."""
+    """Layouts of the tensors that it wrote; a view writes none."""
     lost_by: int | None
-    """Number of the operation that lost the layout of what it takes, or its own if it converts inside."""
+    """Number of the operation that lost its input's layout; its own if it converts inside."""
     loses: bool
-    """Whether it is the first to return contiguous for channels_last."""
+    """Whether it is the first to take channels_last and return contiguous."""
     pays: bool
-    """Whether it converts what it takes into the other layout."""
+    """Whether it converts its input into the other layout."""
     converts: bool
     """Whether it is nothing but a conversion."""
     conversion_ms: float | None = None
@@ -82,7 +82,7 @@ class TracedOperation:
 
 
 def losses_in(operations: Sequence[TracedOperation]) -> Mapping[int | None, list[TracedOperation]]:
-    """Return who pays, by the number of the operation that lost the layout; None for what never had it."""
+    """Return the paying operations by the number of the operation that lost the layout, if any."""
     payers: dict[int | None, list[TracedOperation]] = {}
     for number, operation in enumerate(operations):
         if operation.pays:

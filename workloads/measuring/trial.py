@@ -72,7 +72,7 @@ def run_trial(
     """Run the trial of `request`, filling `measured`. If a step raises, the values before it are kept.
 
     `report` is called between the measurement and the untimed checks, which may end the process. `baton` is
-    passed on when one-time costs are paid, then once all shapes were met.
+    passed on after one-time costs are paid, and again after all shapes were called.
     """
     cell = request.cell
     apply_request(request, measured)
@@ -127,13 +127,13 @@ def run_trial(
             routes = routes_at(step, shapes) | set(measured.choice.routes or ())
             measured.choice.routes = sorted(routes)
             measured.accuracy = step.accuracy() if step.accuracy else None
-        del step  # its memory is free for another
+        del step  # frees its memory for the step that `compute` makes
         with _noted(measured):
             measured.computed, is_finite = compute(
                 workload,
                 context,
                 cell.input_shape,
-                int(cell.cell_id, 16) % 2**31,  # by cell, not replicate: processes compute alike
+                int(cell.cell_id, 16) % 2**31,  # one seed per cell: all processes compute alike
                 reference=request.reference,
                 flops=measured.choice.convolution_flops or 0,
             )
@@ -263,7 +263,7 @@ def _measure_steady(
     measured: Measurement,
     baton: Baton | None,
 ) -> bool:
-    """Time the closed loop if all shapes were met, else the open one. Return whether it took turns."""
+    """Time a closed loop if all shapes were called, else an open one. Return whether in turns."""
     cell, spec = request.cell, request.measure
     period = cell.shapes().period(cell.input_shape)
     try:
@@ -321,7 +321,7 @@ def _shapes_met(measured: Measurement) -> set[Shape]:
 
 
 def _numbers(measured: Measurement, *, is_finite: bool) -> list[WarningName]:
-    """Return the warning about the results, if there is one."""
+    """Return the warning about infinite or NaN results, if there are any."""
     first, last = measured.loss_first, measured.loss_last
     if not is_finite or (first is not None and not isfinite(first)):
         return ["not_finite"]
@@ -339,7 +339,7 @@ def _noted(measured: Measurement) -> Iterator[None]:
 
 @contextmanager
 def _phase(measured: Measurement, name: str, baton: Baton | None = None) -> Iterator[None]:
-    """Note the seconds of a phase, without waiting for the baton."""
+    """Note the seconds of a phase, less the time in which other processes had the baton."""
     began = perf_counter() - (baton.waited_s if baton else 0.0)
     try:
         yield
@@ -349,7 +349,7 @@ def _phase(measured: Measurement, name: str, baton: Baton | None = None) -> Iter
 
 
 def _checking_shapes(step: TimedStep) -> TimedStep:
-    """Return the step with a warning if no tensor of an input has the batch and the space requested."""
+    """Return the step; it warns if no tensor of an input has the requested batch and space."""
 
     def prepare(shape: Shape) -> Any:
         inputs = step.prepare(shape)
@@ -362,7 +362,7 @@ def _checking_shapes(step: TimedStep) -> TimedStep:
 
 
 def _have(shape: Shape, tensors: list[torch.Tensor]) -> bool:
-    """Return whether a tensor has this batch and space, in any order, or each image of a list has the space."""
+    """Return whether a tensor, or a list of images as a whole, has the shape's batch and space."""
     batch, wanted = shape[0], Counter(shape[2:])
     of_space = [tensor for tensor in tensors if wanted <= Counter(tensor.shape)]
     return len(of_space) == batch or any(

@@ -1,4 +1,4 @@
-"""Turns: the orders that a process gets with the baton, and its reports when it passes that on.
+"""Turns: a process gets an order with the baton, and reports when it passes the baton on.
 
 The processes of a block live side by side on one device, and one at a time works. The leader of the block
 decides whose turn it is, and when enough was measured.
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 Stage = Literal[
-    "meet",  # build the step, meet its shapes cold and calibrate
-    "alone",  # measure and check, to the end, as if there were no other
+    "meet",  # build the step, call each shape cold, and calibrate
+    "alone",  # measure and check to the end, as if its block had no other process
     "warm_up",  # run the loop for a while
     "wall",  # time a group of its steps
-    "capture",  # make the graph that the device's time is taken from
+    "capture",  # capture the CUDA graph whose replays give the device time
     "device_warm_up",
     "device",  # time some replays
     "report",  # send what was measured
@@ -42,7 +42,7 @@ class Said:
     alone: str | None = None
     """Why this process cannot take turns."""
     free_bytes: int | None = None
-    """Device memory that is free once all shapes were met."""
+    """Device memory that is free after all shapes were called."""
     total_bytes: int | None = None
     """All memory of the device, free or not."""
     one_time_s: float = 0.0

@@ -13,18 +13,18 @@ from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 WINDOW_S = 0.05  # pace and clock are compared between windows of this length
 SETTLED = 0.02  # windows whose clocks differ by less have settled: one step of boost is 15 MHz
 CLOCK_WINDOWS = 4  # in a row with settled clocks
-PACE_WINDOWS = 2  # a pace is noisier, and no power limit is behind it
+PACE_WINDOWS = 2  # in a row with a settled pace, if no clock is known: a pace is noisier
 
 
 class WarmUp:
-    """A warm-up, a window at a time."""
+    """A warm-up that runs one window of time at each call."""
 
     def __init__(self, run: Callable[[int], float], telemetry: Telemetry) -> None:
         """Run one round. `run` runs so many rounds of the work and returns their seconds."""
         self._run = run
         self._telemetry = telemetry
         self.round_s = run(1)
-        """The fastest round."""
+        """Seconds of the fastest round so far."""
         self.seconds = self.round_s
         self.settled = False
         """Whether the clock, or the pace if no clock is known, was the same in the last windows."""

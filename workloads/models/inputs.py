@@ -38,8 +38,8 @@ class TensorSpec(BaseModel):
     dtype: Literal["int64", "int32", "uint8", "bool", "float32"] | None = None
     """Default: floating point, in the cell's precision and layout."""
     below: Annotated[int, Field(ge=1, lt=2**31)] | None = None
-    """For whole numbers: random ones from 0 to below this bound, such as the size of a vocabulary
-    or the number of classes."""
+    """Random whole numbers are from 0 to below this bound, such as the size of a vocabulary or the
+    number of classes."""
     value: bool | int | float | None = None
     """Every element has this value, such as 1 in a mask that hides nothing. Default: random
     numbers."""
@@ -52,7 +52,7 @@ class TensorSpec(BaseModel):
             raise ValueError(f"{self.dtype} takes either `below` or `value`, found {given}")
         if not whole and self.below is not None:
             raise ValueError(
-                f"`below` needs one of dtype {', '.join(WHOLE)}; found {self.dtype or 'no dtype'}"
+                f"`below` needs a dtype of {', '.join(WHOLE)}; found {self.dtype or 'no dtype'}"
             )
         if self.dtype == "uint8" and max(self.below or 0, (self.value or 0) + 1) > 256:
             raise ValueError("uint8 holds 0 to 255, found more")
@@ -167,7 +167,7 @@ def make_prepare(inputs: JsonValue, context: "Context") -> Callable[[Shape], Cal
 
 
 def _made_by(name: str, context: "Context") -> Callable[[Shape], Called]:
-    """Wrap a user's function: dict → keyword arguments, tuple or list → arguments, else → one."""
+    """Wrap a user's function, which returns a dict of keyword arguments, a list or one argument."""
     import torch
     from torch.utils._pytree import tree_map_only
 

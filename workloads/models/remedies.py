@@ -15,7 +15,7 @@ from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.problem import Shape, named_sizes, sizes_text
 from cudnn_sweep.workloads.training import loss
 
-OFTEN = 32  # networks that halve their input up to five times take its multiples
+OFTEN = 32  # networks that halve their input up to five times need multiples of this
 JOINS = ("cat", "concat", "concatenate", "stack")
 JOINED = "tensors that are joined differ in size"
 INFERENCE = "--direction inference"

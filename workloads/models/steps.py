@@ -73,7 +73,7 @@ def _build(name: str, source: Source, context: Context) -> TimedStep:
 
 
 def _training(net: nn.Module, choice: ModelChoice, context: Context) -> TimedStep:
-    """Return a step of zero_grad, forward, loss, backward, optimiser. Its first run may warn of an unused own loss."""
+    """Return a step of training. Its first run warns if the model returns a loss that is unused."""
     net.train()
     weights = {name: weight for name, weight in net.named_parameters() if weight.requires_grad}
     optimiser = make_optimiser(choice.optimiser, choice.optimiser_parameters).make(
@@ -144,7 +144,7 @@ def _inference(net: nn.Module, choice: ModelChoice, context: Context) -> TimedSt
 def _inputs(
     net: Callable[..., Any], choice: ModelChoice, context: Context
 ) -> tuple[Callable[[Shape], Any], Callable[[Any], Any]]:
-    """Return the function that makes a step's inputs, and the one that calls the model with them."""
+    """Return the function that makes a step's inputs, and the function that takes them."""
     if choice.inputs is None:
         return context.random, net
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 BLOCKS = (1, 2, 8, 8, 4)  # residual blocks at strides 2, 4, 8, 16 and 32
-FEATURES = 3  # strides that a detector looks at, the last ones
+FEATURES = 3  # number of the last strides, whose features a detector uses
 
 
 class Residual(nn.Module):

@@ -1,6 +1,6 @@
 """A video VAE's decoder: blocks and widths of CogVideoX, Yang et al. 2024, arXiv 2408.06072, appendix.
 
-Each norm is a plain group norm: normalising by the latents is left out.
+Each norm is a plain group norm; CogVideoX computes a norm's scale and shift from the latents.
 """
 
 from itertools import pairwise
@@ -47,7 +47,7 @@ class Residual(nn.Module):
 
 
 class Larger(nn.Module):
-    """Twice the height and width, and `times` as many frames; then each frame is convolved."""
+    """Doubles height and width, repeats each frame `times` times, and then convolves each frame."""
 
     def __init__(self, width: int, times: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""WaveNet: van den Oord et al. 2016, arXiv 1609.03499. The paper leaves its widths open."""
+"""WaveNet: van den Oord et al. 2016, arXiv 1609.03499. The paper does not state its widths."""
 
 import torch
 from torch import nn

@@ -58,21 +58,21 @@ class LoggedChoice:
     """cuDNN's log of one convolution operation at its first call."""
 
     operation: Annotated[str, "ConvFwd, ConvBwdData or ConvBwdFilter"]
-    engine: Annotated[str, "tag of the plan that was taken"]
+    engine: Annotated[str, "tag of the chosen plan"]
     numeric_notes: Annotated[list[str], "its numerical notes"]
     behavior_notes: Annotated[list[str], "its behaviour notes"]
     workspace_bytes: Annotated[int, "its workspace"]
-    plans_built: Annotated[int, "plans built before one was taken"] = 1
+    plans_built: Annotated[int, "plans built, the chosen plan included"] = 1
     plans_timed: Annotated[int, "plans that a search timed; 0: no search"] = 0
-    timed_ms: Annotated[float | None, "time of the taken plan in the search"] = None
+    timed_ms: Annotated[float | None, "time of the chosen plan in the search"] = None
 
 
 @dataclass(kw_only=True)
 class Measured:
     """Values that belong to no other part."""
 
-    loop_kind: str | None = column("closed: all shapes were met before timing; open: not")
-    workload_hash: str | None = column("hash of the user's code of workload and loss, else null")
+    loop_kind: str | None = column("closed: all shapes were called before timing; open: not")
+    workload_hash: str | None = column("hash of the user's code in the cell; null: none")
     conv_fp32_precision: str | None = column("torch.backends.cudnn.conv.fp32_precision, as read")
     threads: int | None = column("CPU threads torch used")
     compute_cache: str | None = column(
@@ -81,21 +81,21 @@ class Measured:
     compute_cache_entries_before: int | None = column("files in that cache when the trial began")
     compute_cache_entries_added: int | None = column("files that the trial added to it")
     cold: list[ColdShape] | None = column("cold cost of each distinct shape, in order of arrival")
-    distinct_shapes: int | None = column("distinct shapes met in the cold part")
-    regime_shapes: int | None = column("distinct shapes that the regime has; null: without end")
-    open_new_shapes: int | None = column("steps of an open loop that met a new shape")
+    distinct_shapes: int | None = column("distinct shapes called in the cold part")
+    regime_shapes: int | None = column("distinct shapes of the regime; null: they never end")
+    open_new_shapes: int | None = column("shapes that are new in the timed open loop")
     loss_first: float | None = column("loss of the first training step")
     loss_last: float | None = column("loss of the last training step")
     accuracy: float | None = column("share of right answers on held-back examples after training")
-    own_times_ms: dict[str, float] | None = column("first call, by the workload's own clock")
-    checks_error: str | None = column("what went wrong in untimed checks, after measuring")
+    own_times_ms: dict[str, float] | None = column("first call's times by the workload's own clock")
+    checks_error: str | None = column("error in the untimed checks after measuring")
 
 
 @dataclass(kw_only=True)
 class MemoryUse:
     """Memory of the caching allocator, and the host's."""
 
-    cold_free_bytes: int | None = column("device memory no process held before the cold part")
+    cold_free_bytes: int | None = column("device memory that was free before cold calls")
     cold_allocated_bytes_before: int | None = column("device memory allocated before cold calls")
     cold_reserved_bytes_before: int | None = column("reserved by PyTorch before the cold part")
     cold_peak_allocated_bytes: int | None = column("peak of allocated memory in the cold part")
@@ -186,11 +186,11 @@ class Choice:
     """The timed process's choice for one step at the base input shape, and the step's work."""
 
     convolutions: int | None = column("forward convolutions of a step; if none, backward ones")
-    routes: list[str] | None = column("distinct backends that PyTorch selects for them, as Cudnn")
+    routes: list[str] | None = column("distinct backends of the convolutions, such as Cudnn")
     convolution_inputs: list[str] | None = column(
         "distinct types and layouts, by strides, in which inputs reach convolutions, as bfloat16 channels_last"
     )
-    convolution_weights: list[str] | None = column("the same of their weights")
+    convolution_weights: list[str] | None = column("types and layouts of the convolutions' weights")
     layout_losses: list[str] | None = column(
         "layers and operations that take channels_last and return contiguous, if a convolution or copy converts back; "
         "null in layout contiguous"
@@ -202,10 +202,10 @@ class Choice:
     roofline_share: float | None = column("roofline_ms / device time (wall time without CUDA)")
     kernels_source: str | None = column("graph (the timed process's own) or profiler")
     kernels_note: str | None = column("why kernels are unknown, or not from the graph")
-    kernels: list[Kernel] | None = column("what the step launches, in order")
+    kernels: list[Kernel] | None = column("kernels that the step launches, in order")
     kernels_hash: str | None = column("hash of the convolutions' kernels, their order and grids")
     layout_conversions: int | None = column("launches of kind layout_conversion")
-    layout_conversion_ms: float | None = column("device time that a step would save without them")
+    layout_conversion_ms: float | None = column("device time saved if conversions are left out")
 
 
 @dataclass(kw_only=True)
@@ -213,10 +213,10 @@ class Computed:
     """A step's results from fixed random inputs and weights."""
 
     computed: list[ComputedTensor] | None = column("outputs and gradients of one step")
-    fingerprint: str | None = column("hash of the bits of all of them")
+    fingerprint: str | None = column("hash of the bits of all of `computed`")
     bitwise_repeatable: bool | None = column("whether a second run gave the same bits")
-    relative_l2_error: float | None = column("largest of their relative L2 errors to float64")
-    relative_max_error: float | None = column("largest of their relative maximum errors")
+    relative_l2_error: float | None = column("largest relative L2 error of `computed` to float64")
+    relative_max_error: float | None = column("largest relative maximum error of `computed`")
     reference_note: str | None = column("why a requested float64 reference is missing")
 
 
@@ -230,14 +230,14 @@ class GpuTelemetry:
     sm_clock_low_mhz: int | None = column("lowest SM clock seen")
     sm_clock_high_mhz: int | None = column("highest SM clock seen")
     memory_clock_mhz: int | None = column("memory clock at the end")
-    power_w: float | None = column("mean power, by an energy counter of 0.1 s; null in turns")
-    energy_per_iteration_mj: float | None = column("energy of the wall loop; null in turns")
+    power_w: float | None = column("mean power from NVML's energy counter; null in turns")
+    energy_per_iteration_mj: float | None = column("energy of a timed iteration; null in turns")
     temperature_c: int | None = column("highest temperature seen")
     throttle_reasons: list[str] | None = column("what slowed the clocks, as NVML names it")
     other_processes: int | None = column("largest number of others' processes on the GPU")
     warnings: list[str] | None = column(
-        "those seen of shared_gpu, throttled, power_capped, clocks_unsettled, other_shapes, "
-        "own_loss_unused, not_finite and diverged"
+        "warnings that apply: shared_gpu, throttled, power_capped, clocks_unsettled, other_shapes, "
+        "own_loss_unused, not_finite or diverged"
     )
 
 
@@ -246,9 +246,9 @@ class Logged:
     """The log of an untimed process, with its own choice of plans."""
 
     logged_choices: list[LoggedChoice] | None = column(
-        "what cuDNN's log says of each convolution's first call"
+        "entries of cuDNN's log about each convolution's first call"
     )
     logged_searches: int | None = column("how many logged convolutions had plans timed")
-    logged_workspace_bytes: int | None = column("the largest workspace of the plans taken")
+    logged_workspace_bytes: int | None = column("largest workspace of the chosen plans")
     logged_largest_workspace_bytes: int | None = column("largest workspace of the plans built")
     logged_plans_dropped: int | None = column("plans timed that needed more memory than was free")

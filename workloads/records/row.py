@@ -23,7 +23,7 @@ SOFTWARE: Final = "software"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
-    """Marks a column as a setting of the config: trials that differ in it are never taken together."""
+    """Marks a column as a setting of the config: trials that differ in it are never pooled."""
 
     usual: SettingValue
     """PyTorch's own value: a config's name leaves it out, and rows from before the column have it."""
@@ -33,7 +33,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Axis:
-    """Marks a column as an axis of a cell: answers list it, and cells that differ in it are never taken together."""
+    """Marks a column as an axis of a cell: answers list it, and pool no cells that differ in it."""
 
     usual: str | None = None
     """The value that a cell's name leaves out, and that rows from before the column have."""
@@ -61,12 +61,12 @@ class Asked:
     launch_id: Annotated[str, "one launch of the sweep; trials of two launches are not paired"]
     ends_launch: Annotated[
         bool,
-        "whether its launch ended with this trial; while the last row of a sweep, or of a shard, has false, more may come",
+        "whether its launch ended here; if a sweep's or shard's last row has false, more may come",
     ]
     plan_hash: Annotated[str, "hash of the plan: its trials, their order, how they measure"]
     plan_trials: Annotated[
         int,
-        "trials in the plan, with `looks` at most; as many keys, repeats aside, finish a sweep",
+        "trials of the plan, at most; a sweep with as many keys, not counting repeats, is complete",
     ]
     plan_cells: Annotated[int, "cells in the plan"]
     plan_blocks: Annotated[int, "blocks in the plan, with `looks` at most"]
@@ -95,9 +95,9 @@ class Asked:
     occurrences: Annotated[int | None, "how often the problem's network has it"]
     model_arguments: Annotated[dict[str, str] | None, "a model's arguments, each as JSON", CELL]
     model_inputs: Annotated[str | None, "a model's inputs, as JSON; null: one float tensor", CELL]
-    loss: Annotated[str | None, "that model's loss", CELL]
-    optimiser: Annotated[str | None, "that model's optimiser", CELL]
-    optimiser_parameters: Annotated[dict[str, float] | None, "its numbers, by name", CELL]
+    loss: Annotated[str | None, "the model's loss", CELL]
+    optimiser: Annotated[str | None, "the model's optimiser", CELL]
+    optimiser_parameters: Annotated[dict[str, float] | None, "the optimiser's parameters", CELL]
     regime: Annotated[str, "the rule by which input shapes arrive", Axis()]
     regime_parameters: Annotated[dict[str, float], "the rule's numbers, by name", CELL]
     listed_shapes: Annotated[list[ListedShape] | None, "all shapes of a regime's file", CELL]
@@ -111,9 +111,9 @@ class Asked:
         "with one channel or one pixel; else null",
         CELL,
     ]
-    replicate: Annotated[int, "number of this process among its cell's, from 0 in running order"]
+    replicate: Annotated[int, "number of the process in its cell, from 0, in the order of running"]
     twin: Annotated[int, "1 for the second trial of an A/A pair, else 0"]
-    block: Annotated[int, "the cell's configs once each, back to back; a number within the plan"]
+    block: Annotated[int, "number of the block in the plan; a block is a cell's configs, each once"]
     position: Annotated[int, "place in the plan, from 0"]
     repeats_block: Annotated[int | None, "the plan's split block that this one repeats, else null"]
     software: Annotated[
@@ -158,7 +158,7 @@ class Asked:
     ]
     errata: Annotated[
         str | None,
-        "rules by which plans were banned, read back from CUDNN_ERRATA_JSON_FILE; null: PyTorch's own alone",
+        "rules that ban plans, read back from CUDNN_ERRATA_JSON_FILE; null: PyTorch's rules alone",
         Setting(usual=None),
     ]
     environment: Annotated[
@@ -166,7 +166,7 @@ class Asked:
     ]
     code: Annotated[
         str | None,
-        "side of a gate; null: the launch's folder",
+        "side of `sweep gate` whose code ran; null: the launch's folder",
         Setting(usual=None, read_by="any"),
     ]
     config_layout: Annotated[
@@ -208,13 +208,13 @@ class RunRecord(
     """One trial: request, outcome, measurement and machine. Its columns begin with those of the last base."""
 
     # of the process that logs
-    logged_kernels_agree: Annotated[bool | None, "whether it launched the timed process's kernels"]
+    logged_kernels_agree: Annotated[bool | None, "whether the log pass ran the same kernels"]
     logged_error: Annotated[str | None, "why a requested log is missing"]
 
     # where the trial's own time went
     start_s: Annotated[float | None, "from the fork to the first line of the trial's code"]
     one_time_s: Annotated[float | None, "CUDA context, libraries, first backward, on other work"]
-    overlapped_s: Annotated[float | None, "part of one_time_s beside block members; null: unknown"]
+    overlapped_s: Annotated[float | None, "part of one_time_s while block members paid theirs"]
     build_s: Annotated[float | None, "making the workload"]
     cold_s: Annotated[float | None, "cold part"]
     calibration_s: Annotated[float | None, "calibration"]
@@ -222,12 +222,12 @@ class RunRecord(
     checks_s: Annotated[float | None, "untimed part after the measurement"]
     log_s: Annotated[float | None, "whole life of the untimed process that logs"]
     exit_s: Annotated[float | None, "from the result to the process being gone"]
-    process_s: Annotated[float, "life of the trial's process, fork to gone, without the log's"]
+    process_s: Annotated[float, "life of the trial's process, from fork to gone, without log_s"]
     waited_s: Annotated[float | None, "part of process_s in which others of its block took turns"]
     gap_s: Annotated[
         float | None,
-        "from the end of the slot's last process to this one's fork; null beside another of its "
-        "block, or after one of another `software`",
+        "from the end of the slot's last process to this fork; null beside another process of its "
+        "block, or after a process of another `software`",
     ]
     started_at: Annotated[datetime, "when the trial's process was forked, UTC"]
     ended_at: Annotated[datetime, "when that process was gone, UTC"]

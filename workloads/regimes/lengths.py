@@ -19,8 +19,7 @@ class Lengths(SpatialRegime):
 
     With `buckets` 0, lengths are used as they come, in an open loop without repetitions. Otherwise
     they are padded to the next of `buckets` even steps up to the base size, with `draws` lengths
-    per period. Padding everything to the base
-    size is the regime `fixed`.
+    per period. To pad everything to the base size, use the regime `fixed`.
     """
 
     median: float = number(0.2, above=0)
@@ -36,8 +35,8 @@ class Lengths(SpatialRegime):
         super().__post_init__()
         if not 0 <= self.shortest < self.median < 1:
             raise WorkloadError(
-                "regime lengths: shortest must be below median, and that below 1; "
-                f"found {self.shortest} and {self.median}"
+                "regime lengths: allowed: 0 <= shortest < median < 1; "
+                f"found shortest {self.shortest}, median {self.median}"
             )
 
     def period(self, base: Shape) -> tuple[Shape, ...] | None:

@@ -1,4 +1,4 @@
-"""Multi-scale training: a size is held for some steps, then another one of the same few comes."""
+"""Multi-scale training: each of a few sizes is kept for some steps, in random order."""
 
 import random
 from dataclasses import dataclass

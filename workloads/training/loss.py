@@ -127,7 +127,7 @@ def make_loss(name: str) -> Loss:
 def _mean_over(
     loss: str, output: Any, function: Callable[["torch.Tensor"], "torch.Tensor"]
 ) -> "torch.Tensor":
-    """Return the mean over tensors, in float32 at least, as squares of float16 overflow at 256."""
+    """Return the mean of `function`, in float32 at least, as squares of float16 overflow at 256."""
     import torch
 
     tensors = floating_tensors(output).values()

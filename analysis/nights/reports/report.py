@@ -24,7 +24,7 @@ from cudnn_sweep.analysis.nights.reports.words import unit
 from cudnn_sweep.analysis.nights.series import Series, SeriesKey
 from cudnn_sweep.analysis.store.folder import LocalFolder, naming
 
-# In 1, fine_series included blunt series; up to 2, too few nights before were `could_not_tell`.
+# Version 1: fine_series includes blunt series. Up to 2: with too few nights, `could_not_tell`.
 SCHEMA_VERSION = 3
 OF_THE_KEY = tuple(field.name for field in fields(SeriesKey))
 OF_A_SERIES = ("findings", "members", "left_out", "accepted")  # fields whose rows have a key

@@ -39,7 +39,7 @@ from cudnn_sweep.analysis.nights.series import (
 from cudnn_sweep.analysis.words import counted, listed, one_line
 
 STEADY = {STEADY_WALL.name: "wall", STEADY_DEVICE.name: "device"}
-MOST_NAMED = 6  # cells of one change
+MOST_NAMED = 6  # most cells named for one change
 VERSIONED = {"torch": "torch", "version": "ours", "driver": "driver", "cudnn": "cudnn"}
 """Names of versions for `sweep compare`, by part; the first part that moved names the sides."""
 
@@ -49,7 +49,7 @@ class OneChange:
     """A change of one kind of number in one direction, of one cause, on one kind of hardware."""
 
     findings: tuple[FindingText, ...]
-    """Wall times first, the largest first among them."""
+    """Findings of the change, in the order of `by_size`."""
 
     @property
     def group(self) -> Group:
@@ -107,7 +107,7 @@ class OneChange:
 
     @property
     def versions(self) -> tuple[str, str] | None:
-        """Return the two sides for `sweep compare`, if a version moved."""
+        """Return the two sides for `sweep compare`, if a version changed; else None."""
         moved = {change.part: change for change in self.first.moved}
         for name, kind in VERSIONED.items():
             if name in moved:
@@ -119,7 +119,7 @@ class OneChange:
 
     @property
     def _kernels(self) -> str:
-        """Return the kernels that changed with it, and the number of cells."""
+        """Return which kernels changed in the findings' cells, and in how many cells."""
         kernels = dict.fromkeys(text.kernels for text in self.findings if text.kernels)
         if not kernels:
             return ""
@@ -160,7 +160,7 @@ def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
 
 
 def _who(outcome: NightOutcome) -> str:
-    """Return its name, its machine and its GPU: twenty machines may post to one channel."""
+    """Return the night's name, machine and GPU: twenty machines may post to one channel."""
     name = outcome.night.removeprefix(f"night-{outcome.date}-")
     hosts = [*dict.fromkeys(part.host for part in outcome.machines)] or [outcome.host or ""]
     where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
@@ -197,7 +197,7 @@ def _counted(changes: Sequence[OneChange]) -> list[str]:
 
 
 def _kind(finding: Finding) -> tuple[str, str, str]:
-    """Return a key of its change; wall and device time share one, unless only device time moved."""
+    """Return a finding's kind; wall and device time are one, unless only device time changed."""
     metric = finding.key.metric
     if finding.wall_ratio is not None:
         return finding.key.env_hash, finding.direction, metric
@@ -205,7 +205,7 @@ def _kind(finding: Finding) -> tuple[str, str, str]:
 
 
 def by_size(text: FindingText) -> tuple[bool, float]:
-    """Return a key for sorting: wall times first, the largest first among them."""
+    """Return a sort key: device times last, and within each part the largest ratio first."""
     metric = text.finding.key.metric
     is_amount = isinstance(METRIC_OF.get(metric), Amount)
     return metric == STEADY_DEVICE.name, -(text.finding.ratio or 0.0) if is_amount else 0.0

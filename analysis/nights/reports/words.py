@@ -47,11 +47,11 @@ BLUNT = "too noisy to see the least effect"
 WHY: dict[NightState, str] = {"could_not_tell": "Could not tell", "learning": "Still learning"}
 """Titles of a night's reasons, by its state."""
 MOST_CHARACTERS = 200  # of a failure's message
-MOST_KERNELS = 3  # of either side
+MOST_KERNELS = 3  # named before, and now
 BARS = "▁▂▃▄▅▆▇█"
 BEYOND = 0.3  # of the median: one odd night must not flatten all others
 LEAST_SPAN = 0.1  # of the lowest: the noise of a series that never moves would look large
-AS_USUAL = 0.02  # of a calibration: less comes and goes with the night
+AS_USUAL = 0.02  # of a calibration's speed: smaller changes come and go
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +60,7 @@ class FindingText:
     night: str
     """The sweep_id of tonight."""
     with_gpu: bool = False
-    """Whether the cell's name holds its GPU: the night's findings are from several."""
+    """Whether the cell's name includes its GPU, as the findings are of several GPUs."""
 
     @property
     def key(self) -> SeriesKey:
@@ -104,7 +104,7 @@ class FindingText:
 
     @property
     def size(self) -> str:
-        """Return the change, and its levels if they say more."""
+        """Return the change, and the values before and now unless it begins with these."""
         levels = "" if self.change.startswith(self.levels) else f" ({self.levels})"
         return f"{self.change}{levels}"
 
@@ -163,7 +163,7 @@ def not_measured(outcome: NightOutcome) -> str:
 
 
 def acceptances(outcome: NightOutcome) -> list[str]:
-    """Return a line for each date and reason, whatever the number of series."""
+    """Return a line for each date and reason; it names one series and counts the others."""
     by_reason: dict[tuple[date, str], list[SeriesKey]] = {}
     for accepted in outcome.accepted:
         by_reason.setdefault((accepted.first, accepted.reason), []).append(accepted.key)
@@ -277,7 +277,7 @@ def _of_many(finding: Finding) -> str:
 
 
 def _rechosen(before: str, now: str) -> str:
-    """Return only the kernels that differ: the same ones may have changed in many cells."""
+    """Return only the kernels that differ, so that equal changes in many cells read alike."""
     old, new = before.split(", "), now.split(", ")
     gone, come = set(old) - set(new), set(new) - set(old)
     if not gone | come:

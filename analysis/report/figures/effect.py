@@ -17,7 +17,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
 )
 from cudnn_sweep.analysis.report.figures.palette import colour
 
-WIDEST = 4  # times its ratio: a wider interval is cut, or it alone would be visible
+WIDEST = 4  # times the ratio: wider intervals are cut, as the rest would be too small to see
 TITLE = "← faster\u2003candidate time / baseline time\u2003slower →"
 Y = line_each("short_label", sort={"field": "ratio", "op": "min", "order": "ascending"})
 QUIET = {"color": colour("quiet"), "yOffset": 8}

@@ -29,7 +29,7 @@ VERDICTS = {
 }
 """Each verdict's sign and words, its colour in the palette, and its shape."""
 VERDICT_TEXTS = {name: f"{sign} {words}" for name, (sign, words, *_) in VERDICTS.items()}
-ROWS: Spec = {"name": "rows"}  # the page fills it: what the filters leave of the figure's table
+ROWS: Spec = {"name": "rows"}  # filled by the page: the rows that the reader's filters leave
 TITLE = {"titleColor": colour("quiet"), "titleFontSize": 12, "titleFontWeight": "normal"}
 TEXT = TITLE | {"labelColor": colour("ink"), "labelFontSize": 12}
 LINES = {name: colour("line") for name in ("gridColor", "domainColor", "tickColor")}
@@ -58,7 +58,7 @@ ROW_AXIS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Figure:
-    """Reports show all that the files of this folder declare."""
+    """A chart. Reports show each Figure that a file of this folder declares."""
 
     place: int
     """Charts are shown from the lowest place to the highest."""
@@ -67,15 +67,15 @@ class Figure:
     about: str
     """Explanation for readers."""
     table: str
-    """The page's table that it draws."""
+    """Name of the page's table that the chart draws."""
     needs: Sequence[str]
     """Fields without which a row cannot be drawn."""
     compares: str | None = None
-    """A field that must have two values, or there is no chart."""
+    """Field that must have at least two values; else the chart is left out."""
     columns: Sequence[str]
     """Fields that a tooltip and the table beside it show."""
     rows: str | None = None
-    """The field with a line for each value, if the height follows their number."""
+    """Field with a line for each value, if the chart's height depends on their number."""
     drawing: Spec
 
 

@@ -76,7 +76,7 @@ def _verdict(rows: list[Row]) -> str:
 
 
 def _trials(figures: Sequence[Row]) -> int:
-    """Count the trials; those of a cell's contrast count once, for all its measures."""
+    """Count the trials; those of a cell and contrast count once, not for each measure."""
     by_measure: Counter[tuple[object, ...]] = Counter()
     for row in figures:
         if row["outcome"]:
@@ -86,7 +86,7 @@ def _trials(figures: Sequence[Row]) -> int:
 
 
 def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Yield conditions with counts and figures' ranges: deciding ones first, then large ones."""
+    """Yield each condition and its text (count, ranges): deciding ones first, then large ones."""
     sizes = Counter(row["condition"] for row in figures)
     decide_first = sorted(
         figures, key=lambda row: (row["holds_here"] is None, -sizes[row["condition"]])
@@ -102,7 +102,7 @@ def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def _range(rows: Sequence[Row]) -> str:
-    """Return one measure's figure, or the ends and the middle of several."""
+    """Return one measure's figure; for several figures least, most and median."""
     measured = [row for row in rows if row["value"] is not None]
     measured.sort(key=itemgetter("value"))
     if not measured:

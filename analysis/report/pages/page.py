@@ -28,9 +28,9 @@ class Entry:
     unfolded: int | None = None
     """Number of facts that are unfolded, from the first on; None for all."""
     command: str | None = None
-    """A command that shows it."""
+    """Command with which readers see more."""
     figures: Sequence[Row] = ()
-    """Figures behind it, for a table below it."""
+    """Rows behind the paragraph, for a table below it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ class Page:
     groups: Mapping[str, str]
     """Headings in their order, each with the role of its colour in the palette."""
     entries: Callable[[Sequence[Row], str], list[Entry]]
-    """Makes paragraphs of rows; the text has the options of a command on the same results."""
+    """Makes paragraphs from the rows, and the options of a command that reads these results."""
     nothing: str = "No trial is stored here."
     """The headline if there is no paragraph."""
 

@@ -7,9 +7,9 @@ from cudnn_sweep.analysis.report.pages.page import Entry, Page
 from cudnn_sweep.analysis.words import percent
 
 ABOUT = (
-    "A verdict carries over where both sides decided alike: helps, hurts or equivalent. A direction (faster or slower) "
-    "is told where the interval excludes 1. Choices are the most common kernels of a config's processes. Shares have "
-    "95% intervals, for cells like these: they are not drawn at random. A turned verdict is of one cell."
+    "A verdict carries over if both sides decided alike (helps, hurts, equivalent). A direction is "
+    "known if the interval excludes 1. Choices are a config's most common kernels. Shares have 95% "
+    "intervals, for cells like these, not random ones. A turned verdict is of one cell."
 )
 SHARES, TURNED = "shares", "turned verdicts"
 

@@ -108,8 +108,8 @@ def test_what_a_class_and_plain_values_do_not_make_is_put_into_a_function(
     making = Making(at=at, arguments={}, others=["config (Config)"])
     torchs = replace(containers[0], made=making)
     function = (
-        "put the code at nets/build.py:7 (build) into a function that returns it, and name that, "
-        "`workload: nets/build.py:NAME`"
+        "put the code at nets/build.py:7 (build) into a function that returns the model, and name "
+        "it: `workload: nets/build.py:NAME`"
     )
     assert why_no_suite(torchs) == (f"No suite can name Sequential (a class of torch): {function}")
     net = inputs_of({(8, 3, 4, 4): (5, 0)})

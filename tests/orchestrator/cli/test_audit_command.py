@@ -129,7 +129,7 @@ def test_no_launch_is_offered_that_is_known_to_fail(here: Path) -> None:
     assert "Next:" not in said
     for lacking in (
         "no suite can say classes (range), of which Graphs is made: put the code at train.py:",
-        "Graphs takes what a suite cannot describe, graphs (list): if it needs that, name a function",
+        "Graphs takes arguments that a suite cannot describe: graphs (list). If they matter,",
         "train.py trains when it is imported: put that under `if __name__",
     ):
         assert f"Before a launch of shapes.yaml: {lacking}" in said
@@ -166,7 +166,7 @@ def test_tokens_are_an_input_and_a_list_of_images_is_named(here: Path) -> None:
     (here / "detect.py").write_text(SCRIPTS["lists"])
     told = " ".join(audit("--shapes", "none.csv", "detect.py").stderr.split())
     assert (
-        "Detector takes what a suite cannot describe, images (list): if it needs that, name a function"
+        "Detector takes arguments that a suite cannot describe: images (list). If they matter,"
         in told
     )
     assert "`inputs: FILE.py:NAME` in the cell's `model`" in told
@@ -177,7 +177,7 @@ def test_a_notebook_is_told_how_it_becomes_a_script(here: Path) -> None:
     (here / "x.ipynb").write_text('{"cells": [{"execution_count": null}]}')
     ended = audit("x.ipynb")
     assert ended.returncode == 2
-    assert "x.ipynb: a notebook: `jupyter nbconvert --to script x.ipynb`" in ended.stderr
+    assert "x.ipynb is a notebook; first `jupyter nbconvert --to script x.ipynb`" in ended.stderr
 
 
 @pytest.mark.slow

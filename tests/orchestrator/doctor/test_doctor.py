@@ -110,7 +110,7 @@ def test_output_says_what_was_found_and_what_to_do(tmp_path: Path) -> None:
 
 def test_the_cores_of_a_gpu_are_named(with_gpu: Survey) -> None:
     found = {check.name: check.found for check in check_gpus(with_gpu, "fake_calm")}
-    assert found["GPU 0 cores"] == "CPUs 1-3,65-67 are its trials' own; it is at NUMA node 0"
+    assert found["GPU 0 cores"] == "only its trials run on CPUs 1-3,65-67; GPU at NUMA node 0"
 
 
 def test_gpus_that_nvml_does_not_know_are_warned_of(with_gpu: Survey) -> None:

@@ -84,7 +84,7 @@ def test_a_launch_here_is_of_one_model(look: Look) -> None:
         gpus=[H100, H200, H200, H200],
         gpu_uuids=["GPU-a", "GPU-b", "GPU-c", "GPU-d"],
     )
-    with pytest.raises(SpecError, match=f"several models: {H100}, {H200}; ask for one of them by"):
+    with pytest.raises(SpecError, match=f"several models: {H100}, {H200}; choose one by"):
         gpus_asked(GpuChoice(), here)
     asked = gpus_asked(GpuChoice(models="H200", share=0.7), here)
     assert (asked.gpus, asked.gpu_uuids) == ([H200, H200], ["GPU-b", "GPU-c"])
@@ -151,7 +151,7 @@ def test_cluster_is_told_of_the_shard_and_the_models(
         *(f"gpus.models: no node has a GPU called {name}" for name in ("H100", "B200")),
         H200,
     ]
-    with pytest.raises(SpecError, match=f"several models: {H100}, {H200}; ask for one of them by"):
+    with pytest.raises(SpecError, match=f"several models: {H100}, {H200}; choose one by"):
         place([H100, H200])
     with pytest.raises(SpecError, match="--strict: no node has a GPU called H100"):
         place([H200], strict=True)

@@ -97,7 +97,7 @@ def test_a_webhook_that_is_not_found_costs_no_night(
     assert [play(day, console=console) for day in (1, 2)] == [0, 1]
     assert outcome(here, 1).recorded_trials == outcome(here, 1).planned_trials
     not_set = "metadata.sweep.nightly.webhook.url_env: HOOK is not set in the environment"
-    assert said.getvalue().count(f"warning: nobody will be told: {not_set}") == 2
+    assert said.getvalue().count(f"warning: no notification will be sent: {not_set}") == 2
     assert said.getvalue().count(f"warning: no notification was sent: {not_set}") == 1
     told = json.loads((here / "results/nightly/lab/told.json").read_text())
     assert told["content"] == [], "to be told yet"
@@ -106,7 +106,7 @@ def test_a_webhook_that_is_not_found_costs_no_night(
     assert play(3, console=console, dry_run=True, minutes=40.0) == 0
     cost = "at most about 1 GPU hours for each GPU: 40 minutes for the suite, 20 for fresh trials"
     assert cost in said.getvalue()
-    assert said.getvalue().count(f"warning: nobody will be told: {not_set}") == 3
+    assert said.getvalue().count(f"warning: no notification will be sent: {not_set}") == 3
 
 
 @pytest.mark.slow

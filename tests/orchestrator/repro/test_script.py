@@ -199,7 +199,7 @@ def row_of(plan_of: MakePlan, record_of: RecordOf, tmp_path: Path) -> Any:
     [
         ({"workload": "mnist"}, "is of mnist: torch alone has no such"),
         ({"regime": "fresh"}, r"has several input sizes \(fresh\)"),
-        ({"state": "checkpoint"}, "has state checkpoint: a script knows none"),
+        ({"state": "checkpoint"}, "has state checkpoint, which a script cannot have"),
     ],
 )
 def test_trial_that_torch_alone_cannot_reproduce_is_refused(

@@ -137,7 +137,7 @@ def test_results_that_are_lost_on_the_way_leave_an_unfinished_sweep(
 ) -> None:
     """Exit code 2 says that nothing was started."""
     machine = _machine(ResultsLost)
-    with pytest.raises(UnfinishedError, match="results were lost on the way: .*launch again to"):
+    with pytest.raises(UnfinishedError, match="results became unreadable: .*launch again to"):
         run_sweep(plan_sweep(request_for(None), machine), machine, Console(quiet=True))
 
 
@@ -166,7 +166,7 @@ def test_command_that_was_stopped_before_it_could_decide_is_unfinished(command: 
             lambda *_: machine.look(suite),
         ),
     }
-    with pytest.raises(UnfinishedError, match="stopped: the disk is full; type it again"):
+    with pytest.raises(UnfinishedError, match="stopped: the disk is full; run the command again"):
         commands[command]()
 
 

@@ -95,7 +95,7 @@ def test_model_that_takes_long_is_measured_untried(
 ) -> None:
     monkeypatch.setattr(client, "CALL_TIMEOUT_S", 0.001)
     (note,) = call_models(server, _requests(plan_of, "Plain"))
-    assert note.startswith(f"{HERE}:Plain at input 2x3x8x8 was not tried before it is measured")
+    assert note.startswith(f"{HERE}:Plain at input 2x3x8x8 could not be called before measuring")
     assert "no result after 0.001 s" in note
 
 
@@ -151,9 +151,9 @@ def test_model_with_other_counts_than_expected_is_refused_with_both(
     for direction in ("training", "inference"):
         assert called(counts, arguments={"width": 4}, direction=direction) == []
     has = f"small(width=500) has {wide:,} parameters and 2 convolutions; expected {narrow} and 2"
-    with pytest.raises(SpecError, match=re.escape(f"{has}: arguments of the model are missing?")):
+    with pytest.raises(SpecError, match=re.escape(f"{has}: are arguments of the model missing?")):
         called(counts, arguments={"width": 500})
-    with pytest.raises(SpecError, match=re.escape("has 2 convolutions; expected 1,007: arguments")):
+    with pytest.raises(SpecError, match=re.escape("has 2 convolutions; expected 1,007: are")):
         called({"convolutions": 1007}, arguments={"width": 4})
 
 

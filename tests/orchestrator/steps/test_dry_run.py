@@ -55,7 +55,7 @@ def test_gpus_that_are_not_there_are_named(typed: Typed, tmp_path: Path) -> None
     (tmp_path / "cluster.yaml").write_text(f"metadata: {{sweep: {{{noops}}}}}")
     told = typed("--dry-run")
     assert told.exit_code == 2
-    assert "gpus.models: asked for B200, found " in told.stderr
+    assert "gpus.models: requested B200, found " in told.stderr
 
 
 @pytest.mark.slow

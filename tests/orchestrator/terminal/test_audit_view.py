@@ -47,9 +47,9 @@ def test_plans_that_were_made_before_benchmark_was_on_are_counted() -> None:
     )
     text = shown(found)
     assert "benchmark was on in 40 of 100 calls." in text
-    assert "1 of the distinct ones were first called with benchmark off" in text
+    assert "1 distinct convolutions were first called with benchmark off" in text
     assert "cuDNN's flags changed nothing" not in text
-    assert "New ones were still arriving: 3 in" in shown(replace(found, new_in_last_tenth=3))
+    assert "New convolutions were still arriving: 3" in shown(replace(found, new_in_last_tenth=3))
 
 
 def test_what_is_not_seen_and_what_failed_is_said() -> None:

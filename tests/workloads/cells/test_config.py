@@ -19,10 +19,10 @@ def read(**keys: Any) -> Config:
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("PYTHONPATH", "allowed: a variable's name but PYTHON"),
-        ("RAY_ADDRESS", "allowed: a variable's name but PYTHON"),
-        ("SWEEP_CODE", "allowed: a variable's name but PYTHON"),
-        ("NO NAME", "allowed: a variable's name but PYTHON"),
+        ("PYTHONPATH", "allowed: names except PYTHON"),
+        ("RAY_ADDRESS", "allowed: names except PYTHON"),
+        ("SWEEP_CODE", "allowed: names except PYTHON"),
+        ("NO NAME", "allowed: names except PYTHON"),
         ("CUDA_CACHE_PATH", "belongs to cudnn-sweep itself"),
         ("TRITON_CACHE_DIR", "belongs to cudnn-sweep itself"),
         ("TORCH_CUDNN_USE_HEURISTIC_MODE_B", "belongs to the setting heuristic_mode_b"),
