@@ -1,40 +1,35 @@
-"""What a fork of the tests' process returns: what it changes in torch or in the process ends with it."""
+"""What a process of its own returns: what it changes in torch or in the process ends with it.
 
-import os
-import pickle
-import traceback
+It is a fork of a server that has only imported torch: a fork of the tests' process may hang, as it has
+none of the threads of that process.
+"""
+
+import sys
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any, TypeVar
 
-import torch
+from ray import cloudpickle
+
+from tests.conftest import ROOT
 
 T = TypeVar("T")
+LIMIT_S = 120
+sys.path.append(str(ROOT))  # the process imports the tests from there
+SERVER = get_context("forkserver")
+SERVER.set_forkserver_preload(["torch._dynamo", "cudnn_sweep.workloads.measuring.trial"])
 
 
 def in_a_fork(do: Callable[[], T]) -> T:
-    """Return what `do` returns there, which can be pickled; its error fails the test."""
-    reads, writes = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _answer(do, writes)
-    os.close(writes)
-    with os.fdopen(reads, "rb") as stream:
-        answer = stream.read()
-    os.waitpid(child, 0)
-    assert answer, "the fork ended before it answered"
-    found, failure = pickle.loads(answer)  # our own fork's
-    assert failure is None, failure
-    return found  # type: ignore[no-any-return]
+    """Return what `do` returns there, which can be pickled. Raises the error that `do` raises."""
+    with ProcessPoolExecutor(1, mp_context=SERVER) as processes:
+        found: T = processes.submit(_called, cloudpickle.dumps(do)).result(timeout=LIMIT_S)
+        return found
 
 
-def _answer(do: Callable[[], T], writes: int) -> NoReturn:
-    try:
-        torch.set_num_threads(1)  # other threads of the tests' process are not in its fork
-        try:
-            answer: tuple[T | None, str | None] = do(), None
-        except BaseException:  # noqa: BLE001  # the test raises it
-            answer = None, traceback.format_exc()
-        with os.fdopen(writes, "wb") as stream:
-            stream.write(pickle.dumps(answer))
-    finally:
-        os._exit(0)
+def _called(pickled: bytes) -> Any:
+    import torch
+
+    torch.set_num_threads(1)
+    return cloudpickle.loads(pickled)()
