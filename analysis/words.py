@@ -101,7 +101,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Return a size of memory, given in bytes."""
+    """Return a number of bytes in GiB or MiB."""
     return f"{number(count / GIB)} GiB" if count >= GIB else f"{number(count / MIB)} MiB"
 
 

@@ -37,7 +37,9 @@ def pack(file: Path) -> int:
         return file.stat().st_size
     if str(pq.read_table(pa.BufferReader(content)).to_pylist()) != str(table.to_pylist()):
         raise ValueError(f"{file}: the packed rows differ")
-    (file.parent / file_name(DIGEST.sub("", file.name), content)).write_bytes(content)
+    (
+        file.parent / file_name(DIGEST.sub("", file.name).removesuffix(".parquet"), content)
+    ).write_bytes(content)
     file.unlink()
     return len(content)
 

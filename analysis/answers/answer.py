@@ -25,6 +25,7 @@ CODES: dict[State, int] = {
     "needs a GPU": 5,
     "unfinished": 6,
 }
+STATES: dict[int, State] = {code: state for state, code in CODES.items()}
 
 
 class Verbatim(str):
@@ -95,13 +96,16 @@ class Answer:
     families: Sequence[Family] = ()
     """Numbers for a monitor, beside the exit code."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of all these numbers."""
+    """Labels of all these numbers; empty: the subject, as `model`."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Texts of files to make, by their paths."""
 
+    ended: int | None = None
+    """The exit code, if it is not the state's."""
+
     @property
     def code(self) -> int:
-        return CODES.get(self.state, 0)
+        return CODES.get(self.state, 0) if self.ended is None else self.ended
 
     @property
     def facts(self) -> list[Sequence[str]]:

@@ -44,7 +44,9 @@ def _section(section: Section) -> str:
         *(f"<p>{' '.join(map(inline, note))}</p>" for note in section.notes),
         f'<div class="scrolls">{table}</div>' if rows else "",
     ]
-    title = f"<h2>{inline(section.title)}</h2>" if section.title else ""
+    if not section.title:
+        return f"<section>{''.join(parts)}</section>"
+    title = f"<h2>{inline(section.title)}</h2>"
     return f'<section id="{_anchor(section)}">{title}{"".join(parts)}</section>'
 
 

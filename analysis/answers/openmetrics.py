@@ -22,7 +22,7 @@ def _lines(answer: Answer, family: Family) -> Iterator[str]:
     yield f"# HELP {name} {family.meaning}"
     yield f"# TYPE {name} gauge"
     for labels, value in family.samples:
-        pairs = {**answer.labels, **labels}.items()
+        pairs = {**(answer.labels or {"model": answer.subject}), **labels}.items()
         text = ",".join(f'{label}="{text.translate(ESCAPES)}"' for label, text in pairs)
         yield f"{name}{{{text}}} {float(value)!r}"
 

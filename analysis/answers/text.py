@@ -7,7 +7,7 @@ from textwrap import wrap
 from rich.cells import cell_len
 
 from cudnn_sweep.analysis.answers.answer import Answer, AnswerFormat, Section
-from cudnn_sweep.analysis.words import one_line
+from cudnn_sweep.analysis.words import one_line, printable
 
 WIDTH = 80
 LABEL = 12  # columns of a fact's label, unless one is longer
@@ -20,7 +20,7 @@ def to_text(answer: Answer) -> str:
         *(list(lines_of(section)) for section in answer.sections if not section.is_empty),
         [f"{what}: {command}" for what, command in answer.commands],
     ]
-    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+    return printable("\n\n".join("\n".join(part) for part in parts if part)) + "\n"
 
 
 def _facts(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -344,7 +344,7 @@ def confirm_by_nights(
 
 
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judgement:
-    """Judge the logs of nights since a change by two or more before it (last axis, without NaN).
+    """Judge nights since a change by two or more before it: log values, last axis, without NaN.
 
     The test is against zero. A test against the least effect would take a month to confirm 5% at 2%
     noise. The middle night must show the least effect, and a single night must be overwhelming.
@@ -373,7 +373,7 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGH
 def smallest_step(
     values: Sequence[float | None], metric: Amount, left_out: Collection[int], *, is_pinned: bool
 ) -> float | None:
-    """Return the step, as a share, that MOST_NIGHTS more would confirm one time in two.
+    """Return the step, as a share, that MOST_NIGHTS new nights confirm half the time.
 
     It is NIGHTS_Z standard errors, at least the least effect; None for fewer than two nights.
     """

@@ -253,7 +253,7 @@ def _ran_on(series: Series, place: SeriesKey) -> bool:
 
 
 def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
-    """Return the alike findings of each metric in which most series have such a finding."""
+    """Return findings of similar size, for each metric where most series have one."""
     members: list[Finding] = []
     for name in {finding.key.metric for finding in findings}:
         mine = [finding for finding in findings if finding.key.metric == name]

@@ -137,7 +137,7 @@ def settle_all(
 
 
 def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out news of kernels that a finding names, and of bits whose kernels are new, too."""
+    """Leave out news of kernels that a finding names, and of result bits if kernels changed."""
     beside = {finding.key.of(ENGINE) for finding in findings if finding.kernels is not None}
     chosen = beside | {finding.key for finding in findings if finding.key.metric == ENGINE.name}
     kernels = {ENGINE.name: beside, BITS.name: chosen}

@@ -41,7 +41,7 @@ def axes() -> Mapping[str, Axis]:
 
 @cache
 def columns_of(part: Part) -> tuple[str, ...]:
-    """Return the columns that make a cell, a software or a hardware, in the columns' order."""
+    """Return the columns that identify a cell, hardware or software, in the schema's order."""
     marked = {**_marked(str), **dict.fromkeys(axes(), CELL)}
     return tuple(name for name in arrow_schema().names if marked.get(name) == part)
 

@@ -71,9 +71,9 @@ def gate(options: step_options.GateOptions) -> None:
     Each process runs one side. The sides take turns on one GPU (or CPU), with A/A pairs as control.
     The answer lists what else differs, and the smallest slowdown that the gate would have found.
     """
-    for option in ("comment", "junit"):
-        if file := getattr(options, option):
-            raise SpecError(f"--{option} is --write by now: --write {file}")
+    for option, suffix in {"comment": ".md", "junit": ".xml"}.items():
+        if getattr(options, option):
+            raise SpecError(f"--{option} is --write by now, with a name that ends in {suffix}")
     _run("gating.gate:gate", options)
 
 

@@ -59,7 +59,7 @@ def audit(
         console = console_here(stderr=True)
         answer = _answer(audited, inputs, written)
         code = deliver(answer, files, console, console, is_json=json)
-    raise typer.Exit(audited.exit_code or code)
+    raise typer.Exit(code)
 
 
 def _of_rank(file: Path) -> Path:
@@ -98,7 +98,8 @@ def _answer(audited: "Audited", inputs: "Inputs | None", written: list[Path]) ->
     return Answer(
         kind="audit",
         subject=audited.request.script,
-        state="fine",
+        state="does not run" if audited.exit_code else "fine",
+        ended=audited.exit_code,
         headline="\n".join([ended, *told]),
         sections=[
             *(sections_of(findings) if findings is not None else ()),

@@ -1,4 +1,4 @@
-"""`sweep freeze`: compares off, on and frozen in turns, and saves the choice; or checks a file."""
+"""`sweep freeze`: compares cuDNN's search off, on, frozen; saves the choice, or checks a file."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -85,7 +85,7 @@ def freeze(
     answered = answered_of(options, ran.store, sweep_id)
     kept = kept_choice(options, ran.store, sweep_id, file, frozen.text)
     if kept is None:
-        answer = answer_of(answered)
+        answer = replace(answer_of(answered), kind="freeze")
         ran.check_not_stopped(is_decided=answer.state != "cannot tell")
         return answer
     if not kept.gains:
@@ -95,7 +95,7 @@ def freeze(
     provenance = _provenance(options, environment, frozen, kept, sweep_id)
     answer = answer_of(replace(answered, kept=kept))
     rules = as_json(frozen.rules, indent=1, frozen=provenance)
-    return replace(answer, state="fine", files={file: rules})
+    return replace(answer, kind="freeze", state="fine", files={file: rules})
 
 
 def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:

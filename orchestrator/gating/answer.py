@@ -80,7 +80,6 @@ class Gate:
             commands=[("More", self.query())] if self.row is not None else (),
             values=vars(self),
             families=[of_base] if ratio else (),
-            labels={"model": self.workload},
         )
 
     @property

@@ -45,7 +45,7 @@ def share_of(choice: GpuChoice, gpus: int) -> int:
 
 
 def gpus_asked(choice: GpuChoice, machine: Survey) -> Survey:
-    """Return `machine` with only the requested GPUs. Raises SpecError unless of one model."""
+    """Return `machine` with only the requested GPUs. Raises SpecError unless they are of one model."""
     model = model_asked(choice, machine.gpus or [machine.environment.gpu])
     seen = zip(machine.gpus, machine.gpu_uuids, strict=True)
     uuids = [uuid for name, uuid in seen if name == model]

@@ -82,7 +82,7 @@ def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
         lock.acquire(timeout=0)
     except Timeout:
         if not Path(lock.lock_file).exists():  # no process holds the lock
-            raise OrchestratorError(f"no lock can be made in {folder}: it takes no file") from None
+            raise OrchestratorError(f"no lock can be made in {folder}: not writable") from None
         raise SweepBusyError(f"{otherwise}: {_describe(holder)}") from None
     except OSError as error:
         reason = error.strerror or error

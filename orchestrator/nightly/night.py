@@ -294,9 +294,9 @@ def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool
 def measure_again(
     night: NightRequest, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """Judge candidates by fresh trials; without a place, by those of this night's earlier start.
+    """Measure candidates again and judge them; without a place, judge by stored fresh trials.
 
-    Amounts are not judged without a last good software: their trials join the night's value.
+    Without a last good software no `Amount` is judged: its trials join the night's value.
     """
     if night.place is not None:
         try:

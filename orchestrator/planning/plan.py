@@ -162,7 +162,7 @@ def make_plan(
     cells: list[Cell],
     configs: Mapping[str, tuple[Config, ...]] | None = None,
 ) -> Plan:
-    """Return a plan that takes every cell once, then again, in random orders given by the content.
+    """Return a plan that takes every cell once, then again, in random orders seeded by the cells.
 
     So each cell's replicates are spread over the sweep. If a time budget cuts the sweep, cells lack
     at most one replicate, and the same cells every night. A block's configs are in an order that is

@@ -1,4 +1,4 @@
-"""Makes Typer's options from fields of dataclasses, and the words that repeat a command."""
+"""Turns fields of dataclasses into Typer's options, and their values into words to type."""
 
 import os
 import shutil

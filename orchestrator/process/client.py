@@ -142,7 +142,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         os.sched_setaffinity(self.pid, cpus)
 
     def begin(self, request: Request) -> int:
-        """Fork a process for a job, which has the baton. Return its number here, valid until its Outcome is read."""
+        """Fork a job's process, which gets the baton. Return its number, valid until its Outcome is read."""
         self._count += 1
         self._send(line_of(BEGIN, self._count, REQUEST.dump_json(request)))
         return self._count

@@ -81,7 +81,7 @@ class Here:
         place = ThisMachine.free(console, waits=waits, needs_gpu=needs_gpu)
         if waits:
             request = replace(request, launched_at=monotonic())  # time limits begin when it is free
-        say(console, "Looking at this machine: torch is imported.")
+        say(console, "Looking at this machine: importing torch.")
         planned = plan_sweep(request, place)
         tell_without_gpu(planned, console)
 

@@ -212,7 +212,7 @@ def emit(event: Event) -> None:
 
 
 def left_of(nodes: list[Node], alive: set[str]) -> list[Node]:
-    """Return the nodes that are alive; otherwise slots would wait for a lost node's slot."""
+    """Return the nodes that are alive (all if none is): a lost node's slots never begin."""
     return [node for node in nodes if node.node_id in alive] or nodes
 
 

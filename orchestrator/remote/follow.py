@@ -42,7 +42,7 @@ class Follower:
     """Handles a job's events: the display, copies of records, the end. A repeated event changes nothing."""
 
     def __init__(self, results: str, console: Console, *, is_here: bool = False) -> None:
-        """`is_here`: the job writes into `results`, so that no record is copied, as at a URL."""
+        """No record is copied if `results` is a URL or if the job writes there (`is_here`)."""
         self._console = console
         self._store = open_store(results)
         self._copies = not (is_here or Location(results).is_url)
@@ -117,7 +117,7 @@ class Follower:
 
 
 def follow(connect: Connect, job: SentJob, console: Console) -> Ended:
-    """Follow a job to its end, over a new connection after each break, as while a laptop sleeps. Raises ClusterError if
+    """Follow a job to its end, over a new connection after each break, such as a laptop's sleep. Raises ClusterError if
     the cluster is not reached for LOST_S, UnfinishedError if the job ended early, SpecError if nothing was started.
     """
     follower = Follower(job.results, console)

@@ -79,7 +79,7 @@ class Rounds:
     def _time(
         self, stage: Stage, members: list[Member], budget_s: float, spared_s: float = 0.0
     ) -> str | None:
-        """Time rounds; return why they stopped, None if all ended. `budget_s`: of each member."""
+        """Time rounds; return why they stopped, None if no member lives. `budget_s`: for each."""
         times: dict[Member, list[float]] = {member: [] for member in members}
         began, number = monotonic(), 0
         while reports := self._round(stage, members, number=number):

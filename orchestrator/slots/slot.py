@@ -218,7 +218,7 @@ class ForkedSlot:
 
 
 def _several(trials: Sequence[Trial]) -> bool:
-    """Return whether these trials compare processes of several servers."""
+    """Return whether these trials need more than one fork server."""
     return len({server_of(trial) for trial in trials}) > 1
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.answers.answer import Answer, formats
+from cudnn_sweep.analysis.answers.answer import STATES, Answer, State, formats
 from cudnn_sweep.orchestrator.errors import OutputError, SpecError, exit_code_of
 from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions, TurnOptions
@@ -42,15 +42,16 @@ def deliver(
         say(out, first if is_json else f"\n{first}", "" if is_json else "bold")
         say(out, rest.rstrip())
     finally:  # even if standard output is closed
-        try:
-            _write(files, answer)
-            for file, made_text in answer.files.items():
-                with written_anew(Path(file)) as made:
-                    made.write_text(made_text)
-                say(console, f"Written: {file}")
-        except OutputError as error:
-            warn(console, f"sweep: {error}")
-            code = code or exit_code_of(error)
+        for file, made_text in answer.files.items():
+            with written_anew(Path(file)) as made:
+                made.write_text(made_text)
+            say(console, f"Written: {file}")
+        for name in files:
+            try:
+                _write([name], answer)
+            except OutputError as error:
+                warn(console, f"sweep: {error}")
+                code = code or exit_code_of(error)
     return code
 
 
@@ -58,20 +59,22 @@ def deliver(
 def reported(files: Sequence[str], kind: str, subject: str) -> Iterator[None]:
     """If there is no answer, write the reason into the files. Raises OutputError or SpecError before that."""
 
-    def no_answer(reason: str, *, streams: bool = True) -> None:
+    def no_answer(reason: str, state: State, *, streams: bool = True) -> None:
         headline = f"No answer: {reason}"
-        none = Answer(kind=kind, subject=subject, state="cannot tell", headline=headline)
+        none = Answer(kind=kind, subject=subject, state=state, headline=headline)
         _write(files, none, streams=streams)
 
     for file in files:
         if Path(file).suffix not in formats():
             raise SpecError(f"--write {file}: allowed are names that end in {', '.join(formats())}")
-    no_answer("the command has not ended", streams=False)  # no older answer stays, even if killed
+    no_answer(
+        "the command has not ended", "unfinished", streams=False
+    )  # no older answer stays, even if killed
     try:
         yield
     except Exception as error:
         with suppress(OutputError):
-            no_answer(str(error))
+            no_answer(str(error), STATES.get(exit_code_of(error), "cannot tell"))
         raise
 
 

@@ -134,7 +134,7 @@ class _Job(_Model):
     ] = None
     runs: Annotated[
         int,
-        typer.Option(min=1, help="Runs with each setting; the interval is for their mean."),
+        typer.Option(min=1, help="The interval is for the mean of so many of your runs."),
     ] = 1
     ranks: Annotated[
         int | None,
@@ -186,7 +186,7 @@ class AdviseOptions(_Answer, StepOptions, _Job):
 
 @dataclass(frozen=True, kw_only=True)
 class FreezeOptions(AdviseOptions):
-    minutes: Annotated[float, typer.Option(min=0.1, help="Time to compare off, on and frozen.")] = (
+    minutes: Annotated[float, typer.Option(min=0.1, help="Time for benchmark off, on, frozen.")] = (
         5.0
     )
     # these three are no options of `sweep freeze`

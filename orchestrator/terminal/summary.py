@@ -261,7 +261,7 @@ def _next_lines(summary: Summary, results: str, options: LaunchOptions) -> Itera
 
 
 def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
-    """Yield a line for each GPU that is slower or faster than at least half of its peers."""
+    """Yield a line for each GPU whose speed differs from that of most of its peers."""
     one = attrgetter("gpu_uuid", "host", "gpu", "peers")
     off = [each for each in GpuSpeed.of(store, sweep_id) if each.finding not in ("alike", "alone")]
     for (uuid, host, gpu, peers), speeds in groupby(sorted(off, key=one), one):

@@ -78,7 +78,7 @@ class Writes:
         self._flags: dict[str, Callable[[], Value]] = {}
 
     def writes(self) -> tuple[Write, ...]:
-        """Return the writes, without torch's own of a flag that has its first value again."""
+        """Return the writes, without torch's own to a flag that it set back."""
         with self._lock:
             back = {name for name, (first, last) in self._by_torch.items() if first == last}
             writes = self._seen.values()

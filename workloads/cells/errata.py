@@ -177,7 +177,7 @@ def _of_json(entries: list[dict[str, Any]]) -> set[Rule]:
     for name in filter(RULE.fullmatch, rules):
         rule = Rule.of(name)
         if rules[name] != set(map(_of_entry, rule.entries())):
-            raise ValueError(f"the fields of rule {name} ban other plans than its name: {ANEW}")
+            raise ValueError(f"the fields of rule {name} contradict its name: {ANEW}")
         rules[name] = {rule}
     return set().union(*rules.values())
 

@@ -57,7 +57,7 @@ Facts = Mapping[str, WorkloadFacts]
 
 
 def without_missing(suite: SuiteSpec, facts: Facts) -> tuple[SuiteSpec, dict[str, str]]:
-    """Return the suite without models of our extras that cannot be imported, and their faults.
+    """Return the suite without models whose pip extra cannot be imported; also their faults.
 
     The suite is returned as it is if no cell would be left.
     """

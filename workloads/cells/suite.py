@@ -75,7 +75,7 @@ def _with_batch(sizes: Shape) -> Shape:
 
 
 def _of_one_rank(inputs: list[Shape]) -> list[Shape]:
-    """Return `inputs`, a cell each. Raises ValueError if they have different numbers of sizes."""
+    """Return `inputs`; each is a cell. Raises ValueError if their numbers of sizes differ."""
     if len({len(sizes) for sizes in inputs}) > 1:
         texts = ", ".join(map(sizes_text, inputs))
         raise ValueError(
@@ -373,7 +373,7 @@ class SuiteSpec(BaseModel):
 def too_many(
     cells: Sequence[CellAxes], configs: Sequence[Config], replicates: Replicates | None
 ) -> str | None:
-    """Return why a plan has too many trials, or None. A set of problems counts as one."""
+    """Return why a plan has too many trials, or None. A file's problems count as one."""
     combinations = (prod(map(len, axes.values_on("cpu").values())) for axes in cells)
     pairs = sum(
         count * len(axes.configs or configs)

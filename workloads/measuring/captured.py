@@ -1,6 +1,6 @@
 """A step as a CUDA graph of all that it does, one for each shape that it meets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -41,7 +41,7 @@ class CapturedStep:
 
     def __call__(self, inputs: Any) -> Any:
         leaves, spec = tree_flatten(inputs)
-        key = tuple(_kind(leaf) for leaf in leaves)
+        key = (str(spec), *map(_kind, leaves))
         captured = self._graphs.get(key)
         if captured is None:
             return self._meet(key, tree_unflatten([_copied(leaf) for leaf in leaves], spec))
@@ -85,7 +85,15 @@ def executed(step: TimedStep, execution: str) -> TimedStep:
 
 
 def _kind(leaf: Any) -> Any:
-    return (leaf.shape, leaf.stride(), leaf.dtype) if isinstance(leaf, torch.Tensor) else leaf
+    """Return what tells graphs apart. Raises WorkloadError for an input that has no such value."""
+    if isinstance(leaf, torch.Tensor):
+        return leaf.shape, leaf.stride(), leaf.dtype
+    if not isinstance(leaf, Hashable):
+        found = type(leaf).__name__
+        raise WorkloadError(
+            f"execution cuda_graph: found an input of type {found}; allowed are tensors and hashable values"
+        )
+    return leaf
 
 
 def _copied(leaf: Any) -> Any:

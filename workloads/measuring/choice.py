@@ -173,7 +173,7 @@ def _launch(node: GraphNode, operation: str | None) -> Kernel:
 
 
 def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
-    """Return how much shorter the median replay is without these nodes; both kinds alternate."""
+    """Return the median replay with these nodes, less that without them; the two alternate."""
     if not nodes:
         return 0.0
     replays = max(1, min(MAX_REPLAYS, round(ROUND_MS / replay_ms(graph, 1)[0])))

@@ -88,8 +88,9 @@ class CompileWatch:
         from torch._inductor.async_compile import AsyncCompile, shutdown_compile_workers
 
         shutdown_compile_workers()
-        AsyncCompile.pool().shutdown()
-        AsyncCompile.pool.cache_clear()
+        if AsyncCompile.pool.cache_info().currsize:
+            AsyncCompile.pool().shutdown()
+            AsyncCompile.pool.cache_clear()
         for thread in set(threading.enumerate()) - self._threads:
             thread.join(ENDING_S)
 

@@ -111,7 +111,7 @@ def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
 
 
 class Replays:
-    """A graph of whole rounds of some steps. Each finds the L2 cache as the step before left it."""
+    """A graph that calls steps in rounds. A step finds the L2 cache as the one before left it."""
 
     source = "graph"
     """What device times are taken from, as the results name it."""

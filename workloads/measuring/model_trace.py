@@ -37,7 +37,7 @@ CONVERTS_INSIDE = re.compile("norm|upsample|pool")  # a copy inside these is a c
 
 
 class ConvolutionWatch(LayoutWatch):
-    """A watch that counts equal forward convolutions."""
+    """Counts how often each forward convolution ran."""
 
     def __init__(self, precision: Precision, *, profiled: bool) -> None:
         super().__init__(profiled=profiled)

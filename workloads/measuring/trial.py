@@ -165,7 +165,7 @@ def _measure_cold(
     measured: Measurement,
     compiling: CompileWatch | None,
 ) -> None:
-    """Call each distinct shape; if shapes never end, the first few of `arriving`."""
+    """Time the step's first calls at each distinct shape, or at the first few if they never end."""
     cell, spec, memory = request.cell, request.measure, measured.memory
     period = cell.shapes().period(cell.input_shape)
     if period is None:

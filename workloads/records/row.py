@@ -205,7 +205,7 @@ class RunRecord(
     measured.Measured,
     Asked,
 ):
-    """One trial: request, outcome, measurement and machine. Its columns begin with those of the last base."""
+    """One trial: request, outcome, measurement and machine. Columns of the base named last come first."""
 
     # of the process that logs
     logged_kernels_agree: Annotated[bool | None, "whether the log pass ran the same kernels"]

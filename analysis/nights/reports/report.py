@@ -1,4 +1,4 @@
-"""Writes a night's answer in every format into a folder of its date, and reads JSON back into the same value.
+"""Writes a night's answer in every format into a folder of its date, and reads its JSON, whose numbers have nine digits.
 
 The keys of the JSON are the fields of NightOutcome. A finding is one flat row, with the key of its series among its
 fields. docs/nightly.md lists the further keys. A version may add keys; none is dropped or given another meaning.
@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from cudnn_sweep.analysis.answers.answer import CODES, Answer, formats
+from cudnn_sweep.analysis.answers.answer import STATES, Answer, formats
 from cudnn_sweep.analysis.answers.as_json import lines_of
 from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.nights.outcome import Acceptance, Finding, LeftOut, NightOutcome
@@ -40,7 +40,7 @@ def answer_of(outcome: NightOutcome, series: Sequence[Series] = ()) -> Answer:
     return Answer(
         kind="night",
         subject=outcome.night,
-        state={code: state for state, code in CODES.items()}[outcome.exit_code],
+        state=STATES[outcome.exit_code],
         headline=headline(outcome),
         sections=sections(outcome, series),
         values=_values(outcome, series),

@@ -113,7 +113,7 @@ def show(page: Page, database: Database, locations: Sequence[str], sweep_id: str
 
 
 def _named(database: Database, rows: Sequence[Row]) -> list[Row]:
-    """Return rows with their cell's name; a figure over several cells gets the words they share."""
+    """Return rows with their cell's name; a row over several cells gets the words they share."""
     cells = {row["cell_id"]: row for row in database.query(CELLS).to_pylist()}
 
     def name(row: Row) -> str:
