@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 
 class AnalysisError(Exception):
-    """Base of this folder's errors; the text names the thing, what was found and what is allowed."""
+    """Base of analysis errors; a message says what is wrong, what was found and what is allowed."""
 
 
 class StoreError(AnalysisError):
@@ -31,6 +31,6 @@ class ReportError(AnalysisError):
 
 
 def did_you_mean(word: str, allowed: list[str]) -> str:
-    """Return ` (did you mean ...?)` if an allowed word is similar, else an empty text."""
+    """Return ` (did you mean X?)` for the allowed word X most like `word`; empty if none is near."""
     near = get_close_matches(word, allowed, n=1)
     return f" (did you mean {near[0]}?)" if near else ""

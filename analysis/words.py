@@ -1,4 +1,4 @@
-"""Numbers, ratios, intervals, times, sizes, counts, lists as text; no other module formats them."""
+"""Text of numbers, ratios, intervals, times, sizes, counts and lists; no other module formats them."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ MIB, GIB = 2.0**20, 2.0**30
 
 
 def number(value: float | None, missing: str = "") -> str:
-    """Return three significant digits of a measurement, all digits of a count; commas between thousands."""
+    """Return a float with three significant digits, an int with all its digits; commas between thousands."""
     if value is None:
         return missing
     if isinstance(value, int):
@@ -22,17 +22,17 @@ def number(value: float | None, missing: str = "") -> str:
 
 
 def figure(value: float) -> str:
-    """Return the text of a float by `number`; a whole value is shown as a count."""
+    """Return the text of a float by `number`; a whole float gets the text of an int."""
     return number(int(value) if value == int(value) else value)
 
 
 def given(value: float) -> str:
-    """Return a value as a person types it: no zeros at the end, at most four digits."""
+    """Return a value as a person types it: up to four significant digits, from 1000 on a whole number."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def two_digits(value: float) -> str:
-    """Return a rough number rounded to two digits, with commas between thousands."""
+    """Return a number rounded to two significant digits, with commas between thousands."""
     if value < 10 or not math.isfinite(value):
         return f"{value:.2g}"
     unit = 10 ** (math.floor(math.log10(value)) - 1)
@@ -47,7 +47,7 @@ def ratio(value: float | None) -> str:
 def interval(
     low: float | None, high: float | None, text: Callable[[float], str] = ratio, to: str = " to "
 ) -> str:
-    """Return ` (low to high)`, to stand behind a value; empty if an end is missing."""
+    """Return ` (low to high)`, to follow a value; an empty text if `low` or `high` is None."""
     return "" if low is None or high is None else f" ({text(low)}{to}{text(high)})"
 
 
@@ -79,7 +79,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Return a time such as `0.12 s`, `4 min 10 s` or `3 h 05 min`."""
+    """Return a time such as `12 ms`, `0.12 s`, `4 min 10 s` or `3 h 05 min`."""
     if seconds < 0:
         return f"-{clock(-seconds)}"
     if seconds < 0.1:
@@ -110,33 +110,33 @@ def counted(count: int, noun: str) -> str:
 
 
 def listed(parts: Sequence[str]) -> str:
-    """Return `a, b and c`."""
+    """Return the parts as `a, b and c`."""
     *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def some(parts: Sequence[str], most: int) -> str:
-    """Return `a, b and 3 more`."""
+    """Return the first `most` parts, and the number of the rest: `a, b and 3 more`."""
     more = len(parts) - most
     return ", ".join(parts[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def printable(text: str) -> str:
-    """Return a user's text with U+FFFD for unprintable characters but line ends and tabs."""
+    """Return a user's text with U+FFFD in place of unprintable characters, except line ends and tabs."""
     return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
 
 
 def one_line(text: str) -> str:
-    """Return text without line ends, fit for a comment of a script."""
+    """Return the text without line ends, fit for a comment in a script."""
     return printable(text).replace("\n", " ")
 
 
 def cudnn_version(number: int) -> str:
-    """Return a version as NVIDIA writes it: 91900 as 9.19.0; before version 9, 8907 as 8.9.7."""
+    """Return cuDNN's version as NVIDIA writes it: 9.19.0 for 91900 and, before version 9, 8.9.7 for 8907."""
     major, rest = divmod(number, 10_000 if number >= 90_000 else 1000)
     return f"{major}.{rest // 100}.{rest % 100}"
 
 
 def part_text(part: str, value: str) -> str:
-    """Return the text of an environment part's value; cuDNN's number becomes its version."""
+    """Return the value of a part of the environment as text; a number of cuDNN becomes a version."""
     return cudnn_version(int(value)) if part == "cudnn" and value.isdecimal() else value

@@ -1,9 +1,9 @@
 """Reads the file that `sweep launch` takes: a Ray cluster-launcher file.
 
 The sweep's own part stands under `metadata: {sweep: ...}` and is read strictly, as YAML 1.2. The
-rest is Ray's: it is read as Ray reads it (PyYAML, YAML 1.1, where `off` is false) and goes through
-Ray's own validator. A file without `provider` is ours alone: it means this machine, or a running
-cluster.
+rest is Ray's: it is read as Ray does (PyYAML, YAML 1.1, where `off` is false) and checked by Ray's
+own validator. A file without `provider` has no part of Ray's: its sweep runs on this machine or on
+a running cluster.
 """
 
 import json
@@ -75,7 +75,7 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
 
 
 def no_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
-    """Return what an empty file at `path` means: this machine, and the default of every key."""
+    """Return what an empty launch file at `path` would mean: this machine, each key at its default."""
     return LaunchFile(path=path, sweep=sweep_model(), ray_part={})
 
 
@@ -92,7 +92,7 @@ def _read_as_ray_does(document: Document) -> Mapping[str, object]:
 
 
 def _refuse_hidden_sweep(document: Document, ray_part: Mapping[str, object]) -> None:
-    """Refuse a `metadata.sweep` that only YAML 1.1 sees: it would be ignored silently."""
+    """Refuse a `metadata.sweep` that YAML 1.2 does not have (by `<<`): our part would ignore it silently."""
     metadata = ray_part.get("metadata")
     if isinstance(metadata, dict) and "sweep" in metadata and SWEEP not in document.values:
         text = "comes through a merge key (`<<`), which YAML 1.2 does not have: write it out"
@@ -100,7 +100,7 @@ def _refuse_hidden_sweep(document: Document, ray_part: Mapping[str, object]) -> 
 
 
 def _check_our_own(document: Document, ray_part: Mapping[str, object]) -> None:
-    """Check the keys of a file without `provider`; Ray's schema checks those with one."""
+    """Check the keys of a file without `provider`; Ray's schema checks files that have it."""
     keys = [str(path[0]) for path in document.values if len(path) == 1]
     hint = "the sweep's own keys belong under `metadata: {sweep: ...}`, Ray's keys need `provider`"
     unknown = [key for key in keys if key not in OUR_OWN]
@@ -114,7 +114,7 @@ def _check_our_own(document: Document, ray_part: Mapping[str, object]) -> None:
 
 
 def check_ray_part(document: Document, ray_part: Mapping[str, Any]) -> None:
-    """Refuse what `ray up` would refuse. Raises LaunchFileError."""
+    """Raise LaunchFileError for a file that `ray up` would refuse."""
     import jsonschema  # type: ignore[import-untyped]
     from ray.autoscaler._private import providers, util
 

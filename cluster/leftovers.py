@@ -1,4 +1,4 @@
-"""Temporary folders. Their users hold a lock; an unlocked folder was left by a killed process."""
+"""Temporary folders. A process locks its folder, so a killed process leaves it unlocked."""
 
 import fcntl
 import glob
@@ -14,7 +14,7 @@ SUFFIX = ".held"  # distinguishes them from folders of earlier versions and othe
 
 @contextmanager
 def held_folder(prefix: str, parent: Path) -> Iterator[Path]:
-    """Yield a new folder, and remove it at the end. Raises OSError if it cannot be made."""
+    """Yield a new folder; remove it after the `with`. Raises OSError if no folder can be made."""
     folder, held = make_held(prefix, parent)
     try:
         yield folder
@@ -29,9 +29,9 @@ def held_folder(prefix: str, parent: Path) -> Iterator[Path]:
 def make_held(
     prefix: str, parent: Path, end: Callable[[Path], None] = lambda _: None
 ) -> tuple[Path, int]:
-    """Remove folders of killed processes; return a new folder and the descriptor with its lock.
+    """Remove folders of killed processes; return a new folder and a descriptor that locks it.
 
-    `end`: ends processes that still use such a folder. Raises OSError if no folder can be made.
+    `end`: ends what still uses a folder to be removed. Raises OSError if no folder can be made.
     """
     for left in parent.glob(f"{glob.escape(prefix)}????????{SUFFIX}"):
         with suppress(OSError):

@@ -1,11 +1,11 @@
-"""Reads YAML 1.2's core schema into pydantic models and dataclasses, and names each mistake with its line.
+"""Reads YAML 1.2 (core schema) into pydantic models and dataclasses; an error names each mistake with its line.
 
-A document is plain data that still knows where each value stands. YAML 1.1 reads `on`, `no` and `2026-01-01` as truth
-values and dates; here they are text. So is `0x3`, which is a size such as a padding. No tag makes an object, no key
-may occur twice, and aliases cannot make a small file huge.
+A document is plain data, with the line of each value. YAML 1.1 reads `on`, `no` and `2026-01-01` as truth values and
+a date; here they are text. `0x3` is text, too: two sizes, of a padding for example, not a hexadecimal number. No tag
+makes an object, no key may occur twice, and aliases cannot make a small file huge.
 
-Types of a model are strict: `no` is text and no truth value, 2.10 is a number and no version. Unknown keys are
-mistakes, also if the model ignores them.
+Types of a model are strict: `no` does not pass as a truth value, nor the number 2.10 as a version. A key that the
+model does not know is a mistake, even if the model is configured to ignore such keys.
 """
 
 import json
@@ -79,10 +79,10 @@ Errors: TypeAlias = list[tuple[KeyPath, ErrorDetails]]
 @dataclass(frozen=True, slots=True)
 class Value:
     line: int
-    """Line of its key, counted from 1; in a list, the line in which the value begins."""
+    """Line of the value's key, counted from 1; in a list, the line in which the value begins."""
     plain: Plain
     written: str = ""
-    """Text of a scalar in the file: `2.10` if `plain` is 2.1."""
+    """Text of a scalar as the file has it, such as `2.10` where `plain` is 2.1; else empty."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,14 +93,14 @@ class Document:
     text: str
     values: dict[KeyPath, Value] = field(default_factory=dict)
     mistakes: dict[KeyPath, str] = field(default_factory=dict)
-    """Violations of strict YAML; they count only in the parts that are read strictly."""
+    """Violations of strict YAML by key path; they are errors only in parts that are read strictly."""
 
     def line(self, at: KeyPath) -> int:
-        """Return the line of a key path or, if the file lacks it, of the nearest key above."""
+        """Return the line of a key path or, if the file lacks it, of its nearest ancestor."""
         return self.values[at].line if at in self.values else self.line(at[:-1])
 
     def part(self, at: KeyPath) -> Plain:
-        """Return the value at a key path, by default an empty mapping. Raises LaunchFileError."""
+        """Return the value at a key path, an empty mapping if missing or null. Raises LaunchFileError."""
         mistakes = {
             key: text for key, text in self.mistakes.items() if key[: len(at)] == at[: len(key)]
         }
@@ -126,7 +126,7 @@ def dotted(key: KeyPath) -> str:
 
 
 def read_document(file: Path) -> Document:
-    """Parse a file; callers check the parts that they read. Raises LaunchFileError."""
+    """Parse a file of keys; callers check the parts that they use. Raises LaunchFileError."""
     document = parse(_read_text(file), file)
     if not isinstance(document.values[()].plain, dict | None):
         raise LaunchFileError(f"{file}: found no keys, wanted `key: value` lines")
@@ -134,7 +134,7 @@ def read_document(file: Path) -> Document:
 
 
 def parse(text: str, file: Path) -> Document:
-    """Parse a text. Mistakes name `file`, which need not exist. Raises LaunchFileError."""
+    """Parse a text. Errors name `file`, which need not exist. Raises LaunchFileError."""
     yaml, document = YAML(), Document(file=file, text=text)
     yaml.max_depth = MAX_DEPTH
     yaml.composer.warn_double_anchors = False  # in YAML the latest anchor counts
@@ -171,7 +171,7 @@ def _read_text(file: Path) -> str:
 
 
 def _grow(document: Document, node: Node, at: KeyPath, line: int) -> Plain:
-    """Add a node, and what it holds, to the document."""
+    """Add a node and all nodes in it to the document at key path `at`; return it as plain data."""
     if len(at) > MAX_DEPTH:
         raise MaxDepthExceededError(problem_mark=node.start_mark)
     if len(document.values) > MAX_VALUES:
@@ -235,12 +235,12 @@ def read_strict(file: Path, model: type[M]) -> M:
 
 
 def read_strict_text(text: str, name: str, model: type[M]) -> M:
-    """Read a text that is in no file as one model. Mistakes name `name`. Raises LaunchFileError."""
+    """Read a text as one model. Errors name `name` in place of a file. Raises LaunchFileError."""
     return check_part(parse(text, Path(name)), model)
 
 
 def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
-    """Read the value at a key path; a missing one is an empty mapping. Raises LaunchFileError."""
+    """Read the value at a key path, an empty mapping if missing, as a model. Raises LaunchFileError."""
     text = json.dumps(document.part(at))
     adapter = TypeAdapter(model)
     try:
@@ -255,13 +255,13 @@ def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
-    """Return a message with the allowed keys, and the one that was probably meant."""
+    """Return a message with all allowed keys, and the key that was probably meant."""
     keys = sorted(set(allowed))
     return f"unknown key{did_you_mean(key, keys)}, allowed: {', '.join(keys) or 'none'}"
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
-    """Return ` (did you mean ...?)` if an allowed word is similar, else an empty text."""
+    """Return ` (did you mean ...?)` with the most similar allowed word; an empty text if none is similar."""
     near = get_close_matches(word, sorted(allowed), n=1)
     return f" (did you mean `{near[0]}`?)" if near else ""
 
@@ -284,9 +284,9 @@ def _explain(
 
 
 def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
-    """Return errors with their key paths. A step below `at` is a key, or an alternative of a union.
+    """Return errors with key paths of the file. Pydantic's paths also have steps for a union's alternatives.
 
-    Keep the errors of the nearest alternative; if the value is of no alternative's kind, of all.
+    Of a union, keep the errors of the nearest alternative, or of all if none is of the value's kind.
     """
     located: Errors = []
     below: dict[str | int, Errors] = {}

@@ -1,5 +1,5 @@
 """Errors that are no fault of ours, with their exit codes. The command line prints them without a
-traceback, as it does WorkloadError, ClusterError and AnalysisError of the other folders.
+traceback, like the other folders' WorkloadError, ClusterError and AnalysisError.
 """
 
 import errno
@@ -13,13 +13,13 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class OrchestratorError(Exception):
-    """Shown by the command line without a traceback."""
+    """Base of these errors: the command line prints the text without a traceback."""
 
     exit_code = ExitCode.USAGE
 
 
 class SpecError(OrchestratorError):
-    """Names a request that cannot be planned, and what is allowed."""
+    """Names a request that cannot be carried out, and what is allowed."""
 
 
 class NeedsGpuError(SpecError):
@@ -29,41 +29,41 @@ class NeedsGpuError(SpecError):
 
 
 class ModelError(SpecError):
-    """Says how the user's code fails."""
+    """Says how the user's model fails."""
 
     exit_code = ExitCode.DOES_NOT_RUN
 
 
 class SweepBusyError(OrchestratorError):
-    """Names the launch that holds the sweep."""
+    """Names the launch or night that holds the sweep or the device."""
 
     exit_code = ExitCode.UNFINISHED
 
 
 class ServerError(OrchestratorError):
-    """Carries the last output of a fork server that died."""
+    """Says why a fork server is of no use: it died, refused a request, or finds another GPU."""
 
     exit_code = ExitCode.UNFINISHED
 
 
 class PythonError(ServerError):
-    """Names the Python of another environment, whose fork server does not start."""
+    """Names the Python of another environment in which no fork server starts."""
 
     exit_code = ExitCode.USAGE
 
 
 class UnfinishedError(OrchestratorError):
-    """Says what a launch needed and lost; the same command resumes it."""
+    """Says why a launch stopped early or what it lost; the same command resumes the launch."""
 
     exit_code = ExitCode.UNFINISHED
 
 
 class WebhookError(OrchestratorError):
-    """Names the host that refuses a message; the rest of the URL is a secret."""
+    """Names the host of a webhook that took no message; the rest of the URL is a secret."""
 
 
 class ReproError(OrchestratorError):
-    """Names the case or the trial, and why a script of torch alone cannot reproduce it."""
+    """Says why no script of torch alone reproduces a case or trial, or that the name is unknown."""
 
 
 class OutputError(OrchestratorError):

@@ -10,13 +10,13 @@ class ExitCode(IntEnum):
     WORSE = 1
     """A step is slower, a regression is confirmed, or what was checked does not hold."""
     USAGE = 2
-    """Something was typed wrongly, or a name does not exist."""
+    """Something was typed wrongly, or it names what does not exist."""
     CANNOT_TELL = 3
     """The measurement decides nothing yet."""
     DOES_NOT_RUN = 4
-    """The user's model fails; in a gate, the model at HEAD."""
+    """The user's model fails (in a gate: at HEAD)."""
     NEEDS_GPU = 5
     UNFINISHED = 6
-    """Nobody's fault: a process was killed, a disk is full, the device is busy. The same command resumes."""
+    """A process was killed, a disk is full, the device is busy, or this program has a bug. The same command resumes."""
     INTERRUPTED = 130
     TERMINATED = 143

@@ -1,4 +1,4 @@
-"""A timed step made of a function of tensors: forward alone, or with its backward pass."""
+"""A timed step of a function of tensors: its forward pass, alone or with its backward pass."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,9 +19,9 @@ def differentiable_step(
     parameters: Mapping[str, torch.Tensor],
     output_shape: Callable[[Shape], Shape],
 ) -> TimedStep:
-    """Return a step of `function`. Its backward pass computes gradients of input and `parameters`.
+    """Return a step of `function`: forward alone, or with gradients of the input and `parameters`.
 
-    `function` draws no random numbers. `output_shape` computes its output's shape without a call.
+    `function` draws no random numbers. `output_shape` turns the input's shape into the output's.
     """
 
     def forward(numbers: torch.Tensor) -> torch.Tensor:
@@ -60,7 +60,7 @@ def differentiable_step(
 
 @contextmanager
 def around_autograd(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """Wrap autograd's entry points: `backward`, which `Tensor.backward` calls too, and `grad`."""
+    """Wrap autograd's entry points: `grad`, and `backward`, to which Tensor.backward leads too."""
     backward, grad = torch.autograd.backward, torch.autograd.grad
     torch.autograd.backward, torch.autograd.grad = wrap(backward), wrap(grad)
     try:

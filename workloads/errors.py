@@ -1,7 +1,7 @@
 """The errors of this folder.
 
 WorkloadError
-├── CellsError        one of a suite's cells is wrong: its number is known
+├── CellsError        an entry of a suite's `cells` is wrong; its number is known
 └── UserCodeError     the user's code fails
 """
 
@@ -16,7 +16,7 @@ class WorkloadError(Exception):
 
 
 class CellsError(WorkloadError):
-    """A mistake in one of a suite's `cells`, with its number."""
+    """A mistake in an entry of a suite's `cells`, with the entry's number."""
 
     def __init__(self, number: int, text: str) -> None:
         super().__init__(text)

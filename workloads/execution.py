@@ -1,4 +1,4 @@
-"""Execution: how a step runs: as written, with its model compiled, or as a CUDA graph of the whole step."""
+"""Execution: how a step runs, be it as written, with its model compiled, or as one CUDA graph."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ class Execution:
     """One way to run a step."""
 
     compiled: Mapping[str, Any] | None = None
-    """Keyword arguments of torch.compile, which gets the model; None: the model runs as written."""
+    """Keyword arguments of torch.compile, besides the model; None: the model runs as written."""
     makes_graphs: bool = False
-    """Whether the compiler itself replays CUDA graphs of parts of the step."""
+    """Whether the compiler itself makes and replays CUDA graphs of parts of the step."""
     captured: bool = False
-    """Whether the whole step is replayed from one CUDA graph a shape."""
+    """Whether the whole step is replayed from a CUDA graph, of which each shape has one."""
 
     @property
     def compiles(self) -> bool:
@@ -37,11 +37,11 @@ EXECUTIONS = {
     "max_autotune": Execution(compiled={"mode": "max-autotune"}, makes_graphs=True),
     "cuda_graph": Execution(captured=True),
 }
-"""All executions by name. A further one is an entry here."""
+"""All executions by name; to add an execution, add an entry here."""
 
 
 def check_execution(name: str) -> str:
-    """Return `name`. Raises ValueError with the executions if it is none."""
+    """Return `name`. Raises ValueError, with the allowed names, if no execution has that name."""
     if name not in EXECUTIONS:
         raise ValueError(str(unknown("execution", name, list(EXECUTIONS))))
     return name

@@ -22,9 +22,9 @@ def regime_types() -> dict[str, type[ShapeRegime]]:
 
 
 def make_regime(name: str, parameters: dict[str, float]) -> ShapeRegime:
-    """Return the rule of that name. `FILE.py:NAME` is imported: call this in a throw-away process.
+    """Return the rule called `name`. `FILE.py:NAME` is imported, so call this in a throw-away process.
 
-    Raises WorkloadError for an unknown rule or parameter, or a number that the rule does not take.
+    Raises WorkloadError for an unknown rule or parameter, and for a number that the rule does not take.
     """
     types = {name: own_regime_type(name, import_named(name))} if ":" in name else regime_types()
     if name not in types:
@@ -33,7 +33,7 @@ def make_regime(name: str, parameters: dict[str, float]) -> ShapeRegime:
 
 
 def own_regime_type(name: str, rule: object) -> type[ShapeRegime]:
-    """Return the imported object as a rule's class. Raises WorkloadError if it cannot make shapes."""
+    """Return `rule`, an imported object. Raises WorkloadError if it is no class of regimes that can make shapes."""
     if not (isinstance(rule, type) and issubclass(rule, ShapeRegime)):
         raise WorkloadError(
             f"regime {name} is a {type(rule).__name__}; allowed: a class derived from ShapeRegime or "

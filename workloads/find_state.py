@@ -17,7 +17,7 @@ def state_types() -> dict[str, type[State]]:
 
 @cache
 def state_type(name: str) -> type[State]:
-    """Return a state's class. Imports no other state: most need torch. Raises WorkloadError."""
+    """Return a state's class without importing other states, most of which need torch. Raises WorkloadError."""
     if name not in _names():
         raise unknown("state", name, _names())
     place = f"{states.__name__}.{name}"
@@ -26,7 +26,7 @@ def state_type(name: str) -> type[State]:
 
 
 def make_state(name: str, parameters: dict[str, float]) -> State:
-    """Return a state. Raises WorkloadError for an unknown state or parameter, or a number not allowed."""
+    """Return the state called `name`. Raises WorkloadError for an unknown name or a number not allowed."""
     return make_from_parameters("state", {name: state_type(name)}, name, parameters)
 
 

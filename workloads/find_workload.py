@@ -1,4 +1,4 @@
-"""A workload by its name: a bundled one, or a user's."""
+"""Finds a workload by name: a bundled one, or a user's own."""
 
 from functools import cache
 from importlib import import_module
@@ -24,9 +24,9 @@ def bundled_workloads() -> dict[str, Workload]:
 
 
 def find_workload(name: str) -> Workload:
-    """Return a bundled workload, or a user's workload or model, `package.module:name` or `folder/file.py:name`.
+    """Return a bundled workload by name, or a user's as `package.module:name` or `folder/file.py:name`.
 
-    A user's code is imported: call this in a throw-away process. Raises WorkloadError for an unknown name.
+    A user's code is imported, so call this in a throw-away process. Raises WorkloadError for an unknown name.
     """
     if ":" in name:
         imported = import_repeatably(name)
@@ -49,7 +49,7 @@ def find_workload(name: str) -> Workload:
 
 
 def import_repeatably(name: str) -> object:
-    """Import a name with a fixed seed, so that weights drawn at import are the same in every process."""
+    """Import the object called `name` with a fixed seed, so that each process draws the same weights at import."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         return import_named(name)

@@ -12,7 +12,7 @@ Layout = Literal["contiguous", "channels_last", "weights"]
 LAYOUTS = get_args(Layout)
 WEIGHTS = "weights"  # parameters in channels_last, inputs as they come
 BY_STRIDES = "strides"
-"""Placement of a cell in which strides alone make a convolution channels_last: `has_one_order`."""
+"""`Cell.placement` if strides alone make a convolution of the cell channels_last: see `has_one_order`."""
 
 
 def check_layout(name: str) -> str:
@@ -22,7 +22,7 @@ def check_layout(name: str) -> str:
 
 
 def memory_format(layout: str, dimensions: int) -> "torch.memory_format":
-    """Return torch's format for inputs of so many dimensions; only images and volumes have channels_last."""
+    """Return a layout's torch.memory_format for so many dimensions; only images and volumes have channels_last."""
     import torch
 
     if layout == "channels_last":
@@ -35,36 +35,36 @@ def memory_format(layout: str, dimensions: int) -> "torch.memory_format":
 def lay_out(tensor: "torch.Tensor", layout: str) -> "torch.Tensor":
     """Return `tensor` with the strides that `.to(memory_format=...)` gives.
 
-    `.contiguous(memory_format=...)` keeps the strides of a tensor with one channel or one pixel. By
-    these strides torch then calls cuDNN in the other layout.
+    `.contiguous(memory_format=...)` keeps the strides of a tensor with one channel or one pixel, and
+    these strides would make torch call cuDNN in the other layout.
     """
     return tensor.to(memory_format=memory_format(layout, tensor.dim()))
 
 
 def lay_out_parameter(tensor: "torch.Tensor", layout: str) -> "torch.Tensor":
-    """Return `tensor` with the strides that a parameter has in a layout."""
+    """Return `tensor`, a parameter, with the strides of a parameter in `layout`."""
     return lay_out(tensor, "channels_last" if layout == WEIGHTS else layout)
 
 
 def has_one_order(shape: Sequence[int]) -> bool:
-    """Return whether a tensor of this shape has the same order of elements in both layouts."""
+    """Return whether contiguous and channels_last are the same order of elements for this shape."""
     return len(shape) in (4, 5) and (shape[1] == 1 or all(size == 1 for size in shape[2:]))
 
 
 def layout_of(*tensors: "torch.Tensor") -> str:
-    """Return the layout in which torch calls cuDNN: channels_last if one of a convolution's tensors is."""
+    """Return the layout in which torch calls cuDNN: channels_last if any of a convolution's `tensors` is."""
     return "channels_last" if any(map(_is_channels_last, tensors)) else "contiguous"
 
 
 def in_force(tensor: "torch.Tensor") -> str:
-    """Return a tensor's type and, by its strides, its layout: `bfloat16 channels_last`."""
+    """Return a tensor's type and its layout by strides, such as `bfloat16 channels_last`."""
     return f"{str(tensor.dtype).removeprefix('torch.')} {layout_of(tensor)}"
 
 
 def _is_channels_last(tensor: "torch.Tensor") -> bool:
-    """Return whether torch's C++ `suggest_memory_format` means channels_last; a tie is contiguous.
+    """Return whether `suggest_memory_format` of torch's C++ gives channels_last; a tie is contiguous.
 
-    torch's own version in Python would import all of sympy.
+    The version of that function in torch's Python would import all of sympy.
     """
     if tensor.dim() not in (4, 5) or tensor.stride(1) == 0:
         return False

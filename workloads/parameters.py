@@ -1,4 +1,4 @@
-"""A name with numbers, as a suite writes a regime, a state or an optimiser."""
+"""Reads a name with parameters, as a suite writes a regime, a state or an optimiser."""
 
 import math
 import operator
@@ -21,12 +21,12 @@ LIMITS = {
 
 
 def number(default: float, **limits: float) -> Any:
-    """Return a dataclass field for a parameter: its default, and limits by name (see LIMITS)."""
+    """Declare a dataclass field for a parameter: its default, and limits by the names in `LIMITS`."""
     return field(default=default, metadata=limits)
 
 
 def check_limits(owner: str, made: Any) -> None:
-    """Raise WorkloadError for a parameter of the dataclass beyond its limits."""
+    """Raise WorkloadError if a field of the dataclass `made` is beyond its limits."""
     for parameter in fields(made):
         value, limits = getattr(made, parameter.name), parameter.metadata.items()
         if not all(LIMITS[kind][1](value, limit) for kind, limit in limits):
@@ -35,7 +35,7 @@ def check_limits(owner: str, made: Any) -> None:
 
 
 def name_and_numbers(kind: str, choice: NamedChoice) -> tuple[str, dict[str, float]]:
-    """Return the name and its numbers. Raises WorkloadError for more than one name."""
+    """Split a suite's choice into a name and parameters. Raises WorkloadError unless it has one name."""
     if isinstance(choice, str):
         return choice, {}
     if len(choice) != 1:
@@ -45,7 +45,7 @@ def name_and_numbers(kind: str, choice: NamedChoice) -> tuple[str, dict[str, flo
 
 
 def parameter_types(made: type) -> dict[str, type]:
-    """Return the types of a dataclass's fields by name. String annotations are resolved."""
+    """Return the type of each field of a dataclass, by name; annotations that are strings are resolved."""
     hints = get_type_hints(made)
     return {field.name: hints[field.name] for field in fields(cast(Any, made))}
 
@@ -53,9 +53,9 @@ def parameter_types(made: type) -> dict[str, type]:
 def make_from_parameters(
     kind: str, types: Mapping[str, type[T]], name: str, parameters: dict[str, float]
 ) -> T:
-    """Return an instance of the dataclass of that name. Its fields are whole or real numbers.
+    """Make the dataclass that `types` has under `name`; its fields are whole or real numbers.
 
-    Raises WorkloadError for an unknown name or parameter, or a number that it does not take.
+    Raises WorkloadError for an unknown name or parameter, or for a number that a parameter does not take.
     """
     if name not in types:
         raise unknown(kind, name, list(types))
@@ -66,7 +66,7 @@ def make_from_parameters(
 def checked_numbers(
     owner: str, wanted: Mapping[str, type], given: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return `given` in the wanted types. Raises WorkloadError for a parameter or number not allowed."""
+    """Convert `given` to the types in `wanted`. Raises WorkloadError for a parameter or number not allowed."""
     values: dict[str, float] = {}
     for parameter, value in given.items():
         if parameter not in wanted:

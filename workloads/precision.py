@@ -1,4 +1,4 @@
-"""Precision: the only thing that sets TF32, for convolutions and RNNs alike."""
+"""Precision: the type of numbers, and TF32 for convolutions and RNNs, which only this module sets."""
 
 import os
 from contextlib import AbstractContextManager, nullcontext
@@ -24,7 +24,7 @@ class Precision:
     autocast: Literal["bfloat16", "float16"] | None = None
 
     def apply(self) -> None:
-        """Set TF32 by torch's newer API, which does not mix with the old. Raises WorkloadError."""
+        """Set TF32 through torch's newer API, never mixed with the older. Raises WorkloadError if it has no effect."""
         import torch
         from torch.backends import cudnn
 
@@ -43,7 +43,7 @@ class Precision:
         return getattr(torch, self.dtype)  # type: ignore[no-any-return]
 
     def region(self, device: "torch.device") -> AbstractContextManager[object]:
-        """Return the context of a step: autocast, if the precision has one."""
+        """Return the context manager in which a step runs: autocast, or nothing if the precision has none."""
         import torch
 
         if self.autocast is None:

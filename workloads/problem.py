@@ -1,4 +1,4 @@
-"""ConvProblem: the sizes of one convolution, and the files that name them."""
+"""ConvProblem: the sizes of one convolution, read by name from CSV files."""
 
 import csv
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class ConvProblem:
     bias: bool
     transposed: bool = False
     output_padding: Shape = ()
-    """Size added to one side of a transposed convolution's output; else 0."""
+    """Sizes added at one side of a transposed convolution's output, one per dimension; 0 for others."""
     occurrences: int = 1
     """How often the convolution occurs in its network."""
 
@@ -56,14 +56,14 @@ class ConvProblem:
 
     @property
     def weight_shape(self) -> Shape:
-        """Shape of PyTorch's weight: the output's channels come first, the input's if transposed."""
+        """Shape of PyTorch's weight: output channels come first or, if transposed, input channels."""
         first, second = self.out_channels, self.input_shape[1]
         if self.transposed:
             first, second = second, first
         return (first, second // self.groups, *self.kernel_size)
 
     def output_shape(self, shape: Shape) -> Shape:
-        """Return the output's shape for an input of this shape; formulas of torch.nn.ConvNd and ConvTransposeNd."""
+        """Compute the output's shape for an input of `shape`, by torch.nn's formulas of ConvNd and ConvTransposeNd."""
         sizes = zip(shape[2:], *(getattr(self, name) for name in SPATIAL), strict=True)
         return (shape[0], self.out_channels, *(self._output_size(*size) for size in sizes))
 
@@ -81,7 +81,7 @@ class ConvProblem:
 
 @cache
 def load_problems() -> dict[str, ConvProblem]:
-    """Return every problem of every file by `file/name`; see `problem_of` for a file's columns."""
+    """Read the problems of all files, by `file/name`; see `problem_of` for the columns of a file."""
     problems = {}
     for table in sorted(PROBLEMS.iterdir(), key=lambda file: file.name):
         lines = [line for line in table.read_text().splitlines() if not line.startswith("#")]
@@ -92,7 +92,7 @@ def load_problems() -> dict[str, ConvProblem]:
 
 
 def problem_of(name: str, row: Mapping[str, str]) -> ConvProblem:
-    """Return a CSV row's problem; `transposed`, `output_padding` and `occurrences` are optional."""
+    """Make a problem of a CSV row, whose `transposed`, `output_padding` and `occurrences` are optional."""
     return ConvProblem(
         name=name,
         input_shape=parse_sizes(row["input"]),
@@ -110,7 +110,7 @@ def problem_of(name: str, row: Mapping[str, str]) -> ConvProblem:
 
 
 def parse_sizes(text: str) -> Shape:
-    """Return the sizes of a text such as `8x3x224x224`. Raises ValueError."""
+    """Read sizes from a text such as `8x3x224x224`. Raises ValueError for any other text."""
     sizes = text.split("x")
     if not all(size.isdecimal() for size in sizes):
         raise ValueError(f"expected sizes such as 8x3x224x224, found {text!r}")
@@ -118,19 +118,19 @@ def parse_sizes(text: str) -> Shape:
 
 
 def none_empty(sizes: Shape) -> Shape:
-    """Return `sizes`. Raises ValueError for a size of 0."""
+    """Return `sizes` if none is 0, else raise ValueError."""
     if 0 in sizes:
         raise ValueError(f"expected sizes of 1 or more, found {sizes_text(sizes)!r}")
     return sizes
 
 
 def space_names(shape: Shape) -> tuple[str, ...]:
-    """Return the names of an input's spatial sizes; `length` for 16x128, a batch of sequences."""
+    """Name an input's spatial sizes; the last size of 8x64x128, and of 16x128 without channels, is `length`."""
     return ("depth", "height", "width")[-(len(shape) - 2) :] if len(shape) > 3 else ("length",)
 
 
 def named_sizes(shape: Shape) -> dict[str, int]:
-    """Return an input's sizes by name: batch, channels (if over two sizes), and spatial sizes.
+    """Return an input's sizes by name: batch, channels (from three sizes up) and spatial sizes.
 
     Raises WorkloadError for an input of more than MOST_SIZES sizes.
     """
@@ -144,5 +144,5 @@ def named_sizes(shape: Shape) -> dict[str, int]:
 
 
 def sizes_text(sizes: Shape) -> str:
-    """Return the text that `parse_sizes` reads."""
+    """Write sizes as a text such as `8x3x224x224`, which `parse_sizes` reads."""
     return "x".join(map(str, sizes))

@@ -1,4 +1,4 @@
-"""ShapeRegime: rule by which input shapes arrive; a file of `regimes/`, or a user's own class."""
+"""ShapeRegime: a rule by which input shapes arrive, in a file of `regimes/` or as a user's own class."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -18,10 +18,10 @@ VARIES: tuple[Varies, ...] = get_args(Varies)
 
 @dataclass(frozen=True, kw_only=True)
 class ShapeRegime(ABC):
-    """A rule. Its dataclass fields are its parameters, all numbers."""
+    """A rule by which input shapes arrive. Its dataclass fields, all numbers, are its parameters."""
 
     name: ClassVar[str] = ""
-    """Name in a cell's `regime`: the file's name of a bundled rule, the class's of a user's own."""
+    """Name in a cell's `regime`: the file's name for a bundled rule, the class's name for a user's rule."""
     varies: ClassVar[Varies]
     """Which sizes of the input change."""
 
@@ -34,7 +34,7 @@ class ShapeRegime(ABC):
 
     @abstractmethod
     def period(self, base: Shape) -> tuple[Shape, ...] | None:
-        """Return the shapes that repeat, or None if new ones never end.
+        """Return the period of shapes that repeats; None if new shapes never end.
 
         Raises WorkloadError if the rule does not suit `base` (batch, channels, space).
         """
@@ -46,7 +46,7 @@ class ShapeRegime(ABC):
         return cycle(period)
 
     def parameters(self) -> dict[str, float]:
-        """Return the parameters by name. A `multiple` of 1 is left out, as in older cells."""
+        """Return the parameters by name; a `multiple` of 1 is left out, as older cells do not have it."""
         values = asdict(self)
         if values.get("multiple") == 1:
             del values["multiple"]
@@ -64,7 +64,7 @@ class SpatialRegime(ShapeRegime):
     them five times."""
 
     def stepped(self, base: Shape, step: int, steps: Iterable[int]) -> list[Shape]:
-        """Return `base` smaller by `step` × each of `steps`. Raises WorkloadError if too small."""
+        """Return `base` with n × `step` less in space, for each n of `steps`. Raises WorkloadError if too small."""
         wide, counts = ceil(step / self.multiple) * self.multiple, list(steps)
         if min(map(self.rounded, base[2:]), default=0) - wide * max(counts) < self.multiple:
             raise WorkloadError(
@@ -76,10 +76,10 @@ class SpatialRegime(ShapeRegime):
         ]
 
     def rounded(self, size: float) -> int:
-        """Return the largest multiple up to `size`; at least one `multiple`."""
+        """Round `size` down to a multiple of `multiple`, but to at least one `multiple`."""
         return max(1, int(size) // self.multiple) * self.multiple
 
 
 def resized(base: Shape, space: Shape) -> Shape:
-    """Return `base` with other spatial sizes."""
+    """Return `base` with its spatial sizes replaced by `space`."""
     return (*base[:2], *space)

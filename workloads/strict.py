@@ -1,4 +1,4 @@
-"""Configuration of our pydantic models: types as written, no unknown keys, finite numbers."""
+"""Configuration of our pydantic models: types as written, unknown keys refused, numbers finite."""
 
 from pydantic import ConfigDict
 

@@ -1,4 +1,4 @@
-"""The survey of a machine and of the workloads named, made for planning in a throw-away process."""
+"""Surveys a machine and named workloads for planning, in a process that ends afterwards."""
 
 import os
 import shutil
@@ -16,18 +16,18 @@ from cudnn_sweep.workloads.regime import ShapeRegime
 class Survey:
     environment: Environment
     gpus: list[str]
-    """Models of the GPUs, or slices, that trials may run on here."""
+    """Model of each GPU, or slice of a GPU, on which trials may run here."""
     gpu_uuids: list[str]
-    """UUIDs of the GPUs, or slices, in the order of `gpus`, as NVML writes them."""
+    """UUID of each GPU or slice, in the order of `gpus`, as NVML writes it."""
     workloads: dict[str, WorkloadFacts]
     no_cuda: str | None = None
     """Why torch finds no GPU, and what to do; None if it finds one."""
     compiler: str | None = None
-    """The C++ compiler that torch.compile finds here; None: it has none."""
+    """Path of the C++ compiler that torch.compile finds here; None: it finds none."""
 
 
 def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
-    """Return the survey of this machine and `names`; without these if a needed GPU is missing."""
+    """Survey this machine and, unless `needs_cuda` finds no GPU, the workloads in `names`."""
     from cudnn_sweep.workloads.hardware.gpu import seen_gpus
 
     seen = seen_gpus()
@@ -42,7 +42,7 @@ def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
 
 
 def workload_facts(names: list[str]) -> dict[str, WorkloadFacts]:
-    """Return the facts of each name; an error is a `fault`, which planning reports by cell."""
+    """Return the facts of each name; an error is its `fault`, which planning reports by cell."""
     facts = {}
     for name in names:
         try:
@@ -72,7 +72,7 @@ def _facts(name: str) -> WorkloadFacts:
 
 
 def regime_facts(name: str, imported: type[ShapeRegime]) -> WorkloadFacts:
-    """Return the facts of a user's rule. Raises WorkloadError if it cannot make shapes."""
+    """Return the facts of a user's rule. Raises WorkloadError if the rule's class is not valid."""
     rule = own_regime_type(name, imported)
     types = parameter_types(rule)
     for parameter, kind in types.items():
@@ -89,7 +89,7 @@ def regime_facts(name: str, imported: type[ShapeRegime]) -> WorkloadFacts:
 
 
 def why_no_cuda() -> str:
-    """Return torch's reason, most often a driver too old for its CUDA, and what to do."""
+    """Return why torch finds no GPU, most often a driver too old for its CUDA, and what to do."""
     import torch
 
     version, cuda = torch.__version__, torch.version.cuda

@@ -17,7 +17,7 @@ from cudnn_sweep.workloads.hashes import content_hash
 INSTALLED = {"site-packages", "dist-packages"}
 NOT_THE_USERS = {"__main__", "torch", __name__.partition(".")[0], *sys.stdlib_module_names}
 EXTRAS = {"torchvision": "vision", "monai": "medical"}
-"""By package, the extra of cudnn-sweep that installs it."""
+"""Extra of cudnn-sweep that installs a package, by the package's name."""
 OTHER_NAMES = {
     "PIL": "pillow",
     "cv2": "opencv-python",
@@ -25,13 +25,13 @@ OTHER_NAMES = {
     "skimage": "scikit-image",
     "yaml": "pyyaml",
 }
-"""Names to install, by names to import, if the two differ."""
+"""Name under which to install a package, by the name under which to import it, if they differ."""
 
 
 def import_named(reference: str) -> object:
-    """Return the object named `package.module:name` or `folder/file.py:name`.
+    """Import the object named `package.module:name` or `folder/file.py:name`.
 
-    Raises WorkloadError for a missing file, name or package, with how to get it; UserCodeError if the import fails.
+    Raises WorkloadError, with what to do, if the file, name or package is missing; UserCodeError if importing fails.
     """
     place, _, name = reference.rpartition(":")
     if place.endswith(".py") and not Path(place).is_file():
@@ -62,12 +62,12 @@ def _no_file(file: Path) -> str:
 
 
 def _is_missing(place: str, error: Exception) -> bool:
-    """Return whether the module itself is missing, or a package around it."""
+    """Return whether `place` itself, or a package that contains it, was not found."""
     return isinstance(error, ModuleNotFoundError) and f"{place}.".startswith(f"{error.name}.")
 
 
 def _reason(place: str, error: Exception) -> str:
-    """Return why an import failed. A missing module is `place` itself, or imported by it."""
+    """Explain why importing `place` failed. A missing module may be `place` itself or one that it imports."""
     cause = f"{type(error).__name__}: {error}"
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return cause
@@ -87,12 +87,12 @@ def _reason(place: str, error: Exception) -> str:
 
 
 def module_of(place: str) -> ModuleType | None:
-    """Return the module that `import_named` has imported from `place` in this process."""
+    """Return the module that `import_named` made of `place` in this process; None if it made none."""
     return sys.modules.get(_file_module(Path(place)) if place.endswith(".py") else place)
 
 
 def _file_module(file: Path) -> str:
-    """Return the module's name, numbered if another file of that name came first."""
+    """Return a name for the file's module, with a number if another file of the same name came before."""
     name, path = f"sweep_user_{file.stem}", str(file.resolve())
     for number in count(2):
         if name not in sys.modules or sys.modules[name].__file__ == path:
@@ -102,7 +102,7 @@ def _file_module(file: Path) -> str:
 
 
 def _import_file(file: Path) -> ModuleType:
-    """Import a file once a process, so that two references to it share their classes."""
+    """Import a file only once per process, so that two references to it share their classes."""
     name = _file_module(file)
     if name in sys.modules:
         return sys.modules[name]
@@ -119,10 +119,10 @@ def _import_file(file: Path) -> ModuleType:
 
 
 def code_hash(references: Iterable[str]) -> str | None:
-    """Return the hash of the imported code behind these names; None if all of it is torch's or ours.
+    """Hash the imported code behind these names; None if all of it is torch's or ours.
 
-    The code is the file that defines a name, with all modules imported from the same folder or package. For an
-    installed package its version stands in for these modules.
+    The code is the file that defines a name, and all imported modules of the same folder or package. If the package
+    is installed, its version stands in for those other modules.
     """
     contents = dict(content for name in references if ":" in name for content in _contents(name))
     return content_hash(contents) if contents else None
@@ -150,7 +150,7 @@ def _contents(reference: str) -> Iterator[tuple[str, str]]:
 
 
 def _belongs_to(loaded: ModuleType, module: ModuleType) -> bool:
-    """Return whether `loaded` is in the module's package, or not installed and in its folder."""
+    """Return whether `loaded` is of the same package as `module`, or is in its folder without being installed."""
     if _package(loaded) == _package(module):
         return True
     file, place = _file(module), _file(loaded)

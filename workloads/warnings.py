@@ -1,4 +1,4 @@
-"""Reasons to doubt times: a closed list, with what to do about each."""
+"""Warnings about measured times: all names that there are, and what to do about each."""
 
 from typing import Literal
 

@@ -1,12 +1,12 @@
-"""Workload: code that is timed, under a name. One file each in `catalog/`, or a user's own file.
+"""Workload: code that is timed, under a name. It is a function in `catalog/` or in a user's file.
 
     @workload(directions=("forward",), varies=("batch", "space"), input_shape=(8, 3, 64, 64))
     def blur(context: Context) -> TimedStep:
         kernel = context.place(torch.nn.Conv2d(3, 3, 5, groups=3))
         return TimedStep(prepare=context.random, run=lambda images: context.forward(kernel, images))
 
-The function's body is set-up and not timed; `prepare` makes a step's input and is not timed; `run`
-is the step.
+The function sets a step up, and `prepare` makes the step's input: neither is timed. `run` is the
+step, which is timed.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
-    """The context that a workload is built for."""
+    """What a workload builds its step for: the device, and the choices of a cell and config."""
 
     device: torch.device
     """Where the step runs."""
     precision: Precision
     """Precision of the cell; `precision.autocast` is `"float16"`, `"bfloat16"` or None."""
     layout: str
-    """`contiguous`, `channels_last` or `weights`: parameters in channels_last, inputs as they come."""
+    """`contiguous`, `channels_last` or `weights` (channels_last for parameters; inputs stay as they come)."""
     direction: str
     """Which of the workload's directions is timed."""
     problem: ConvProblem | None
-    """The cell's convolution, if it names one."""
+    """Sizes of the cell's convolution; None: the cell names no problem."""
     model: ModelChoice | None = None
     """Arguments, loss and optimiser of a model that is named by its import path."""
     state: State | None = None
     """What surrounds the step; None: nothing."""
     execution: str = EAGER
-    """How the step runs. `forward` compiles the models that it calls, if the execution compiles."""
+    """How the step runs. If the execution compiles, `forward` compiles each model that it calls."""
     reference: bool = False
-    """Compute in float64, from inputs and weights rounded to the precision."""
+    """Whether to compute in float64, from inputs and weights that were rounded to `precision`."""
     _calls: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
     """Number of calls of `forward`, under the key `forward`."""
     _compiled: dict[Callable[..., Any], Callable[..., Any]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """Compiled functions by what `forward` was given."""
+    """Compiled functions, each by the function that was given to `forward`."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -71,13 +71,13 @@ class Context:
         return torch.float64 if self.reference else self.precision.torch_dtype()
 
     def region(self) -> AbstractContextManager[object]:
-        """Return the context of a step: autocast, if the precision has one."""
+        """Return the context manager in which a step runs: autocast, or nothing if the precision has none."""
         return nullcontext() if self.reference else self.precision.region(self.device)
 
     def forward(self, function: Callable[[Any], T], inputs: Any, *, draws: bool = True) -> T:
-        """Return `function(inputs)` under autocast and state. Models are called only this way.
+        """Return `function(inputs)`, called under autocast and in the cell's state. Call models only by this.
 
-        `draws`: whether it draws random numbers, which a rerun repeats; a CUDA graph forbids that.
+        `draws`: whether `function` draws random numbers, which a rerun then repeats; a CUDA graph forbids that.
         """
         self._calls["forward"] += 1
         function = self._executed(function)
@@ -92,7 +92,7 @@ class Context:
             return function(inputs)
 
     def _executed(self, function: Callable[[Any], T]) -> Callable[[Any], T]:
-        """Return a model, compiled if the execution compiles: not the step, so that its watchers are not compiled."""
+        """Compile a model, if the execution compiles. The rest of the step, and what watches it, is not compiled."""
         keywords = EXECUTIONS[self.execution].compiled
         if keywords is None or self.reference:
             return function
@@ -103,7 +103,7 @@ class Context:
         return self._compiled[function]
 
     def check_in_force(self) -> None:
-        """Raise WorkloadError if the state or execution needs calls through `forward` and no call came."""
+        """Raise WorkloadError if the state or execution works only in `forward`, and `forward` was never called."""
         needing = [f"state {self.state.name}"] if self.state and self.state.recomputes else []
         if EXECUTIONS[self.execution].compiles:
             needing.append(f"execution {self.execution}")
@@ -113,18 +113,18 @@ class Context:
             )
 
     def random(self, shape: Shape) -> torch.Tensor:
-        """Return normal random numbers in the cell's layout; never zeros, on which some kernels run faster."""
+        """Return normal random numbers in the cell's precision and layout; with zeros some kernels would run faster."""
         import torch
 
         kind = self.precision.torch_dtype()
         return self.like_inputs(torch.randn(shape, device=self.device, dtype=kind))
 
     def random_weight(self, shape: Shape) -> torch.Tensor:
-        """Return normal random numbers in the cell's layout of parameters."""
+        """Return normal random numbers in the cell's precision and in its layout of parameters."""
         return lay_out_parameter(self.random(shape), self.layout)
 
     def random_gradient(self, shape: Shape) -> torch.Tensor:
-        """Return random numbers like a convolution's output: autocast's type, weights' layout."""
+        """Return random numbers like a convolution's output, with autocast's type and in the layout of weights."""
         import torch
 
         kind = self.precision.torch_dtype()
@@ -140,7 +140,7 @@ class Context:
         return lay_out(values.to(self.dtype), self.layout)
 
     def place(self, module: torch.nn.Module) -> torch.nn.Module:
-        """Return `module` on the device, in the cell's precision and layout."""
+        """Move `module` to the device and to the cell's precision and layout, and return it."""
         module = module.to(self.device, self.precision.torch_dtype()).to(self.dtype)
         for tensor in chain(module.parameters(), module.buffers()):
             tensor.data = lay_out_parameter(tensor.data, self.layout)
@@ -149,26 +149,26 @@ class Context:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedStep:
-    """`run(prepare(shape))` is one step. A training step's `run` returns its loss."""
+    """`run(prepare(shape))` is one step. In training, `run` returns the loss."""
 
     prepare: Callable[[Shape], Any]
-    """Returns a step's input of that shape; not timed."""
+    """Makes a step's input of a given shape; not timed."""
     run: Callable[[Any], Any]
-    """Runs the step on an input of `prepare`; timed."""
+    """Runs the step on an input that `prepare` made; timed."""
     examine: Callable[[Any], dict[str, torch.Tensor]] | None = None
-    """Returns a step's outputs and gradients by name, to compare configs; not timed. Two calls compute the same."""
+    """Returns a step's outputs and gradients by name, to compare configs; not timed. A second call returns the same."""
     accuracy: Callable[[], float] | None = None
-    """Returns the accuracy on held-back examples after the steps so far, 0 to 1; not timed."""
+    """Returns the accuracy, from 0 to 1, on held-back examples after the steps so far; not timed."""
     own_times_ms: Callable[[], dict[str, float]] | None = None
-    """Returns milliseconds of the step's own clock so far, by name."""
+    """Returns the times that the step took so far by a clock of its own, in milliseconds by name."""
     warnings: set[WarningName] = field(default_factory=set)
     """Warnings, added while the step runs."""
     has_parameters: bool = True
-    """False: a model without parameters. Its step fails if it runs no operation either."""
+    """False: the model has no parameters, so the trial fails if the step runs no operation either."""
     capturable: bool = True
     """False: a step's launches come from several threads, and a CUDA graph would miss some."""
     as_written: Callable[[Any], Any] | None = None
-    """The step without compiler or graph, so that each operation can be seen; None: `run` is that."""
+    """Runs the step without compiler or CUDA graph, so that each operation can be seen; None: `run` does so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +179,7 @@ class State(ABC):
     """
 
     name: ClassVar[str]
-    """Name in a cell's `state`: its file's name."""
+    """Name in a cell's `state`: the name of the class's file."""
     recomputes: ClassVar[bool] = False
     """Whether the forward pass keeps no activations and runs again in the backward pass. A workload
     must then call `Context.forward` and have a backward pass."""
@@ -203,9 +203,9 @@ class State(ABC):
 
 
 def pay_unrelated_step(device: torch.device) -> None:
-    """Pay for context, libraries, autograd and optimiser by two steps of an unrelated training.
+    """Pay for CUDA's context, libraries, autograd and optimiser, by two training steps of an unrelated network.
 
-    The second step loads further kernels, which add into an existing `.grad`.
+    The second step loads the kernels that add to an existing `.grad`.
     """
     import torch
 
@@ -231,11 +231,11 @@ class Workload:
     recomputes: bool
     build: Callable[[Context], TimedStep]
     is_model: bool = False
-    """Whether it is a model named by import path, whose cells give input shape and ModelChoice."""
+    """Whether it is a model named by its import path; its cells then give input shape and `ModelChoice`."""
     pay_one_time_costs: Callable[[torch.device], None] = pay_unrelated_step
 
     def step(self, context: Context) -> TimedStep:
-        """Build the step and return it in the context's state; a reference has no state."""
+        """Build the step in the context's state; a step that computes the reference has no state."""
         built = self.build(context)
         if context.reference or context.state is None:
             return built
@@ -251,13 +251,13 @@ def workload(
     recomputes: bool = False,
     pay_one_time_costs: Callable[[torch.device], None] = pay_unrelated_step,
 ) -> Callable[[Callable[[Context], TimedStep]], Workload]:
-    """Make a workload of the function below, under the function's name. Its body is set-up and not timed.
+    """Make a workload of the decorated function, under its name. The function sets a step up and is not timed.
 
-    `directions`: names of the parts that can be timed, the first by default. `varies`: sizes that a shape
-    regime may change, `batch` or `space`. `input_shape`: the regimes' base; None: the problem's. `batches`:
-    how many different inputs the loop has at least. `recomputes`: the forward pass goes through
-    `Context.forward`, so that a state may run it again. `pay_one_time_costs`: an unrelated step, run first,
-    so that the first call of a shape does not pay for libraries.
+    `directions`: names of the parts that can be timed, the first by default. `varies`: sizes that a shape regime
+    may change, `batch` or `space`. `input_shape`: base shape of the regimes; None: the problem's input.
+    `batches`: least number of different inputs in the loop. `recomputes`: the forward pass goes through
+    `Context.forward`, so that a state may run it again. `pay_one_time_costs`: runs an unrelated step first, so
+    that the first call of a shape does not pay for loading libraries.
     """
     return lambda build: Workload(
         name=build.__name__,

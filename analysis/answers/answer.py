@@ -1,4 +1,4 @@
-"""Answer: what a command or a night found, as one value. Each other file of this folder declares a format of it."""
+"""Answer: what a command or a night found, as one value. Every other file in this folder declares one output format."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,27 +29,27 @@ STATES: dict[int, State] = {code: state for state, code in CODES.items()}
 
 
 class Verbatim(str):
-    """A user's name, or a command to type."""
+    """A text to be shown as code: a name that a user chose, or a command to type."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A section: in this order its items, notes, and the table `rows` below `head`."""
+    """A part of an answer, shown in this order: items, notes, the table `rows` below `head`."""
 
     title: str = ""
     role: str = ""
-    """Of its colour in the palette."""
+    """Role that gives the section its colour in the palette."""
     items: Sequence[Sequence[str]] = ()
-    """Each a line, and further lines about it."""
+    """Items, each a first line and further lines that explain it."""
     notes: Sequence[Sequence[str]] = ()
-    """Paragraphs, each in parts."""
+    """Paragraphs, each a list of texts to be joined by spaces."""
     head: Sequence[str] = ()
-    """Empty: each row is a label and a text; an empty label continues the last one."""
+    """Column titles; if empty, a row is a label and a text; no label: more of the row above."""
     rows: Sequence[Sequence[str]] = ()
     is_rest: bool = False
-    """A section for readers who want more."""
+    """Whether the section is for readers who want more."""
 
     @property
     def is_empty(self) -> bool:
@@ -58,7 +58,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A case for a CI server. `result`: failure, error or skipped; empty if it passed, with `text` as its output."""
+    """A test case for a CI server. `result` is failure, error or skipped, or empty for a case that passed."""
 
     of: str
     name: str
@@ -69,7 +69,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Numbers of one meaning: labels and value of each."""
+    """A metric for a monitor: numbers with one meaning, each with its own labels."""
 
     name: str
     meaning: str
@@ -79,7 +79,7 @@ class Family:
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     kind: str
-    """The command, such as `gate`."""
+    """Name of the command that answers, such as `gate`."""
     subject: str
     """What the answer is about, such as a model's import path."""
     state: State
@@ -88,20 +88,20 @@ class Answer:
     """Lines to paste."""
     sections: Sequence[Section] = ()
     commands: Sequence[tuple[str, str]] = ()
-    """What to type next, and what it is for."""
+    """Commands to type next: for each its purpose, then the command."""
     values: Mapping[str, object] = field(default_factory=dict)
-    """Further keys of the JSON."""
+    """Further keys and values for the JSON format."""
     cases: Sequence[Case] = ()
-    """Cases for a CI server; empty: one, of the answer itself."""
+    """Test cases for a CI server; if empty, the answer itself is the only case."""
     families: Sequence[Family] = ()
-    """Numbers for a monitor, beside the exit code."""
+    """Metrics for a monitor, besides the exit code."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of all these numbers; empty: the subject, as `model`."""
+    """Labels of the exit code and of every metric; if empty, `model` with the subject."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Texts of files to make, by their paths."""
+    """Further files to write: the text of each by its path."""
 
     ended: int | None = None
-    """The exit code, if it is not the state's."""
+    """Exit code that replaces the state's; None keeps the state's."""
 
     @property
     def code(self) -> int:
@@ -115,12 +115,12 @@ class Answer:
 @dataclass(frozen=True, kw_only=True)
 class AnswerFormat:
     suffix: str
-    """End of the names of its files."""
+    """Suffix of a file in this format, with the dot."""
     render: Callable[[Answer], str]
 
 
 def formats() -> dict[str, AnswerFormat]:
-    """Return the formats by suffix."""
+    """Return every declared format by its suffix."""
     from cudnn_sweep.analysis import answers as here
 
     return {each.suffix: each for each in declared(here, AnswerFormat)}

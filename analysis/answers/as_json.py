@@ -1,4 +1,4 @@
-"""An answer as JSON: a line a key, and a line a row of a list of objects."""
+"""An answer as JSON: each key is on a line of its own, and so is each object of a list."""
 
 import json
 from collections.abc import Mapping

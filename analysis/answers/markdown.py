@@ -1,6 +1,6 @@
 """An answer as Markdown, for the summary of a CI step or a pull request.
 
-Names come from users: they stand in code spans, in which nothing is markup, a link or a mention.
+Users chose the names, so each is put in a code span, where no text becomes markup, link or mention.
 """
 
 import re
@@ -40,12 +40,12 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _in_table(cell: str) -> str:
-    """Escape a `|`, which ends a cell even in code; double the backslashes before it."""
+    """Escape each `|`, which would end a table cell even in code, and backslashes before it."""
     return re.sub(r"(\\*)\|", r"\1\1\\|", _inline(cell))
 
 
 def _inline(text: str) -> str:
-    """Return text or code in which nothing is markup."""
+    """Escape Markdown in a text, or put a `Verbatim` in a code span."""
     words = printable(" ".join(text.split()))
     if not isinstance(text, Verbatim):
         words = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

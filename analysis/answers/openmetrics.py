@@ -1,6 +1,6 @@
 """An answer as OpenMetrics, for Prometheus and Grafana: node_exporter's textfile collector reads the file.
 
-The collector reads Prometheus' older format, which this is too: no timestamps, no `# UNIT`.
+That collector reads Prometheus' older format; without timestamps and `# UNIT` a file is valid in both formats.
 https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
 """
 

@@ -1,4 +1,4 @@
-"""An answer for a terminal: facts are wrapped, commands are not."""
+"""An answer as text for a terminal: facts are wrapped, but commands stay on one line."""
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest

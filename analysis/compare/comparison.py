@@ -1,4 +1,4 @@
-"""A comparison of two sides of the results: sweeps, versions, GPUs or dates, by a user's names."""
+"""Compares two sides of the stored results: two sweeps, versions, GPUs or dates that a user names."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -65,17 +65,17 @@ class Comparison:
     a: NamedSide
     b: NamedSide
     rows: pa.Table
-    """A row for each cell and config, the largest ratio first."""
+    """One row for each pair of cell and config, sorted by falling ratio of times."""
     a_parts: Parts
     b_parts: Parts
     edited: tuple[str, ...]
-    """A user's workloads whose code differs between the sides, in a cell that both have."""
+    """Workloads written by the user whose code differs between sides, in a cell measured on both."""
     slowest: tuple[str, str, bool] | None
-    """The suite and id of the cell that B slowed down most, and whether with benchmark on."""
+    """The cell that side B slowed down most: its suite, its cell_id, whether benchmark was on."""
 
     @property
     def differences(self) -> dict[str, str]:
-        """Return the parts of the environment that differ, with the values of both sides."""
+        """Return a text for each part of the environment that differs: both sides' values."""
         sides = {part: (self.a_parts[part], self.b_parts[part]) for part in PARTS}
         return {
             part: f"{part}: {some(a, MOST_VALUES)} → {some(b, MOST_VALUES)}"
@@ -84,18 +84,18 @@ class Comparison:
         }
 
     def counts(self, column: str = "verdict") -> dict[str, int]:
-        """Count cells and configs by verdict on wall time, or by `device_verdict`."""
+        """Count pairs of cell and config for each verdict in `column`."""
         verdicts = {(row["cell_id"], row["settings"], row[column]) for row in self.rows.to_pylist()}
         return dict(sorted(Counter(verdict for *_, verdict in verdicts if verdict).items()))
 
     @property
     def cells(self) -> int:
-        """Count pairs of cell and config; with several versions a pair has several rows."""
+        """Count pairs of cell and config; a pair measured in several versions has several rows."""
         return len({(row["cell_id"], row["settings"]) for row in self.rows.to_pylist()})
 
     @property
     def mixed(self) -> dict[str, list[str]]:
-        """Return the software's parts with several versions on a side, and which to compare."""
+        """Return, for each software with several versions on one side, the versions to compare."""
         sides = {part: (set(self.a_parts[part]), set(self.b_parts[part])) for part in SOFTWARE}
         return {
             part: sorted(a & b)[-1:] or [max(a), max(b)]
@@ -113,9 +113,9 @@ class Comparison:
 def compare(
     database: Database, a: str, b: str, min_effect: float, where: Sequence[str] = ()
 ) -> Comparison:
-    """Compare two sides. Raise QueryError for a name that is unknown, ambiguous, or means the same as the other.
+    """Compare two sides. Raise QueryError if a name is unknown or ambiguous, or if the sides share trials.
 
-    `where`: conditions COLUMN=VALUE on the records; two values of one column mean either.
+    `where`: conditions COLUMN=VALUE on the records; of two conditions on one column, one must hold.
     """
     ask = _asking(database, where)
     names = [NamedSide(**row) for row in ask("select * from side_names()").to_pylist()]
@@ -168,8 +168,8 @@ def _asking(database: Database, where: Sequence[str]) -> Ask:
 
 
 def find_side(text: str, names: list[NamedSide]) -> NamedSide:
-    """Return the side that `2.11.0`, `H200`, `2026-11-21` or `torch=2.11.0` means. A whole name
-    wins over a part of one, and a GPU over the sweeps that are named after it."""
+    """Return the side that a text like `2.11.0`, `H200`, `2026-11-21` or `torch=2.11.0` means. A
+    full match is preferred to a partial match, and a GPU to sweeps that are named after the GPU."""
     kind, equals, value = text.partition("=")
     if equals and kind not in KINDS:
         raise QueryError(f"{text}: found kind {kind!r}, allowed are {', '.join(KINDS)}")

@@ -1,4 +1,4 @@
-"""A cell's axes in SQL: macros made from the columns marked as axes in workloads/records/row.py."""
+"""SQL macros about a cell's axes, the columns marked as axes in workloads/records/row.py."""
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ NAMED = (
     ),
     "gpu",
 )
-"""Columns from which a cell's name is made."""
+"""Columns that a cell's name is made from."""
 
 
 def axes_macros() -> str:
@@ -83,7 +83,7 @@ where
 
 
 def _shown(name: str) -> str:
-    """Return SQL for the text of a cell's axis; sizes read 8x3x224x224."""
+    """Return SQL for one column of a cell as text; a list of sizes becomes 8x3x224x224."""
     is_list = pa.types.is_list(arrow_schema().field(name).type)
     return f"array_to_string(any_value({name}), 'x')" if is_list else f"any_value({name})"
 

@@ -1,7 +1,7 @@
 """DuckDB over a store, locked down: a user's SQL can read `records` and nothing else.
 
-DuckDB gets the rows as Arrow data, so that it needs no file but its own spill files. Access to the
-store's folder would be unsafe: DuckDB parses a COPY inside a `with`, which writes, as a SELECT.
+DuckDB gets the rows as Arrow data and may open no files but its own spill files. Access to the
+store's folder would be unsafe: a COPY inside a `with` writes files, yet DuckDB calls it a SELECT.
 """
 
 import atexit
@@ -103,12 +103,12 @@ class Database:
         return self._retried(answer)
 
     def ask(self, question: NamedQuery | str, **values: Value) -> pa.Table:
-        """Return the answer to a question or its name. Raises QueryError for a wrong parameter."""
+        """Answer a question, given itself or by name. Raises QueryError for a wrong parameter."""
         asked = load_query(question) if isinstance(question, str) else question
         return self.query(asked.sql, asked.values(values))
 
     def hold_rows(self) -> None:
-        """Copy the rows without `kernels`, if at most HELD_ROWS: this speeds up many questions."""
+        """Copy up to HELD_ROWS rows without `kernels`, so that many questions take less time."""
 
         def copy() -> None:
             self._show_records()
@@ -149,8 +149,8 @@ class Database:
         return self._connection.sql(sql, params=values or None).to_arrow_table()
 
     def _interruptible(self, ask: Callable[[], Answer]) -> Answer:
-        """Run `ask` in a thread of its own, so that this thread can handle Ctrl-C. A thread that
-        calls DuckDB can handle it only after a statement's last row."""
+        """Run `ask` in another thread, so that this thread can handle Ctrl-C at once. A thread that
+        calls DuckDB itself handles Ctrl-C only after the statement has ended."""
         found: Future[Answer] = Future()
 
         def answer() -> None:
@@ -171,12 +171,12 @@ class Database:
             raise
 
     def _finds_damage(self, failure: Exception) -> bool:
-        """Return whether a damaged file may have caused the failure, and not the question."""
+        """Return whether a damaged file, not the question, may have caused the failure."""
         is_of_question = isinstance(failure, OF_THE_QUESTION)
         return not is_of_question and any(store.has_damage() for store in self._store.stores)
 
     def _show_records(self) -> None:
-        """Make the view `records`; it picks among a trial's rows only if any trial has several.
+        """Make the view `records`: one row for each trial; it filters only if a trial has several rows.
 
         A small store is copied into a table: otherwise each mention of `records` in a question
         reads the files again, and planning takes longer than answering.
@@ -202,8 +202,8 @@ class Database:
         self._connection.execute("create or replace view records as from copied_records")
 
     def _rows(self) -> str:
-        """Return a select of the stored rows. It names only the kinds of files that exist: planning
-        a question over one scan takes two thirds as long as over two."""
+        """Return a SELECT of the stored rows. It reads parts or loose files only if there are any:
+        with one scan in place of two, planning a question takes two thirds of the time."""
         kinds = {"part_rows": self._snapshot.parts.files, "loose_rows": self._snapshot.loose}
         stored = [name for name, rows in kinds.items() if len(rows)] or kinds
         return " union all ".join(f"select * from {name}" for name in stored)
@@ -221,7 +221,7 @@ class Database:
 
 
 def _told(failure: str) -> str:
-    """Return the failure as a message, with a hint for known mistakes."""
+    """Return DuckDB's error text as a message, with a hint if the mistake is a known one."""
     table = re.search(r"Table (?:Function )?with name (\w+) does not exist", failure)
     if table and table[1] in question_macros():
         return f"{table[1]} is a macro: write `from {table[1]}()`"
@@ -243,7 +243,7 @@ class _Instance:
     """A locked-down DuckDB connection, and the macros made in it so far."""
 
     def __init__(self, threads: int | None = None, file: str = ":memory:") -> None:
-        """`threads`: how many threads DuckDB uses; None: one for each core."""
+        """Connect; `threads` is the number of threads that DuckDB uses, None one for each core."""
         self._spill = ExitStack()
         folder = ""  # empty if no folder can be made: then nothing spills
         with suppress(OSError):
@@ -279,19 +279,19 @@ _idle: list[_Instance] = []  # reused for small stores: making macros takes half
 
 @atexit.register
 def close_idle() -> None:
-    """Close idle instances at exit; commands that end by os._exit call it themselves."""
+    """Close idle instances at exit; a command that ends by os._exit calls this function itself."""
     while _idle:
         _idle.pop().close()
 
 
 def _is_small(snapshot: Snapshot) -> bool:
-    """Return whether one thread is best: planning takes longest; idle threads add a sixth."""
+    """Return whether the store is small: then planning takes most time, and idle threads add a sixth."""
     return snapshot.rows <= FEW_ROWS
 
 
 @contextmanager
 def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Database]:
-    """Yield a database of the rows stored now: one sweep's, or those of all sweeps."""
+    """Yield a database of the rows that are stored now for `sweep_id`; None means all sweeps."""
     snapshot = store.snapshot(sweep_id)
     is_small = _is_small(snapshot)
     instance = _small_instance() if is_small else _Instance()
@@ -308,7 +308,7 @@ def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Databa
 def export(store: Stored, file: Path) -> tuple[str, ...]:
     """Write a DuckDB database in which plain DuckDB finds `records` and the questions.
 
-    Returns the damaged files, whose rows it lacks.
+    Returns the damaged files, whose rows are not in the database.
     """
     instance = _Instance(file=str(file))
     try:
@@ -327,6 +327,6 @@ def _small_instance() -> _Instance:
 
 
 def _memory_limit() -> str:
-    """Return the memory above which a question spills: taking all would disturb measurements."""
+    """Return the memory above which DuckDB spills to disk: more would disturb running trials."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{min(MOST_BYTES, physical // 2) // 10**6}MB"

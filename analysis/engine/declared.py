@@ -1,4 +1,4 @@
-"""Values declared in the modules of a folder: to add a figure or a page, add its file."""
+"""Finds the values that a folder's modules declare, so that a new file adds a figure or a page."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def declared(folder: ModuleType, kind: type[T]) -> list[T]:
-    """Return all values of a kind in the folder's modules, in the order of the modules' names."""
+    """Return all module-level values of type `kind` in the folder, in the order of file names."""
     modules = [
         import_module(f"{folder.__name__}.{each.name}") for each in iter_modules(folder.__path__)
     ]

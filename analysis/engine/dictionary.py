@@ -1,4 +1,4 @@
-"""Meanings of the columns of a question's answer. The first source that has one counts: the
+"""The meaning of each column in a question's answer, from the first of these that explains it: the
 question's head, SHARED, the same name in `records`, the same column of the other side (SIDES)."""
 
 import re
@@ -72,7 +72,7 @@ SHARED = {
     "last_ended_at": "when the last trial ended, UTC",
 }
 SIDES = {"candidate": ("baseline", None), "on": ("off", "with on"), "frozen": ("off", "frozen")}
-"""For each side: the side whose meanings it takes over, and a text in their place, if any."""
+"""For each side: the other side, whose meanings it takes over; a text to replace these, or None."""
 ENDS = {"low": "lower", "high": "upper"}
 
 
@@ -92,7 +92,7 @@ def meaning(question: NamedQuery, column: str) -> str | None:
 
 
 def columns_explained(question: NamedQuery) -> dict[str, str]:
-    """Return the meaning of each column, empty if not explained; also for a user's own question."""
+    """Return the meaning of each column of the answer; the text is empty if nothing explains it."""
     with TemporaryDirectory() as empty, open_database(open_store(empty)) as database:
         names = database.ask(question).column_names
     return {name: meaning(question, name) or "" for name in names}

@@ -1,4 +1,4 @@
-"""An answer as text or bytes for other programs. Nested values become JSON; null becomes empty."""
+"""A question's answer for other programs. In CSV and Markdown, nested values are JSON, null empty."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ def to_csv(table: pa.Table) -> str:
 
 
 def to_json(table: pa.Table) -> str:
-    """Return a list of objects, one row a line."""
+    """Return a table as a JSON list of objects: each row is an object on its own line."""
     names = _distinct(table.column_names)
     rows = [dict(zip(names, row, strict=True)) for row in plain_rows(table)]
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
@@ -50,7 +50,7 @@ def to_parquet(table: pa.Table) -> bytes:
 
 
 def plain_rows(table: pa.Table) -> Iterator[list[object]]:
-    """Return rows in JSON's types: maps as objects, times as ISO 8601, infinities as null."""
+    """Return rows of JSON values: maps as objects, times as ISO 8601, NaN and infinity as null."""
     columns = [[json_value(value) for value in _values(column)] for column in table.columns]
     return (list(row) for row in zip(*columns, strict=True))
 
@@ -60,7 +60,7 @@ def plain_column(table: pa.Table, name: str) -> list[object]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return a column's values; as text if Python cannot hold one (a date in the year 290000)."""
+    """Return a column's values; all become text if one (such as year 290000) has no Python type."""
     try:
         return list(column.to_pylist(maps_as_pydicts="strict"))
     except (ValueError, OverflowError):
@@ -106,14 +106,14 @@ def _markdown_row(cells: list[str]) -> str:
 
 
 def escaped(cell: str) -> str:
-    """Escape a cell, so that nothing in it is markup, a link, an image or a mention."""
+    """Escape a cell's text for Markdown: nothing in it is markup, a link, an image or a mention."""
     text = printable(cell).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     marked = re.sub(r"([\\`*\[\]~|])", r"\\\1", text)
     return unlinked(marked).replace("\n", "<br>")
 
 
 def unlinked(text: str) -> str:
-    """Return the Markdown changed so that no address becomes a link and no name a mention."""
+    """Return Markdown in which no address becomes a link and no `@name` a mention."""
     return re.sub(r"(?<=:)//|(?<=www)\.|@", lambda found: f"<!-- -->{found[0]}", text)
 
 
@@ -122,7 +122,7 @@ def escaped_line(text: str) -> str:
 
 
 def json_value(value: object) -> object:
-    """Return a value for JSON: times as ISO 8601, null for an infinite number, text for other types."""
+    """Return a value that JSON can hold: times as ISO 8601, NaN and infinity as null, other types as text."""
     if isinstance(value, SimpleNamespace):
         return json_value(vars(value))
     if is_dataclass(value):

@@ -1,4 +1,4 @@
-"""The SQL that gives plain DuckDB the view `records` over a store, and the macros of the questions."""
+"""The SQL with which plain DuckDB gets the view `records` of a store and the questions as macros."""
 
 import json
 import re
@@ -57,7 +57,7 @@ HTTPFS_HINT = """\
 
 
 def prelude_sql(store: Stored) -> str:
-    """Return statements for plain DuckDB, after which a question runs as a prepared statement."""
+    """Return SQL that plain DuckDB runs first, before a question as a prepared statement."""
     hint = "" if all(each.folder.is_local for each in store.stores) else HTTPFS_HINT
     stored = [rows for each in store.stores for rows in _stored_rows(each)]
     rows = "\nunion all by name\n".join([_no_rows(), *stored])
@@ -68,7 +68,7 @@ def prelude_sql(store: Stored) -> str:
 
 
 def macros() -> str:
-    """Return the macros (statistics, pairs of trials) as `create or replace macro` statements."""
+    """Return `create or replace macro` statements of all macros but questions, such as statistics."""
     folder = files("cudnn_sweep.analysis").joinpath("macros")
     scripts = sorted(folder.iterdir(), key=lambda script: script.name)
     texts = [script.read_text() for script in scripts]
@@ -76,7 +76,7 @@ def macros() -> str:
 
 
 def _reported_cases() -> str:
-    """Return a macro of cases that people reported; `make docs` makes them from workloads/field."""
+    """Return a macro that lists reported cases from JSON that `make docs` makes of workloads/field."""
     rows = json.loads(
         files("cudnn_sweep.analysis").joinpath("reported_cases.json").read_text("utf-8")
     )
@@ -89,8 +89,8 @@ def _reported_cases() -> str:
 
 @lru_cache(maxsize=64)
 def macros_in(sql: str) -> Mapping[str, str]:
-    """Return the macros that a question needs, directly or through others, in order: making all
-    macros takes as long as the answer."""
+    """Return the macros that a question calls, and those that these call, in the order to make them.
+    All macros would take as long to make as the answer takes."""
     every = {**each_macro(), **question_macros()}
     named: set[str] = set()
     todo = [sql]
@@ -106,13 +106,13 @@ def macros_in(sql: str) -> Mapping[str, str]:
 
 @cache
 def each_macro() -> Mapping[str, str]:
-    """Return the macros by name, without those that are questions."""
+    """Return the statement of each macro in `macros()` by the macro's name."""
     parts = re.split(r"^(?=create or replace macro (\w+))", macros(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def _no_rows() -> str:
-    """Return a select of no rows: it types every column, even if no file has it yet."""
+    """Return a SELECT without rows that gives every column its type, even a column no file has."""
     columns = ",\n".join(
         f"    null::{sql_type(field.type)} as {field.name}" for field in arrow_schema()
     )
@@ -120,7 +120,7 @@ def _no_rows() -> str:
 
 
 def _stored_rows(store: Store) -> list[str]:
-    """Return selects of the files' rows; a pattern names the files unless it would match others."""
+    """Return SELECTs of a store's rows, by a file pattern or, if that matches other files, by a list."""
     paths, torn = store.files(), store.torn_files()
     whole = [store.folder.url(path) for path in paths if path not in torn]
     if not whole:

@@ -1,11 +1,11 @@
-"""The named questions, each a file below sql/ or a row of a table there. A question's head has:
+"""The named questions, each a .sql file below sql/ or a table of a .toml file. A question's head has:
 
 -- the question in plain words?
 -- $name TYPE = default: meaning, for each parameter of its own; SHARED has the others
 -- terminal: the columns that a terminal shows, as marked.py reads them
 -- none: why an answer may have no rows
 --
--- what a row is, what a verdict means, and the page with the rest
+-- what a row is, what a verdict means, and which page of the docs explains more
 --
 -- column: meaning, for each column of its own; a second line of a meaning begins with five spaces
 -- column, column: meaning of each
@@ -65,7 +65,7 @@ READERS: dict[str, Callable[[str], Value]] = {
 
 
 def literal(value: SettingValue) -> str:
-    """Return a value as SQL; a mapping's keys are sorted."""
+    """Return a value as an SQL literal; a mapping's keys are sorted."""
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -106,16 +106,16 @@ class NamedQuery:
     sql: str
     parameters: tuple[QueryParameter, ...]
     notes: str
-    """The rest of its head, verbatim."""
+    """The head's other lines, verbatim."""
     columns: Mapping[str, str]
     """The meaning of each column that the head explains."""
     terminal: tuple[str, ...] = ()
-    """Columns that a terminal shows, with their marks; empty: it shows all columns."""
+    """Columns that a terminal shows, with the marks that marked.py reads; empty for all columns."""
     none: str | None = None
-    """Why it may answer with no rows."""
+    """Reason for which the answer may have no rows."""
 
     def values(self, given: Mapping[str, Value]) -> dict[str, Value]:
-        """Return each parameter's value: given, or default. Raises QueryError for unknown names."""
+        """Return every parameter's given or default value. Raises QueryError for unknown names."""
         allowed = {parameter.name: parameter.default for parameter in self.parameters}
         for name in _used(self.sql):
             if name not in allowed:
@@ -128,32 +128,32 @@ class NamedQuery:
         return allowed | dict(given)
 
     def parse_values(self, given: Mapping[str, str]) -> dict[str, Value]:
-        """Return what `values` does, from values as a user wrote them."""
+        """Return every parameter's value, like `values`, but parse the given ones from text."""
         self.values(given)
         known = {parameter.name: parameter for parameter in self.parameters}
         return self.values({name: known[name].parse(text) for name, text in given.items()})
 
     def prepared(self, given: Mapping[str, Value]) -> str:
-        """Return the question as two statements for plain DuckDB, to run after the prelude."""
+        """Return the question as PREPARE and EXECUTE, for plain DuckDB that ran the prelude."""
         values = [f"{name} := {literal(value)}" for name, value in self.values(given).items()]
         execute = f"EXECUTE q({', '.join(values)});" if values else "EXECUTE q;"
         return f"PREPARE q AS\n{self.sql.rstrip().rstrip(';')};\n{execute}\n"
 
 
 def query_names() -> list[str]:
-    """Return every question's name: that of its file, without the suffix."""
+    """Return the names of the questions in sql/ itself: their files' names without `.sql`."""
     folder = files("cudnn_sweep.analysis").joinpath("sql")
     return sorted(each.name.removesuffix(".sql") for each in folder.iterdir() if each.is_file())
 
 
 def part_names() -> list[str]:
-    """Return names of the pages' questions, in folders below sql/: claims/01_fixed_shape, ..."""
+    """Return the names of questions in sql/'s subfolders, for pages: claims/01_fixed_shape, ..."""
     return sorted(_part_texts())
 
 
 @cache
 def _part_texts() -> Mapping[str, str]:
-    """Return SQL by part: a .sql file, or a .toml's table that fills in the `text` of the .toml."""
+    """Return SQL by part name: from .sql files, or a .toml's `text` filled in from each table."""
     folder = files("cudnn_sweep.analysis").joinpath("sql")
     found: dict[str, str] = {}
     for part in filter(lambda each: each.is_dir(), folder.iterdir()):
@@ -170,7 +170,7 @@ def _part_texts() -> Mapping[str, str]:
 
 
 def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
-    """Return a question, bundled or in `own`. Raises QueryError with all names if it is neither."""
+    """Return a bundled question or one of `own`. Raises QueryError for other names, and lists all."""
     names = query_names()
     if name in names:
         text = files("cudnn_sweep.analysis").joinpath("sql", f"{name}.sql").read_text()
@@ -187,9 +187,9 @@ def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
 
 
 def own_queries(folders: Sequence[Path] = OWN_FOLDERS) -> dict[str, Path]:
-    """Return a user's `.sql` files by name; if names are equal, the first folder's file counts.
+    """Return a user's `.sql` files by question name; of two with one name, the earlier folder's.
 
-    A file named like a bundled question is left out: it can be named by its path.
+    A file with a bundled question's name is left out; a user can still give its path.
     """
     found: dict[str, Path] = {}
     for folder in folders:
@@ -208,7 +208,7 @@ def read_query(name: str, file: Path) -> NamedQuery:
 
 
 def readable_queries(own: Mapping[str, Path]) -> tuple[dict[str, NamedQuery], list[str]]:
-    """Return a user's questions by name, and the errors of files that hold no valid question."""
+    """Return the user's questions by name, and an error text for each file that is no question."""
     found: dict[str, NamedQuery] = {}
     faults = []
     for name, file in own.items():
@@ -220,7 +220,7 @@ def readable_queries(own: Mapping[str, Path]) -> tuple[dict[str, NamedQuery], li
 
 
 def parse_query(name: str, text: str) -> NamedQuery:
-    """Read a question's head; SQL without such a head is a question without parameters."""
+    """Parse a question and its head; SQL without a head may still use the parameters in SHARED."""
     terminal, none = TERMINAL.search(text), NONE.search(text)
     head_text = CONTINUED.sub(r"\1 ", NONE.sub("", TERMINAL.sub("", text)))
     comments = [line for line in head_text.splitlines() if line.startswith("--")]

@@ -1,8 +1,8 @@
 """A config's settings as text, and a config's name.
 
-A setting is a column of `records` that workloads/records/row.py marks as one. Trials are compared
-by this text, so it is unambiguous: all but plain words are quoted. SQL writes the same text
-(`text_of`). Only the schema lists the settings.
+A setting is a column of `records` that workloads/records/row.py marks as a setting; no other list
+exists. Settings are compared as text, so the text is unambiguous: all but plain words are quoted.
+SQL computes the same text (`text_of`).
 """
 
 import re
@@ -55,39 +55,39 @@ def as_text(value: SettingValue | ArrowMap) -> str:
 
 
 def texts_of(values: Mapping[str, SettingValue | ArrowMap]) -> dict[str, str]:
-    """Return every setting's text, in the schema's order, from a row with a column for each."""
+    """Return every setting's text, in the schema's order, from a row of `records`."""
     return {setting_name(column): as_text(values[column]) for column in settings()}
 
 
 def texts_in(line: str) -> dict[str, str]:
-    """Return each setting's text in a line of the form `name=text, name=text`."""
+    """Return the texts by setting from a line of the form `name=text, name=text`."""
     return {match["name"]: match["text"] for match in PAIR.finditer(line)}
 
 
 def unusual_in(line: str) -> list[str]:
-    """Return `name=text` of each setting in an answer's line whose value is not PyTorch's own."""
+    """Return a line's `name=text` parts, sorted, without settings at PyTorch's default value."""
     return sorted(f"{name}={text}" for name, text in besides_usual(texts_in(line)).items())
 
 
 def besides_usual(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts of settings that are not PyTorch's own, and texts that are no setting's."""
+    """Return `texts` without PyTorch's default values; names that are no setting are kept."""
     usual = usual_texts()
     return {name: text for name, text in texts.items() if text != usual.get(name)}
 
 
 def usual_texts() -> dict[str, str]:
-    """Return PyTorch's own config, as text by setting."""
+    """Return PyTorch's default config: the text of each setting by name."""
     return {setting_name(column): as_text(mark.usual) for column, mark in settings().items()}
 
 
 def config_name(texts: Mapping[str, str]) -> str:
-    """Return a config's name: `benchmark`, then each setting whose value is not PyTorch's own."""
+    """Return a config's name: `benchmark`, then the settings that are not PyTorch's defaults."""
     said = {ALWAYS_SAID: texts[ALWAYS_SAID]} | besides_usual(texts)
     return " ".join(f"{name}={text}" for name, text in said.items())
 
 
 def shortened(line: str) -> str:
-    """Return a line in which long quoted texts are cut to their beginning and a hash."""
+    """Return a line with each long quoted text replaced by its beginning and a hash."""
     return LONG.sub(lambda long: f'"{long[0][1:SHOWN]}... #{crc32(long[0].encode()):08x}"', line)
 
 
@@ -98,10 +98,10 @@ def _quoted(text: str) -> str:
 
 
 def with_config(rows: str) -> str:
-    """Return a select of `rows` in which axes and settings that old rows lack have the usual value.
+    """Return a SELECT of `rows` that fills in the usual value of axes and settings that old rows lack.
 
-    `config` is a struct of all settings, `settings` its `config_name`, `config_hash` a hash of that. A bundled network
-    has its shown name.
+    It adds the columns `config`, a struct of all settings; `settings`, the config's name; and `config_hash`, a hash of
+    that name. Names of bundled networks lose their prefix.
     """
     marks: dict[str, Axis | Setting] = {**axes(), **settings()}
     filled = ",\n    ".join(
@@ -117,7 +117,7 @@ def with_config(rows: str) -> str:
 
 
 def config_name_sql() -> str:
-    """Return SQL that computes `config_name` from a column for each setting."""
+    """Return SQL that computes `config_name` of a row of `records`."""
     usual = usual_texts() | {ALWAYS_SAID: ""}
     texts = {setting_name(c): f"coalesce({text_of(c, _type_of(c))}, 'null')" for c in settings()}
     texts = {ALWAYS_SAID: texts[ALWAYS_SAID]} | texts
@@ -153,8 +153,8 @@ def _usual(name: str, mark: Axis | Setting) -> str:
 
 
 def _filled(name: str, mark: Axis | Setting) -> str:
-    """Return SQL for a column's value. If the schema forbids null, null becomes the usual value;
-    the entries of a map are sorted."""
+    """Return SQL for a column's value, with the entries of a map sorted. In a column in which the
+    schema forbids null, null becomes the usual value."""
     is_map = pa.types.is_map(_type_of(name))
     value = f"map_from_entries(list_sort(map_entries({name})))" if is_map else name
     is_nullable = arrow_schema().field(name).nullable
@@ -162,7 +162,7 @@ def _filled(name: str, mark: Axis | Setting) -> str:
 
 
 def text_of(value: str, kind: pa.DataType) -> str:
-    """Return SQL that computes `as_text` of a setting; `value` is an expression of type `kind`."""
+    """Return SQL that computes `as_text` of the SQL expression `value`, whose type is `kind`."""
     if pa.types.is_map(kind):
         pair = f"quoted(entry.key) || '=' || {text_of('entry.value', kind.item_type)}"
         pairs = f"list_transform(list_sort(map_entries({value})), lambda entry: {pair})"

@@ -1,4 +1,4 @@
-"""Tonight's candidates, shown by the screen or left open by earlier nights, and their judgement by fresh trials."""
+"""Finds tonight's candidates, by the screen and by findings still open, and judges them by fresh trials."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -68,17 +68,17 @@ class Candidate:
     series: Series
     direction: Direction
     since: int
-    """Index of the first night that shows the change, among the series' points."""
+    """Index into the series' points of the first night that shows the change."""
     screening: Screening
-    """Tonight's screening; its `before` is the usual value from before the change."""
+    """Result of tonight's screen; in it `before` is the usual value before the change."""
     is_seen: bool
-    """Whether tonight's screen shows the change; if not, it is an alert not mended yet."""
+    """Whether tonight's screen shows the change; False for an older alert that is not mended yet."""
     earlier: Finding | None
-    """The finding of the night before."""
+    """Last night's finding about the same change; None if the change is new."""
     left_out: frozenset[int]
-    """Indices of points that the series is not compared with."""
+    """Indices of the series' points with which no night is compared."""
     alert: Finding | None = None
-    """An alert of this series that the change has outgrown."""
+    """Earlier alert of the series, if the change is now clearly larger than that alert reported."""
 
     @property
     def key(self) -> SeriesKey:
@@ -86,7 +86,7 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Return whether fresh trials measure it: no gain, no news, and new or a waiting word."""
+        """Return whether to measure it again: a new change or a waiting word; no gain and no news."""
         is_word = isinstance(METRIC_OF[self.key.metric], Category)
         is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
         return self.is_seen and self.direction != "better" and not is_known and not self.is_news
@@ -100,7 +100,7 @@ class Candidate:
 class Screened:
     candidates: tuple[Candidate, ...]
     series: tuple[Series, ...]
-    """Every series, with its smallest step and whether it was judged."""
+    """Every series of tonight, with its fields `smallest_step` and `is_judged` filled in."""
 
     @property
     def unchanged(self) -> list[Series]:
@@ -109,8 +109,8 @@ class Screened:
 
 
 def screen_all(history: History, memory: Memory) -> Screened:
-    """Screen each series. New software's first night measures earlier suspects again. Until then a
-    refuted amount, or a refuted choice of drawn kernels, stays refuted without fresh trials."""
+    """Screen each series. On new software's first night, waiting and refuted findings are measured
+    again. On other nights a refuted number, or a refuted word that chance draws, stays refuted."""
     earlier = {finding.key.series_id: finding for finding in memory.findings}
     by_key = {series.key: series for series in history.series}
     rechosen = {
@@ -148,8 +148,8 @@ def screen_all(history: History, memory: Memory) -> Screened:
 
 
 def _of_this_machine(series: Series, device: Series | None) -> Series:
-    """Return the series; if its loop is CPU-bound, without its nights on other machines: such loops
-    differ by several percent between hosts. Equal host names, or equal GPUs, mean one machine."""
+    """Drop nights on other machines from the wall times of a CPU-bound loop, which differ by several
+    percent between hosts. Nights with the same host name or the same GPU are of one machine."""
     wall, tonight = series.numbers[-1], series.points[-1]
     gpu = device.numbers[-1] if device is not None else None
     is_wall = series.key.metric == STEADY_WALL.name
@@ -172,7 +172,7 @@ def _screened(
     is_new: bool,
     is_pinned: bool,
 ) -> tuple[Screening, Series]:
-    """Screen a series; return it with its smallest step and whether it was judged."""
+    """Screen a series; return the result, and the series with `smallest_step` and `is_judged`."""
     metric, numbers, step = METRIC_OF[series.key.metric], series.numbers, None
     if isinstance(metric, Amount):
         screening = screen(numbers, metric, left_out, is_pinned=is_pinned, is_new=is_new)
@@ -219,7 +219,7 @@ def _candidate(
 
 
 def _lasts(earlier: Finding, screening: Screening) -> bool:
-    """Return whether last night's finding lasts: an alert until mended, a gain while it shows."""
+    """Return whether last night's finding goes on: an alert until mended, a gain while visible."""
     is_mended = screening.is_mended and screening.state != "insufficient_data"
     is_shown = DIRECTIONS.get(screening.state) == earlier.direction
     is_over = is_mended or earlier.direction == "better"
@@ -227,7 +227,7 @@ def _lasts(earlier: Finding, screening: Screening) -> bool:
 
 
 def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
-    """Return the night since which an alert exceeds its reported interval, if nights confirm it."""
+    """Return the night from which on values exceed the alert's interval; None if not confirmed."""
     metric, own = METRIC_OF[series.key.metric], series.numbers[since:]
     if not isinstance(metric, Amount) or not isinstance(alert.before, float):
         return None
@@ -241,8 +241,8 @@ def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
 
 
 def _with_new_software(series: Series, before: float, since: int) -> int:
-    """Return the first night of a suspicion. It is the night of new software if the suspect nights
-    before that one are nearer to the usual value than to the new value."""
+    """Return the first night of a change. Suspect nights before new software are not counted if they
+    are nearer to the usual value than to the value with the new software."""
     points, numbers = series.points, series.numbers
     for at in range(since + 1, len(points)):
         suspect, now = typical(numbers[since:at]), typical(numbers[at:])
@@ -259,20 +259,20 @@ def _with_new_software(series: Series, before: float, since: int) -> int:
 class Remeasured:
     confirmation: Confirmation
     of_two: tuple[Change, ...] | None
-    """Differences of the two interleaved softwares; None if only one was measured."""
+    """Differences between the two softwares that took turns; None if only one was measured."""
     wall: Confirmation | None = None
-    """For a device time: the judgement of wall time by the same pairs."""
+    """For a series of device times, the judgement of wall times from the same pairs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FreshTrials:
-    """Trials of a night's confirmation, of its own software and, if there is one, of the last good software."""
+    """A night's fresh trials of its candidates, with its own software and, if there is one, the last good software."""
 
     processes: Sequence[Row]
     signs: Sequence[Row]
     pairs: Sequence[Row]
     softwares: Mapping[str | None, Row]
-    """Parts of each software; None names the night's own."""
+    """The parts of each software by its name; the night's own software has the name None."""
 
     def differences(self) -> tuple[Change, ...] | None:
         own = self.softwares.get(None)
@@ -282,9 +282,9 @@ class FreshTrials:
     def judge_all(
         self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> dict[SeriesKey, Remeasured]:
-        """Judge candidates by fresh trials; amounts of one software belong to the night instead.
+        """Judge candidates by fresh trials; with one software only words, as fresh numbers join the night.
 
-        `is_cut`: the time was up, so that missing trials may not have had their turn.
+        `is_cut`: whether the time was up, so that missing trials may just not have been reached.
         """
         judged = ((each.key, self._judge(each, of_two, is_cut=is_cut)) for each in candidates)
         return {key: result for key, result in judged if result is not None}
@@ -314,7 +314,7 @@ class FreshTrials:
     def _judge_words(
         self, candidate: Candidate, of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> Remeasured:
-        """Judge a word; software is the cause if the last good one still has the word before."""
+        """Judge a word; software is the cause if the last good software still gives the old word."""
         key, before = candidate.key, str(candidate.screening.before)
         words, good = self._words(key), {*self._words(key, of_last_good=True)}
         judged = confirm_words(words, before, is_strict=key.metric == REPEATS.name)
@@ -326,7 +326,7 @@ class FreshTrials:
         return Remeasured(confirmation=judged, of_two=of_two if is_software else None)
 
     def _log_ratios(self, key: SeriesKey) -> dict[int, float]:
-        """Return log(current / last good) of each block that has both."""
+        """Return, for each block with both softwares, log(current / last good)."""
         metric = METRIC_OF[key.metric]
         assert isinstance(metric, Amount)
         rows = [row for row in self.pairs if row["metric"] == key.metric and _is_of(row, key)]
@@ -335,14 +335,14 @@ class FreshTrials:
         return dict(zip((row["block"] for row in rows), ratios, strict=True))
 
     def _alike(self, key: SeriesKey) -> set[int]:
-        """Return the blocks with the same kernels in the processes of both softwares."""
+        """Return the blocks in which both softwares ran the same kernels."""
         rows = [row for row in self.processes if _is_of(row, key) and row[ENGINE.name] is not None]
         good = {row["block"]: row[ENGINE.name] for row in rows if row["software"] is not None}
         own = {row["block"]: row[ENGINE.name] for row in rows if row["software"] is None}
         return {block for block, kernels in own.items() if good.get(block) == kernels}
 
     def _words(self, key: SeriesKey, *, of_last_good: bool = False) -> list[str]:
-        """Return one word per process; for the metric `sign`, one word for all processes."""
+        """Return each process's word; for the metric `sign`, the verdict over all processes."""
         rows = [row for row in self.processes if (row["software"] is not None) == of_last_good]
         if key.metric == MISSING.name:
             return ["present" for row in rows if row["cell_id"] == key.cell_id]

@@ -1,22 +1,22 @@
-"""The detector of a night, from top to bottom: which series changed, and whether the change is confirmed.
+"""The detector of a night: which series changed, and whether the change is confirmed. In the order of this file:
 
-1. **Screen.** A number is a candidate if tonight and one more of the last three nights lie beyond a line around the
-   median of the nights before: a control chart with a two-of-three run rule (Western Electric, Statistical Quality
-   Control Handbook, 1956), on median and median absolute deviation (Hampel 1974), which odd nights hardly move. With new
-   software (or, if it is a time, new kernels) tonight alone suffices if it is far beyond the oddest
-   night. The screen should miss little; it may be wrong: only confirmed candidates are reported.
-2. **Screen words.** A word is a candidate if it is rare among the nights before, unless a search
-   keeps choosing anew: the share of words seen once is about the chance of a new one (Good 1953).
-3. **Confirm by fresh pairs** of two softwares, interleaved, so that the night that both share cancels (`confirm`).
-   Their log ratios get one-sided t tests against the least effect, after 6, 12, 24 and 48 pairs. Each look may spend a
-   share of the error, as in group-sequential tests (Lan and DeMets 1983). Pairs whose processes took the same kernels
-   are tested by themselves too: between kernels times differ by more than a change of software does.
-4. **Confirm by nights** changes that no pair shows (`confirm_by_nights`): the machine, and any change without a second
-   environment. A night's fresh replicates join its value. The mean of the nights since, with odd ones cut off
-   (winsorised, as by Huber 1964), is compared with a robust deviation of the month before, and of the first month.
+1. **Screen.** A number is a candidate if tonight and one more of the last three nights lie too far from the median of
+   the nights before. This is a control chart with a two-of-three run rule (Western Electric, Statistical Quality
+   Control Handbook, 1956) on median and median absolute deviation (Hampel 1974), which odd nights hardly move. With new
+   software (for times: with new kernels) tonight alone suffices, if it is far beyond every night before.
+   The screen should miss little and may err: only confirmed candidates are reported.
+2. **Screen words.** A word is a candidate if it is rare among the nights before. A search that keeps choosing new
+   kernels makes no candidate: the chance of a new word is about the share of words seen once (Good 1953).
+3. **Confirm by fresh pairs** (`confirm`): two softwares take turns, so that what the night does to both cancels.
+   The pairs' log ratios get one-sided t tests against the least effect, after 6, 12, 24 and 48 pairs. Each look may
+   spend a share of the error, as in group-sequential tests (Lan and DeMets 1983). Pairs with the same kernels on both
+   sides are also tested apart: times differ more between kernels than between softwares.
+4. **Confirm by nights** (`confirm_by_nights`) what pairs cannot show: changes of the machine, and changes without a
+   second environment. A night's fresh replicates count in its value. The mean of the nights since the change, odd ones
+   cut off (winsorised, as by Huber 1964), is tested by a robust deviation of the month before, and of the first month.
 
-settle.py makes findings of the judgements. Amounts are in logarithms: a step of 5% is as large at any level. Arrays hold
-a series a row, its nights along the last axis; NaN stands for a night that the series is not compared with.
+settle.py makes findings of these judgements. Numbers are compared as logarithms: a step of 5% is as large at any level.
+An array has one series in each row, its nights along the last axis; NaN is a night that does not count.
 """
 
 from collections import Counter
@@ -62,24 +62,24 @@ OFTEN = 0.5  # a failure is news for as long as most nights had none
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Past:
-    """The nights that series are compared with."""
+    """Earlier nights with which each series is compared, and the range they make usual."""
 
     logs: Array
-    """Logarithms of the nights compared with; NaN for all other nights."""
+    """Logarithms of the values on these nights; NaN for all other nights."""
     level: Array
     line: Array
-    """Distance from the level; a night that is farther away is suspect."""
+    """Largest usual distance from `level`; a night with a larger distance is suspect."""
 
     def beyond(self, logs: Array, sign: float) -> Mask:
-        """Return whether each night is beyond the line; `sign` is 1 for worse, -1 for better."""
+        """Return which nights are worse than usual (`sign` 1), or better than usual (-1)."""
         return np.asarray(sign * (logs - self.level[..., None]) > self.line[..., None])
 
 
 def compared_with(
     logs: Array, min_effect: float, *, left_out: Mask | None = None, is_pinned: bool = False
 ) -> list[Past]:
-    """Return the last month; with more nights also the last LATELY nights, and the first month,
-    which a creep does not move. For a pinned baseline, return only its first month."""
+    """Return the pasts to compare with: the last month; the last LATELY nights, and the first month,
+    which a slow creep does not move, if there are more nights. If pinned, only the first month."""
     earlier = (logs if left_out is None else np.where(left_out, np.nan, logs))[..., :-RECENT]
     months = [_month(is_pinned)(earlier, MONTH)]
     if earlier.shape[-1] > LATELY and not is_pinned:
@@ -105,7 +105,7 @@ def can_tell(pasts: Sequence[Past]) -> Mask:
 
 
 def first_shown(logs: Array, pasts: Sequence[Past], sign: float = 1.0) -> tuple[Places, Places]:
-    """Return each series' first night beyond a line, or NO_CANDIDATE, and that line's past."""
+    """Return each series' first suspect night, or NO_CANDIDATE, and the index of the past it differs from."""
     compared = pasts if sign > 0 else pasts[:2]  # a gain over the first month would last for ever
     starts = np.array([_candidate_since(past.beyond(logs, sign)) for past in compared])
     by = (starts != NO_CANDIDATE).argmax(axis=0)
@@ -118,7 +118,7 @@ def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
 
 
 def _candidate_since(beyond: Mask) -> Places:
-    """Return each candidate's first night, never the oldest; single fine nights may follow it."""
+    """Return each candidate's first bad night, none of the oldest; single fine nights may follow it."""
     is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
     since = np.full(len(beyond), NO_CANDIDATE)
     nights_off = np.where(is_candidate, 0, 2)
@@ -138,10 +138,10 @@ def screen(
     is_pinned: bool = False,
     is_new: bool = False,
 ) -> Screening:
-    """Judge the last of `values`: a value each night on one env_hash, oldest first, or None.
+    """Judge tonight's value, the last of `values`: one for each night, oldest first, None if missing.
 
-    `left_out`: indices of nights that no night is compared with; `is_new`: whether tonight is the
-    first night of new software or of new kernels.
+    `left_out`: indices of nights that are not compared with; `is_new`: whether tonight is the
+    first night of new software (for times: of new kernels).
     """
     measured = {place: value for place, value in enumerate(values) if value is not None}
     if len(measured) < FEWEST_NIGHTS or values[-1] is None:
@@ -181,11 +181,11 @@ def screen_words(
     left_out: Collection[int] = (),
     softwares: Sequence[object] = (),
 ) -> Screening:
-    """Judge the last word, as `screen` does a number. Unless the metric is `at_once`, one of the
-    two nights before must be unusual, too.
+    """Judge tonight's word, as `screen` does a number. For a metric that is not `at_once`, one of
+    the two nights before must have an unusual word, too.
 
-    `softwares`: each night's. The newest software's first word is usual from then on. If one
-    software has two words within LATELY nights, chance draws them: another word is no change.
+    `softwares`: the software of each night. For `is_news`, the newest software's first word is usual.
+    For `is_drawn`, no word is a change if one software had two, or before LATELY nights are known.
     """
     words = [
         (place, value)
@@ -261,7 +261,7 @@ TWO_SIDED = 1.96
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:
-    """The judgement of each series; if neither mask is true, more pairs or nights are needed."""
+    """The judgement of each series; one neither confirmed nor refuted needs more pairs or nights."""
 
     is_confirmed: Mask
     is_refuted: Mask
@@ -270,7 +270,7 @@ class Judgement:
     """Half the width of the 95% interval of `ratio_log`."""
 
     def one(self, blocks: int, more_blocks: int) -> Confirmation:
-        """Return the judgement of the only series as a Confirmation."""
+        """Return a Confirmation, if this is the judgement of a single series."""
         state: Settled = "refuted" if self.is_refuted else "undecided"
         ratio, half = float(self.ratio_log), float(self.half_width)
         return Confirmation(
@@ -286,10 +286,10 @@ class Judgement:
 def confirm(
     log_ratios: Sequence[float], min_effect: float, are_alike: Sequence[bool] = ()
 ) -> Confirmation:
-    """Judge fresh pairs: log(current / last good) of each block that has both.
+    """Judge fresh pairs of two softwares by log(current / last good), one value for each block.
 
-    Look after 6, 12, 24 and 48 pairs, see `more_blocks`; further looks would err more often.
-    `are_alike`: which pairs have the same kernels. If these pairs confirm, the ratio is theirs.
+    Call it after 6, 12, 24 and 48 pairs, see `more_blocks`; other looks would add wrong answers.
+    `are_alike`: which pairs have the same kernels. If those alone confirm, the ratio is theirs.
     """
     blocks, alike = len(log_ratios), list(compress(log_ratios, are_alike))
     more = next((look - blocks for look in LOOKS if look > blocks), 0)
@@ -303,7 +303,7 @@ def confirm(
 
 
 def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) -> Judgement:
-    """Judge log ratios of two or more pairs (last axis), taken from `looked_at` pairs in all."""
+    """Judge the log ratios of two or more pairs (last axis), chosen from `looked_at` pairs."""
     blocks = ratios.shape[-1]
     least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
     se = np.maximum(ratios.std(axis=-1, ddof=1), LEAST_DEVIATION) / np.sqrt(blocks)
@@ -325,9 +325,9 @@ def confirm_by_nights(
     *,
     is_pinned: bool = False,
 ) -> Confirmation:
-    """Judge the nights from the first bad one on by the month before it; FEWEST_NIGHTS or more by the first month too.
+    """Judge the nights from the first bad one on by the month before, if FEWEST_NIGHTS or more by the first month too.
 
-    `values` and `left_out` are those of `screen`; a night's fresh replicates belong to its value.
+    A pinned baseline has only its first month. `values`, `left_out`: as in `screen`, with fresh replicates counted in.
     """
     earlier = metric.of_nights(values[:first_bad_night_index], left_out)
     since = metric.of_nights(values[first_bad_night_index:])
@@ -344,10 +344,10 @@ def confirm_by_nights(
 
 
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judgement:
-    """Judge nights since a change by two or more before it: log values, last axis, without NaN.
+    """Judge the nights since a change, without NaN, by two or more before: logarithms, last axis.
 
-    The test is against zero. A test against the least effect would take a month to confirm 5% at 2%
-    noise. The middle night must show the least effect, and a single night must be overwhelming.
+    The test is against no change: against the least effect, a step of 5% at 2% noise would take a
+    month. But the median night must show the least effect, and a single night must be far off.
     """
     level = medians(before)[..., None]
     noise = _noise(before - level)
@@ -373,9 +373,9 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGH
 def smallest_step(
     values: Sequence[float | None], metric: Amount, left_out: Collection[int], *, is_pinned: bool
 ) -> float | None:
-    """Return the step, as a share, that MOST_NIGHTS new nights confirm half the time.
+    """Return the step, as a share, that MOST_NIGHTS nights since it confirm with chance one half.
 
-    It is NIGHTS_Z standard errors, at least the least effect; None for fewer than two nights.
+    That is NIGHTS_Z standard errors, or the least effect if larger; None if under two nights count.
     """
     measured = [place for place, value in enumerate(values) if value is not None][:-RECENT]
     earlier = metric.of_nights(values[: max(measured, default=0) + 1], left_out)
@@ -389,7 +389,7 @@ def smallest_step(
 
 
 def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False) -> Confirmation:
-    """Judge fresh words against the usual one: confirmed if most differ, or any if `is_strict`."""
+    """Judge fresh words: confirmed if most differ from `before`, or if `is_strict`, if one differs."""
     different = len(fresh) - Counter(fresh)[before]
     state: Settled = "refuted" if fresh else "undecided"
     if different > (0 if is_strict else len(fresh) / 2):
@@ -398,7 +398,7 @@ def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False)
 
 
 def _noise(deviations: Array) -> Array:
-    """Return the standard deviation between nights, NaN left out; odd nights count little."""
+    """Return the standard deviation of nights without NaN; odd nights add little to it."""
     nights = nights_in(deviations)[..., None]
     robust = NORMAL * medians(abs(deviations))[..., None]
     most = np.maximum(3 * robust, LEAST_NOISE)

@@ -1,7 +1,7 @@
-"""The memory of findings from night to night, and shared findings, each in place of many.
+"""Remembers findings from night to night, and reports one shared finding in place of many that changed alike.
 
-Without memory, a change that nobody mended would become usual. If most series of one GPU move alike, they are one
-finding: its cause is the GPU, its host, or a part that all of them share.
+Without memory, a change that nobody mended would become usual. If most series of one GPU change by a similar ratio,
+one finding stands for all of them: the cause is the GPU, its host, or a part that these series share.
 """
 
 from bisect import bisect
@@ -38,15 +38,15 @@ NIGHTS_APART = 1  # most nights between starts taken as one; RECENT, for noise, 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
-    """The findings, spans and acceptances of the nights before that tonight needs."""
+    """What tonight needs to know of earlier nights: findings, spans to leave out, acceptances."""
 
     findings: tuple[Finding, ...] = ()
-    """The findings of the night before."""
+    """Findings of the last measured night, members included, without news and accepted ones."""
     left_out: tuple[LeftOut, ...] = ()
     accepted: tuple[Acceptance, ...] = ()
-    """The last acceptance of each series that holds tonight."""
+    """For each series, the newest acceptance among those that hold tonight."""
     alerted: frozenset[str] = frozenset()
-    """The series_id of each alert of the night before; members of a shared alert are not among them."""
+    """The series_id of each alert of that night: of a shared alert itself, but not of its members."""
 
     def nights_left_out(self, series: Series) -> frozenset[int]:
         series_id = series.key.series_id
@@ -62,7 +62,7 @@ class Memory:
         )
 
     def after(self, findings: Sequence[Finding], series: Sequence[Series]) -> tuple[LeftOut, ...]:
-        """Return the spans to leave out from tomorrow on, given tonight's findings and series."""
+        """Return the spans of nights with which no night is compared from tomorrow on."""
         alerts = {finding.key.series_id: finding for finding in findings if finding.is_alert}
         judged = {entry.key.series_id: entry for entry in series if entry.is_judged}
         over = {name: entry for name, entry in judged.items() if name not in alerts}
@@ -80,9 +80,9 @@ class Memory:
 def remembered(
     before: NightOutcome | None, accepted: Iterable[Acceptance], history: History
 ) -> Memory:
-    """Return tonight's memory.
+    """Return what tonight needs of earlier nights.
 
-    `before`: the last night that measured something; `accepted`: every acceptance ever, oldest first.
+    `before`: the last night that measured something; `accepted`: all acceptances ever, oldest first.
     """
     tonight = history.tonight
     holding = {change.key.series_id: change for change in accepted if change.first <= tonight.date}
@@ -126,10 +126,10 @@ def share(
     command: str,
     alerted: Collection[str] = (),
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """Return the findings to report, shared ones in place of many, and the members these replace.
+    """Return the findings to report, with shared ones in place of many, and the findings replaced, called members.
 
-    `series`: all of the night; `command` measures all of them again; `alerted`: the series_id of each alert of the
-    night before. A confirmed finding waits as long as most findings that began with it, unless it was alerted before.
+    `series`: the night's series; `command`: measures all series again; `alerted`: the series_id of last night's alerts.
+    A confirmed finding waits if most findings that began with it wait, but not if it was an alert before.
     """
     by_key = {entry.key: entry for entry in series if entry.is_judged}
     nights = sorted({point.date for entry in by_key.values() for point in entry.points})
@@ -159,10 +159,10 @@ def share(
 
 
 def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:
-    """Return which findings began when most did; `since` and `most` are indices of nights.
+    """Return which findings began when most did: their nights `since` are near night `most`, by index.
 
     `is_alone`: which findings were alerts of their own; these must begin within NIGHTS_APART.
-    `may_creep`: whether the others may begin over many nights in a row.
+    `may_creep`: whether other findings may begin one after another, over many nights.
     """
     is_near: Mask = abs(since - most) <= np.where(is_alone, NIGHTS_APART, RECENT)
     if may_creep:
@@ -176,7 +176,7 @@ def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool
 def _begun_together(
     findings: Sequence[Finding], nights: Sequence[date], alerted: Collection[str]
 ) -> list[list[Finding]]:
-    """Return groups of findings that began together, of one cause; the commonest start is first."""
+    """Group the findings that began together with the same changes; the commonest start is first."""
     groups, left = [], list(findings)
     while left:
         (most, _, moved), _ = Counter((e.since, e.cause, e.moved) for e in left).most_common(1)[0]
@@ -190,7 +190,7 @@ def _begun_together(
 
 
 def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
-    """Return whether most members are confirmed, or a confirmed member was in an alert before."""
+    """Return whether most members are confirmed, or any that was in a shared alert before."""
     confirmed = [finding for finding in members if finding.state == "confirmed"]
     return 2 * len(confirmed) > len(members) or any(
         finding.shared in alerted for finding in confirmed
@@ -208,9 +208,9 @@ def are_most(count: int, of: int) -> bool:
 
 
 def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | None:
-    """Return the key of a shared finding on the machine that last showed it, which may be fine now.
+    """Return the key for a shared finding on the machine that last showed this finding.
 
-    None if the finding is about no time or was refuted, or if its machine is unknown.
+    None if the finding cannot be shared: not about a time, refuted, not judged tonight, or without a known machine.
     """
     metric, series = METRIC_OF.get(finding.key.metric), by_key.get(finding.key)
     is_time = isinstance(metric, Amount) and metric.unit == "ms"
@@ -225,13 +225,13 @@ def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | 
 
 
 def _ends(finding: Finding, series: Series) -> bool:
-    """Return whether a shared finding's member is about to end: a late night lacks the change."""
+    """Return whether the finding, a member of a shared one, ends: a recent night lacks its change."""
     lately = [point for point in series.points if point.value is not None][-FINE_NIGHTS:]
     return finding.shared is not None and not all(_shows(point, finding) for point in lately)
 
 
 def _shows(point: NightPoint, finding: Finding) -> bool:
-    """Return whether a night is nearer to the value since the change than to the value before it."""
+    """Return whether the night's value is nearer to the finding's new value than to its old value."""
     before, ratio = finding.before, finding.ratio
     if point.date < finding.since or not isinstance(point.value, float):
         return False
@@ -253,7 +253,7 @@ def _ran_on(series: Series, place: SeriesKey) -> bool:
 
 
 def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
-    """Return findings of similar size, for each metric where most series have one."""
+    """Return, for each metric, findings with similar ratios, if most series of the metric have one."""
     members: list[Finding] = []
     for name in {finding.key.metric for finding in findings}:
         mine = [finding for finding in findings if finding.key.metric == name]

@@ -1,4 +1,4 @@
-"""The stored nights of a launch file, their machines, and the series in which tonight is compared."""
+"""Reads the stored nights of a launch file: their series, software, hardware and machines."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from cudnn_sweep.analysis.store.store import Store
 
 Row: TypeAlias = dict[str, Any]
 ByName: TypeAlias = dict[tuple[str, str, str], dict[str, Row]]
-"""For each (cell_id, settings, metric), its rows by the night's sweep_id."""
+"""Rows of each (cell_id, settings, metric), by the sweep_id of the row's night."""
 
 SOFTWARE, HARDWARE = columns_of("software"), columns_of("hardware")
 WORKLOAD = "workload"  # counts as software, too, if the workload is a user's own
@@ -72,14 +72,14 @@ class Night:
     planned: int
     """Number of trials in the night's plan."""
     reached: int
-    """Number of planned trials in blocks that were reached before the time was up."""
+    """Number of planned trials whose block was reached before the time was up."""
     recorded: int
     softwares: Mapping[str, str]
-    """The software_hash of most of its trials, by env_hash."""
+    """For each env_hash, the software_hash of most of the night's trials."""
     parts: Mapping[str, str]
-    """Text by part (SOFTWARE, HARDWARE, MACHINE, `commit`), joined if nodes differ, or empty."""
+    """Text of each part in SOFTWARE, HARDWARE and MACHINE, and of `commit`: all nodes' values."""
     in_turns: bool = False
-    """Whether the processes of blocks took turns; nights of the other method are not compared."""
+    """Whether a block's processes took turns; only nights that do as tonight does are compared."""
 
     @property
     def is_cut(self) -> bool:
@@ -88,7 +88,7 @@ class Night:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the whole plan is recorded; series not in it have then left the suite."""
+        """Return whether the whole plan is recorded; a series without a record has left the suite."""
         return self.recorded >= self.planned
 
 
@@ -101,13 +101,13 @@ class History:
     is_pinned: bool = False
     """Whether the first night is a pinned baseline: later nights are compared with its month."""
     workloads: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    """The workload_hash by the night's sweep_id, env_hash and cell_id; bundled workloads are left out."""
+    """The workload_hash by (sweep_id of a night, env_hash, cell_id), for workloads of the user's own."""
     machines: tuple[Machine, ...] = ()
     """The machines that tonight ran on."""
     failures: Mapping[str, str] = field(default_factory=dict)
-    """Message of the last of tonight's failed trials, by cell_id."""
+    """For each cell_id, the first line of the message of tonight's last failed trial."""
     gpu_hours: float | None = None
-    """Hours of tonight's GPUs, each from its first trial to its last one, fresh trials included; None on a CPU."""
+    """Hours of tonight's GPUs, each counted from its first to its last trial, fresh trials included; None on a CPU."""
 
     @property
     def tonight(self) -> Night:
@@ -118,11 +118,11 @@ class History:
 
     @cached_property
     def longest(self) -> str:
-        """Return tonight's env_hash with the most comparable nights."""
+        """Return the one of tonight's env_hashes that has the most comparable nights."""
         return max(sorted(self.tonight.softwares), key=lambda env: len(self.comparable(env)))
 
     def workload_change(self, key: SeriesKey, at: int) -> tuple[str | None, str | None]:
-        """Return the last workload_hash before night `at` of `comparable`, and that night's."""
+        """Return the last known workload_hash before night `at` (of `comparable`), and its own."""
         *earlier, now = [
             self.workloads.get((night.sweep_id, key.env_hash, key.cell_id))
             for night in self.comparable(key.env_hash)[: at + 1]
@@ -130,7 +130,7 @@ class History:
         return next((code for code in reversed(earlier) if code is not None), None), now
 
     def edited(self, key: SeriesKey, at: int) -> tuple[Change, ...]:
-        """Return the `workload_change` as a Change if both hashes are known and differ."""
+        """Return the `workload_change` as a Change; empty if a hash is unknown or both are equal."""
         old, new = self.workload_change(key, at)
         is_edited = old is not None and new is not None and old != new
         return (Change(part=WORKLOAD, before=str(old), now=str(new)),) if is_edited else ()
@@ -144,8 +144,8 @@ class History:
         return [*zip((night.softwares[key.env_hash] for night in here), codes, strict=True)]
 
     def moved(self, series: Series, at: int) -> tuple[Change, ...]:
-        """Return the changes on night `at` since the comparable night before; for the machine,
-        since the last night that measured the series."""
+        """Return what changed on night `at`: software and workload since the comparable night before,
+        the machine since the last night that measured the series."""
         if not at:
             return ()
         before, now = self.comparable(series.key.env_hash)[at - 1 : at + 1]
@@ -162,7 +162,7 @@ class History:
         )
 
     def changes(self) -> tuple[Change, ...]:
-        """Return changes in software, hardware, machine and a user's own code since the night before."""
+        """Return what changed since the night before: software, hardware, machine, a user's own code."""
         if len(self.nights) < 2:
             return ()
         cells = {(series.key.env_hash, series.key.cell_id): series for series in self.series}
@@ -187,7 +187,7 @@ class History:
         )
 
     def new_baseline(self) -> str | None:
-        """Return why tonight starts a new baseline; None if it does not."""
+        """Return the reason if tonight starts a new baseline; None if earlier nights count."""
         *earlier, tonight = self.nights
         same = [night for night in earlier if night.softwares.keys() & tonight.softwares.keys()]
         if not earlier or any(night.in_turns == tonight.in_turns for night in same):
@@ -205,7 +205,7 @@ class History:
 def differences(
     before: Mapping[str, object], now: Mapping[str, object], names: Sequence[str]
 ) -> tuple[Change, ...]:
-    """Return the parts among `names` that differ; an unknown MACHINE part does not differ."""
+    """Return a Change for each part in `names` that differs; unknown parts of MACHINE do not count."""
     return tuple(
         Change(part=name, before=str(before[name]), now=str(now[name]))
         for name in names
@@ -222,9 +222,9 @@ def read_history(
     first: date | None = None,
     skipped: Collection[str] = (),
 ) -> History | None:
-    """Read the nights of one launch file up to `tonight`, a sweep_id; None if tonight has no record.
+    """Read a launch file's nights up to the sweep_id `tonight`; None if tonight has no record.
 
-    `first`: the pinned night; nights before it are another baseline. `skipped`: models to leave out.
+    `first`: the pinned night; earlier nights are not read. `skipped`: models whose cells are left out.
     """
     nights_until: dict[str, Value] = {"launch": launch, "until": str(date_of(tonight))}
     with open_database(store) as database:
@@ -274,8 +274,8 @@ def date_of(sweep_id: str) -> date:
 def sign_rows(
     database: Database, contrasts: Sequence[Contrast], **nights_until: Value
 ) -> list[Row]:
-    """Return a row for each setting and each night or confirmation: whether the setting helped or
-    hurt. Its `settings` are the contrast and all other settings but PyTorch's own values."""
+    """Return a row for each contrast, cell and night (or confirmation): whether the setting helped.
+    The row's `settings` is a text: the contrast, then other settings if not PyTorch's defaults."""
     rows = []
     for contrast in contrasts:
         for row in database.ask("night_signs", **nights_until, **contrast.values()).to_pylist():
@@ -286,7 +286,7 @@ def sign_rows(
 
 
 def _night(sweep_id: str, every_row: list[Row], machines: list[Row]) -> Night:
-    """Return a night from its rows, one for each hardware and software that it ran on."""
+    """Return a night, made from a row for each hardware and software that the night ran on."""
     rows = [row for row in every_row if row["night"] == sweep_id]
     there = [row for row in machines if row["night"] == sweep_id]
     installed = {
@@ -314,7 +314,7 @@ def _series(
     nights: Sequence[Night],
     cells: Mapping[str, tuple[str, str]],
 ) -> Iterator[Series]:
-    """Yield the series of one kind of hardware; `cells`: name and GPU by cell_id."""
+    """Yield every series on the hardware `env_hash`; `cells` has the name and GPU of each cell_id."""
     by_name: ByName = {}
     for row in rows:
         if row["env_hash"] == env_hash:
@@ -340,13 +340,13 @@ def _series(
 
 
 def _comparable(nights: Sequence[Night], env_hash: str) -> list[Night]:
-    """Return the nights on this hardware that measured by the same method as the newest night."""
+    """Return the nights on this hardware whose processes took turns if and only if tonight's did."""
     in_turns = nights[-1].in_turns
     return [night for night in nights if env_hash in night.softwares and night.in_turns == in_turns]
 
 
 def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
-    """Leave out cells, and configs of a cell, that the suite no longer has."""
+    """Leave out the cells, and the configs of a cell, that have left the suite."""
     last_whole = max((night.sweep_id for night in nights if night.is_whole), default="")
     last: dict[str, str] = {}
     retired: set[tuple[str, str]] = set()
@@ -363,9 +363,9 @@ def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
 
 
 def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
-    """Return a series for each cell: present or missing on each night.
+    """Return, for each cell, whether it was present or missing on each night.
 
-    A night that was cut may not have reached a cell. A whole night has all cells.
+    Cut nights may not have reached a cell, whole nights have all: neither shows a cell as missing.
     """
     presence: ByName = {}
     for (cell_id, _, metric), by_night in measured.items():
@@ -380,7 +380,7 @@ def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
 
 
 def _point(night: Night, env_hash: str, row: Row) -> NightPoint:
-    """Return a series' point of a night; `row` is empty if it was not measured."""
+    """Return one night's point of a series from its row, which is empty if nothing was measured."""
     value = row.get("value")
     return NightPoint(
         date=night.date,

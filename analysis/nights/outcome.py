@@ -1,4 +1,4 @@
-"""The outcome of a night as one value: every report, exit code and message is made from it."""
+"""The outcome of a night as one value, from which every report, exit code and message is made."""
 
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -14,7 +14,7 @@ EXIT_CODES: dict[NightState, int] = {"fine": 0, "learning": 0, "regression": 1, 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Version:
-    """A change of software, and the night from which on it was installed."""
+    """A change of software, with the first night on which the new software was installed."""
 
     date: date
     software_hash: str
@@ -25,39 +25,39 @@ class Version:
 class Finding:
     key: SeriesKey
     state: Literal["confirmed", "refuted", "waiting"]
-    """Whether fresh trials agree, disagree or cannot decide; it then waits for further nights."""
+    """Whether fresh trials or nights confirm it, refute it, or cannot decide before further nights."""
     direction: Direction
     before: float | str | None
     """Typical value of the nights before, in the metric's unit."""
     now: float | str | None
     ratio: float | None
-    """Now over before, with its 95% interval; from the fresh pairs if there are any."""
+    """`now` / `before`, or if there are fresh pairs, their ratio; the next two are its 95% interval."""
     ratio_low: float | None
     ratio_high: float | None
     blocks: int
-    """Number of fresh pairs behind the ratio, or of fresh trials of a word; 0: nights alone."""
+    """Number of fresh pairs (for a word, fresh trials) that were judged; 0 if nights were judged."""
     nights: int
-    """Number of nights that it was compared with."""
+    """Number of nights with which the change was compared."""
     since: date
-    """The first night that shows it."""
+    """The first night that shows the change."""
     cause: Cause
     moved: tuple[Change, ...]
-    """Changes on the first night that shows it, or differences of the fresh pairs' softwares."""
+    """What changed on the first night with the change, or the differences of the pairs' softwares."""
     command: str
-    """The command that measures it again."""
+    """The command that measures the cell again."""
     shared: str | None = None
-    """The series_id of the finding that stands for this one, if there is one."""
+    """The series_id of the shared finding that is reported in place of this one, if any."""
     wall_ratio: float | None = None
-    """For a device time: the ratio of wall times from the same pairs or nights; None unless the
-    loop is CPU-bound and wall time has no confirmed change. """
+    """For a device time: the ratio of wall times from the same pairs or nights. None if the loop is
+    not CPU-bound, or if wall time has a confirmed finding of its own."""
     wall_ratio_low: float | None = None
     wall_ratio_high: float | None = None
     message: str | None = None
-    """For a failure: the message of a failed trial."""
+    """For a finding about failures: the first line of a failed trial's message."""
     kernels: Change | None = None
-    """The kernels before and since, if they changed with it."""
+    """The kernels before the change and since, if other kernels came with it."""
     is_news: bool = False
-    """Kernels or bits that came with new software: reported on its first night, and no alert."""
+    """Whether it tells of kernels or bits that new software brought: reported once, as no alert."""
 
     @property
     def is_alert(self) -> bool:
@@ -66,7 +66,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """A GPU and its host, on which part of the night ran."""
+    """A GPU with its host, on which all or a part of the night ran."""
 
     gpu: str
     gpu_uuid: str | None
@@ -74,19 +74,19 @@ class Machine:
     cpu_model: str | None
     trials: int
     matmul: float | None
-    """Speed of its calibration's matrix product, as a share of the usual one of the nights before."""
+    """Speed of the matrix product that calibrates the GPU / median speed on the nights before."""
     copy: float | None
-    """The same share for its copy in device memory."""
+    """The same ratio for the calibration's copy in device memory."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeftOut:
-    """Nights of a confirmed change: later nights of the series are not compared with them."""
+    """The nights that show a confirmed change; later nights are not compared with these."""
 
     key: SeriesKey
     since: date
     until: date | None
-    """The change's last night; None as long as the change lasts."""
+    """The last night that shows the change; None while the change lasts."""
 
     def covers(self, night: date) -> bool:
         return self.since <= night and (self.until is None or night <= self.until)
@@ -94,20 +94,20 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Acceptance:
-    """A user's decision that a confirmed change is how it should be."""
+    """A user's decision to take a confirmed change as usual from now on."""
 
     key: SeriesKey
     first: date
-    """From this night on the series starts anew."""
+    """The first night of the series that still counts."""
     reason: str
     told_on: date
-    """The night whose alert was accepted: a change that begins after it is another one."""
+    """The night whose alert was accepted; changes that begin after that night are not accepted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightOutcome:
     night: str
-    """Its sweep_id."""
+    """The night's sweep_id."""
     date: date
     launch_file: str
     suite: str
@@ -117,39 +117,39 @@ class NightOutcome:
     recorded_trials: int = 0
     state: NightState
     reasons: tuple[str, ...]
-    """Reasons for the state `could_not_tell` or `learning`, a line each, with what to do; else empty."""
+    """Why the state is `could_not_tell` or `learning` and what to do, one line a reason; else empty."""
     nights: int = 0
-    """Comparable nights before this one."""
+    """Number of comparable nights before this one."""
     fine_series: int = 0
-    """Unchanged series whose nights could have shown a change of the least effect."""
+    """Number of unchanged series whose nights could have shown a change of the least effect."""
     insufficient_series: int = 0
-    """Series with too few nights yet."""
+    """Number of series that could not be judged, as they have too few nights or none tonight."""
     findings: tuple[Finding, ...] = ()
     """The night's findings, alerts first."""
     changes: tuple[Change, ...] = ()
     """Changes of software and hardware since the night before."""
     new_baseline: str | None = None
-    """Why a new baseline starts; None if the nights before count."""
+    """Reason for which a new baseline starts; None if the nights before count."""
     versions: tuple[Version, ...] = ()
-    """Each change of software since the baseline, oldest first: histories are marked with them."""
+    """Changes of software since the baseline, oldest first, to be marked in the histories."""
     left_out: tuple[LeftOut, ...] = ()
-    """Spans of all changes but accepted ones; every night keeps those of the nights before."""
+    """Nights of confirmed changes that nobody accepted; every night takes over the older ones."""
     accepted: tuple[Acceptance, ...] = ()
     """The acceptances that hold on this night."""
     blunt_series: int = 0
-    """Series without a visible change; noise would have hidden a change of the least effect."""
+    """Number of unchanged series so noisy that a change of the least effect would not have shown."""
     members: tuple[Finding, ...] = ()
-    """Findings of most series of one GPU that moved alike: one of `findings` stands for them."""
+    """Findings left out of `findings`, where a shared finding of their GPU stands for them."""
     machines: tuple[Machine, ...] = ()
     """The machines that tonight ran on."""
     host: str | None = None
     """The host that the night was started on."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """Models of the suite whose package cannot be imported, and why."""
+    """Models of the suite whose package cannot be imported, each with the reason."""
     kept_by: int | None = None
-    """Exit code of the error that prevented measuring, if it says more than `could_not_tell`."""
+    """Exit code of the error that prevented measuring; None for the exit code of `state`."""
     gpu_hours: float | None = None
-    """Hours of GPUs, each from its first trial to its last one, fresh trials included; None without a GPU."""
+    """Hours of GPUs, each counted from its first to its last trial, fresh trials included; None without a GPU."""
 
     @property
     def exit_code(self) -> int:

@@ -1,4 +1,4 @@
-"""The metrics of a night, each with the least change that counts; series, with a value a night; and their judgements."""
+"""A night's metrics, each with its least effect; series, which have a value each night; how series were judged."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -29,15 +29,15 @@ FINE_NIGHTS = 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Amount:
-    """A metric with a number each night; more is worse. Nights are compared by their ratio."""
+    """A metric whose value each night is a number, and more is worse. Nights compare by ratio."""
 
     name: str
     meaning: str
     unit: Literal["ms", "bytes", "share"]
     min_effect: float
-    """The least change that counts, as a share."""
+    """The least effect: the smallest relative change that counts, such as 0.03."""
     least: float
-    """In `unit`. Smaller numbers count as this one: zero gets a ratio, trifles do not differ."""
+    """Smallest value that counts, in `unit`: zero and all smaller numbers are raised to it."""
 
     def logs(self, values: Sequence[float]) -> Array:
         finite = np.nan_to_num(values, nan=LARGEST, posinf=LARGEST)
@@ -45,7 +45,7 @@ class Amount:
         return logs
 
     def of_nights(self, values: Sequence[float | None], left_out: Collection[int] = ()) -> Array:
-        """Return a logarithm a night: NaN if the night has no value or is left out."""
+        """Return the logarithm of each night's value; NaN for nights left out or without a value."""
         logs = self.logs([0.0 if value is None else value for value in values])
         gaps = [value is None or place in left_out for place, value in enumerate(values)]
         return np.where(gaps, np.nan, logs)
@@ -58,19 +58,19 @@ class Category:
     name: str
     meaning: str
     good: str | None = None
-    """The word that is better than all others, if there is one."""
+    """The best word, such as `ok`; None if no word is better than the others."""
     no_answer: str | None = None
-    """Word of an undecided night; such a night is skipped."""
+    """The word of an undecided night; nights with this word are skipped."""
     at_once: bool = False
-    """Whether one night shows a change; else two of the last three nights must."""
+    """Whether one night is enough to show a change; else two of the last three nights must."""
     is_drawn: bool = False
-    """Whether chance has a part in the word: if new words keep coming, another is no change."""
+    """Whether chance takes part in choosing the word; if new words keep coming, none is a change."""
     is_strict: bool = False
-    """Whether a change needs the good word on all nights before; one fresh trial confirms it."""
+    """Whether a change needs `good` on every night before; then one bad fresh trial confirms it."""
     is_news: bool = False
-    """Whether another word on new software's first night is reported, once and not as an alert."""
+    """Whether another word on new software's first night is reported once, without an alert."""
     only_as_news: bool = False
-    """Whether another word is ignored unless the software is new."""
+    """Whether another word counts only on new software's first night, and is ignored later."""
 
 
 STEADY_WALL = Amount(
@@ -121,7 +121,7 @@ METRIC_OF: dict[str, Metric] = {
     metric.name: metric
     for metric in (*AMOUNTS, LAYOUT, ENGINE, BITS, REPEATS, SIGN, FAILURE, MISSING)
 }
-"""Metrics by name. A night's JSON may also have names of other versions, and SHARED."""
+"""Metrics by name. A night's JSON may also name SHARED, and metrics of other versions."""
 OF_EVERY_CONFIG = (SIGN.name, MISSING.name)  # metrics of a contrast or a cell, not of a config
 
 
@@ -130,23 +130,23 @@ class SeriesKey:
     """Identifies a series: a metric of a cell and config, on one kind of hardware."""
 
     metric: str
-    """Name of a Metric."""
+    """Name of a Metric, or SHARED."""
     env_hash: str
     gpu: str
     cell_id: str
     cell: str
     """The cell in words: workload, problem, direction, shape, regime, state, precision, layout."""
     settings: str
-    """The config in words; for the metric `sign`, the contrast in words."""
+    """The config in words; for `sign` the contrast and other settings, for `missing` `every config`."""
 
     @property
     def series_id(self) -> str:
-        """Return an id that is the same every night, whatever name its cell has."""
+        """Return an id that stays the same if the name of the cell changes."""
         parts = (self.metric, self.env_hash, self.cell_id, self.settings)
         return sha256("\n".join(parts).encode()).hexdigest()[:ID_CHARACTERS]
 
     def of(self, metric: Metric) -> "SeriesKey":
-        """Return the key of another metric of the same cell and config."""
+        """Return the key of the series of `metric` for the same cell and config."""
         return replace(self, metric=metric.name)
 
 
@@ -162,10 +162,10 @@ class Change:
 class NightPoint:
     date: date
     value: float | str | None
-    """A number in the metric's unit, or the word of a Category; None if the cell is missing."""
+    """A number in the metric's unit, or the word of a Category; None if nothing was measured."""
     software_hash: str
     gpu_uuid: str | None = None
-    """UUID of the GPU on which most of its processes ran."""
+    """UUID of the GPU on which most of the point's processes ran."""
     host: str | None = None
     cpu_model: str | None = None
 
@@ -174,13 +174,13 @@ class NightPoint:
 class Series:
     key: SeriesKey
     points: tuple[NightPoint, ...]
-    """The series' nights on one env_hash, oldest first, from the baseline on."""
+    """One point for each comparable night on the series' env_hash, oldest first."""
     is_judged: bool = True
-    """Whether there were enough nights to compare tonight with."""
+    """Whether tonight has a value, and enough nights before to compare it with."""
     smallest_step: float | None = None
-    """Smallest step, as a share, that its nights would confirm one time in two; None for words."""
+    """Smallest step, as a share, that two weeks of nights confirm half the time; None for words."""
     could_show: bool = True
-    """Whether its nights could show a change of just the least effect; for words, another word."""
+    """Whether a change of just the least effect (of words: another word) would have shown."""
 
     @property
     def numbers(self) -> list[float | None]:
@@ -196,39 +196,39 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Screening:
-    """The result of screening one series. Values have its unit; None if data are insufficient."""
+    """The result of screening one series, in its unit; values are None if data are insufficient."""
 
     state: State
     nights: int
-    """Number of nights compared with; of all nights if data are insufficient."""
+    """Number of nights compared with; if data are insufficient, the number of nights with a value."""
     before: float | str | None = None
-    """Median of the nights compared with, or their most frequent word."""
+    """Median, or most frequent word, of the nights compared with."""
     now: float | str | None = None
-    """Tonight's word, or the median since the first bad (or better) night; of the last three if fine."""
+    """Tonight's word, or the median of the nights that show the change; of the last three if none does."""
     ratio: float | None = None
     """now / before."""
     first_bad_night_index: int | None = None
-    """Index into the values of the first night beyond the line or with an unusual word; None if fine."""
+    """Index into the screened values of the first night that shows the change; None if there is no change."""
     is_mended: bool = False
-    """Whether the last FINE_NIGHTS have no value beyond the line, and no unusual word."""
+    """Whether none of the last FINE_NIGHTS nights has a value beyond the line or an unusual word."""
     could_show: bool = True
-    """Whether another word would be a change; False if new words keep coming."""
+    """For words, whether another word would be a change; False if new words keep coming."""
     is_news: bool = False
-    """Whether it is another word on new software's first night, for a metric with `is_news`."""
+    """Whether the change is a new word on new software's first night, and the metric `is_news`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Confirmation:
     state: Settled
     ratio: float | None = None
-    """Now / before, or current / last good software; over 1 is worse."""
+    """The value now / before, or of the current / the last good software; over 1 is worse."""
     low: float | None = None
-    """With `high` the ratio's 95% interval; None for fewer than two pairs or nights."""
+    """Lower end of the ratio's 95% interval; None if too few pairs or nights were judged."""
     high: float | None = None
     blocks: int = 0
-    """Number of fresh pairs or trials judged, or of nights since the change."""
+    """Number of fresh pairs, fresh trials or nights since the change that were judged."""
     more_blocks: int = 0
-    """Number of pairs to add before the next look; 0 if the judgement is final."""
+    """Number of further pairs to measure before the next look; 0 if there is no next look."""
 
 
 def typical(numbers: Sequence[float | None]) -> float | None:
@@ -241,7 +241,7 @@ def nights_in(logs: Array) -> Places:
 
 
 def medians(logs: Array) -> Array:
-    """Return medians along the last axis, NaN left out; NaN if there is no other value."""
+    """Return medians along the last axis, ignoring NaN; NaN where there are no numbers."""
     ordered = np.sort(logs, axis=-1)  # NaN last
     nights = nights_in(logs)[..., None]
     low, high = np.maximum(nights - 1, 0) // 2, np.minimum(nights // 2, logs.shape[-1] - 1)
@@ -250,18 +250,18 @@ def medians(logs: Array) -> Array:
 
 
 def last_measured(logs: Array, length: int) -> Array:
-    """Return `logs` with NaN in place of all but the last `length` numbers."""
+    """Keep the last `length` numbers of each row, and replace all earlier ones by NaN."""
     from_the_end = np.cumsum(~np.isnan(logs[..., ::-1]), axis=-1)[..., ::-1]
     return np.where(from_the_end <= length, logs, np.nan)
 
 
 def first_measured(logs: Array, length: int) -> Array:
-    """Return `logs` with NaN in place of all but the first `length` numbers."""
+    """Keep the first `length` numbers of each row, and replace all later ones by NaN."""
     return last_measured(logs[..., ::-1], length)[..., ::-1]
 
 
 def t_above(t: float, df: int) -> float:
-    """Return Pr(T > t), by the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    """Return the probability that Student's t is above `t` (Abramowitz and Stegun, 26.7.3, 26.7.4)."""
     theta = atan(t / sqrt(df))
     square = cos(theta) ** 2
     bracket = 1.0
@@ -278,7 +278,7 @@ def t_above(t: float, df: int) -> float:
 
 @cache
 def t_quantile(above: float, df: int) -> float:
-    """Return the t that T exceeds with probability `above`, which is at most one half."""
+    """Return the value that Student's t exceeds with probability `above`, at most one half."""
     low, high = 0.0, 1.0
     while t_above(high, df) > above:
         high *= 2

@@ -1,4 +1,4 @@
-"""The comparison of a night: findings from its candidates, by fresh trials or by the nights since, and its outcome."""
+"""Compares a night with earlier nights: findings from its candidates, by fresh trials or by nights; its outcome."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -42,10 +42,10 @@ def compare_night(
     read: Callable[[], History | None],
     again: Callable[[str | None], str],
 ) -> tuple[NightOutcome, Sequence[Series]]:
-    """Compare `night`, which is measured; return its outcome and its series.
+    """Compare a night, whose trials have run, with earlier nights; return its outcome and series.
 
-    `measure` measures new candidates again; `read` reads the history with their trials; `again`
-    returns the command that measures one cell, or all cells, again."""
+    `measure` measures new candidates again; `read` then reads the history with these trials too;
+    `again` returns the command that measures a cell, or for None every cell, again."""
     suspected = screened = screen_all(history, memory)
     fresh: Mapping[SeriesKey, Remeasured] = {}
     if new := [candidate for candidate in suspected.candidates if candidate.is_new]:
@@ -109,9 +109,9 @@ def settle_all(
     history: History,
     again: Callable[[str], str],
 ) -> list[Finding]:
-    """Return the findings. `suspected`, `screened`: the history screened without and with tonight's
-    fresh trials; `fresh`: judgements by these trials; `again`: returns the command that measures a
-    cell again."""
+    """Return the findings. `suspected` and `screened` are the results of the screen before and after
+    the fresh trials; `fresh` has the judgements by fresh trials; `again` returns the command that
+    measures a cell again."""
     shown = {candidate.key for candidate in screened.candidates}
     gone = [candidate for candidate in suspected.candidates if candidate.key not in shown]
     findings = [
@@ -137,7 +137,7 @@ def settle_all(
 
 
 def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out news of kernels that a finding names, and of result bits if kernels changed."""
+    """Leave out news about kernels if another finding names them, and about bits if kernels changed."""
     beside = {finding.key.of(ENGINE) for finding in findings if finding.kernels is not None}
     chosen = beside | {finding.key for finding in findings if finding.key.metric == ENGINE.name}
     kernels = {ENGINE.name: beside, BITS.name: chosen}
@@ -149,7 +149,7 @@ def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _kernels(finding: Finding, series: Mapping[SeriesKey, Series]) -> Change | None:
-    """Return the kernels' change on a finding's first night, if recent nights had other ones."""
+    """Return the change of kernels that came with a confirmed finding; None if none is new."""
     chosen = series.get(finding.key.of(ENGINE))
     at = chosen.place_of(finding.since) if chosen is not None else None
     if chosen is None or at is None or finding.state != "confirmed":
@@ -190,7 +190,7 @@ def settle(
 
 
 def _by_nights(candidate: Candidate, is_pinned: bool) -> Confirmation:
-    """Judge an amount by nights; a word stays undecided, as only fresh trials confirm it."""
+    """Judge a number by nights; leave a word undecided, as only fresh trials confirm words."""
     metric, since = METRIC_OF[candidate.key.metric], candidate.since
     if not isinstance(metric, Amount):
         return Confirmation(state="undecided")
@@ -232,7 +232,7 @@ def _finding(
 def _amounts(
     candidate: Candidate, judged: Confirmation, *, is_of_pairs: bool = False
 ) -> dict[str, Any]:
-    """Return before, now and their ratio; a ratio of fresh pairs is measured apart from them."""
+    """Return a finding's values before and now, and a ratio: theirs, or that of the fresh pairs."""
     before, now = candidate.screening.before, candidate.screening.now
     ratio, low, high = judged.ratio, judged.low, judged.high
     if candidate.direction == "better" and ratio and low and high:
@@ -247,7 +247,7 @@ def _amounts(
 def _cause(
     candidate: Candidate, fresh: Remeasured | None, history: History
 ) -> tuple[Cause, tuple[Change, ...]]:
-    """Return the cause, and changes: between two measured softwares, or on its first night."""
+    """Return the cause, and what differs: between the pairs' softwares, or since the night before."""
     earlier, since = candidate.earlier, candidate.series.points[candidate.since].date
     if fresh is None and earlier is not None and earlier.since == since:
         return earlier.cause, earlier.moved
@@ -279,7 +279,7 @@ def _walls(
     *,
     is_of_pairs: bool = False,
 ) -> dict[str, Any]:
-    """Return, for a CPU-bound loop's device time, the ratio of wall times by the same data."""
+    """Return the ratio of wall times, if the finding is about a CPU-bound loop's device time."""
     device, key = candidate.series, candidate.key.of(STEADY_WALL)
     wall = next((entry for entry in history.series if entry.key == key), None)
     if device.key.metric != STEADY_DEVICE.name or wall is None or judged.ratio is None:

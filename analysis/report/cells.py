@@ -31,13 +31,13 @@ METHODS = {True: "in turns", False: "one after another"}
 
 
 class ReportCell(OfCell):
-    """A row of questions/cells.sql (OF_CELL) with names: `label`, `short_label`, `row_label`
-    without the regime. If cells of several shapes share them, also `family` without the input's
-    shape, and `size_label` without the batch."""
+    """A row of questions/cells.sql with names added: `label`, `short_label`, and `row_label`, which
+    omits the regime. Cells that differ in input shape also have `family`, a name without the shape,
+    and `size_label`, a name with the shape but without the batch."""
 
 
 def named(table: pa.Table) -> list[ReportCell]:
-    """Return the cells with names that leave out the parts common to all: those of `shared`."""
+    """Return the cells with names that omit what all cells have in common (see `shared`)."""
     rows = table.to_pylist()
     for row in rows:
         row["cudnn"] = row["cudnn"] and f"cuDNN {cudnn_version(row['cudnn'])}"
@@ -74,14 +74,14 @@ def named(table: pa.Table) -> list[ReportCell]:
 
 
 def shared(cells: Sequence[ReportCell]) -> list[str]:
-    """Return the texts that are the same in all cells; the cells' names leave them out."""
+    """Return what all cells have in common, such as the GPU; the cells' names omit these texts."""
     columns = [{vars(cell)[name] for cell in cells} for name in (*ENVIRONMENT, *SHARED)]
     return [value for values in columns if len(values) == 1 and (value := values.pop()) is not None]
 
 
 def verdict_labels(verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCell]) -> list[str]:
-    """Return each verdict's label: its cell; its shared settings, if they differ between verdicts;
-    the method of its closed loop, if verdicts of both methods exist."""
+    """Return a label for each verdict: the cell's name, the other settings that not all verdicts
+    have, and whether processes took turns, if verdicts differ in that."""
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
     settings = [set(texts_in(verdict.other_settings).items()) for verdict in verdicts]
     common = set.intersection(*settings)
@@ -94,7 +94,7 @@ def verdict_labels(verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCe
 
 
 def _telling_apart(words: list[Words]) -> list[str]:
-    """Return the kinds of words in which cells differ; sizes only if one workload has several."""
+    """Return the parts of names in which cells differ; sizes only if one workload has several."""
     differing = [
         about
         for about in dict.fromkeys(about for names in words for about in names)
@@ -108,8 +108,8 @@ def _telling_apart(words: list[Words]) -> list[str]:
 
 
 def _telling_environments(rows: Sequence[CellRow]) -> list[str]:
-    """Return the parts in which environments differ, without parts that follow from others. `code`
-    counts only if a cell ran in several versions of it."""
+    """Return the parts that tell environments apart, without any that follows from parts before it.
+    `code` is such a part only if one cell ran with several versions of its code."""
     parts: list[str] = []
     for name in ENVIRONMENT:
         besides = [*parts, "cell_id"] if name == "code" else parts

@@ -1,4 +1,4 @@
-"""The content of a report, from one snapshot of a store: each table is a question's answer."""
+"""The content of a report, from one snapshot of a store; each of its tables answers a question."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,14 +28,14 @@ class JudgedCell:
     verdict: Verdict
     cell: ReportCell
     label: str
-    """A name that is unique among the contrast's cells."""
+    """Name of the cell, unique among the verdicts of the contrast."""
     paybacks: Mapping[str, BreakEven]
-    """Break-even points by state of the compute cache; empty for A/A pairs."""
+    """Break-even points, by whether the compute cache is empty or warm; none for A/A pairs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compared:
-    """A contrast's answers, the cell with the largest gain first."""
+    """A contrast with the verdict of each cell, the largest gain first."""
 
     contrast: Contrast
     cells: Sequence[JudgedCell]
@@ -47,22 +47,22 @@ class Compared:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Content:
-    """All of a report but its words and pictures."""
+    """The data of a report, from which its texts and charts are made."""
 
     locations: Sequence[str]
-    """Results locations as they were typed, for further commands."""
+    """The results locations as the user typed them, to be repeated in the commands shown."""
     min_effect: float
     torn_files: tuple[str, ...]
     cells: Sequence[ReportCell]
     compared: Sequence[Compared]
-    """Contrasts for which a cell has both configs, with their answers."""
+    """Contrasts with their verdicts; each was measured with both configs in at least one cell."""
     time_shares: Sequence[TimeShare]
     sweeps: pa.Table
     failures: pa.Table
     choices: pa.Table
     environments: pa.Table
     trials: pa.Table
-    """The trials of whole cells, those with the largest effects first, up to MOST_TRIALS."""
+    """Up to MOST_TRIALS trials: all trials of the cells with the largest effects."""
 
 
 def gather(
@@ -129,7 +129,7 @@ def _shown(cells: Sequence[ReportCell], compared: Sequence[Compared]) -> list[st
 
 
 def effect(ratio: float | None) -> float:
-    """Return a size of the effect that is equal for a ratio and its inverse."""
+    """Return the size of an effect: the ratio or its inverse, whichever is larger; 0 if unknown."""
     return max(ratio, 1 / ratio) if ratio else 0.0
 
 

@@ -1,8 +1,8 @@
-"""A report as a page, one HTML file that needs no network; as JSON; or as Markdown, its words and tables for terminals
-and pull requests.
+"""A report in three formats: a page, which is one HTML file and needs no network; JSON; and Markdown with the texts and
+tables, for terminals and pull requests.
 
-Names come from users, so they are never markup: all data of the page lies in one block of escaped JSON, the script
-writes it as text, and a content security policy lets only two scripts run, by their hashes.
+Users chose the names, so no name becomes markup: all data of the page are in one block of escaped JSON, the script
+shows them as text, and a content security policy lets only the page's two scripts run, known by their hashes.
 """
 
 import base64
@@ -41,7 +41,7 @@ ESCAPES = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u202
 
 
 def as_html(payload: Payload) -> str:
-    """Return the page. Raise ReportError if the extra `report` is not installed."""
+    """Return the report as a page. Raise ReportError if the extra `report` is not installed."""
     libraries, script = _libraries(), "\n".join(map(text_of, ("pieces.js", "report.js")))
     shown = [{"field": field, "title": title} for field, title in SHOWN.items()]
     drawn = figures()
@@ -59,7 +59,7 @@ def as_html(payload: Payload) -> str:
 
 
 def _used(name: str, sheet: Sheet, drawn: Sequence[Figure], named: Collection[str]) -> Sheet:
-    """Return a table with columns that script or charts use; if DRAWN, rows that they draw."""
+    """Keep a table's columns that the page uses; for a table in DRAWN, the rows that charts draw."""
     needs = [{*figure.needs} & {*sheet.columns} for figure in drawn if figure.table == name]
     places = [[*map(sheet.columns.index, names)] for names in needs]
     kept = [column in named for column in sheet.columns]
@@ -72,14 +72,14 @@ def _used(name: str, sheet: Sheet, drawn: Sequence[Figure], named: Collection[st
 
 
 def _by_column(sheet: Sheet) -> dict[str, object]:
-    """Return a table as its columns: few values fill thousands of rows, so each stands once."""
+    """Return a table by column, with each value once: few values fill thousands of rows."""
     packed = [*map(_each_once, zip(*sheet.rows, strict=True))]
     values, places = zip(*packed, strict=True) if packed else ((), ())
     return {"columns": sheet.columns, "rows": len(sheet.rows), "values": values, "places": places}
 
 
 def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | None]:
-    """Return a column's values once, and each row's place among them; without places one value, or all if most differ."""
+    """Return a column's different values, and each row's index into them: no index if one value, or if most differ."""
     places: dict[Scalar, int] = {}
     of_rows = [places.setdefault(value, len(places)) for value in values]
     if 2 * len(places) > len(values):
@@ -97,7 +97,7 @@ def as_json(payload: Payload) -> str:
 
 
 def escaped_json(data: object) -> str:
-    """Return compact JSON that may stand within a script block."""
+    """Return compact JSON, escaped so that it cannot end the script block around it."""
     text = json.dumps(
         data, default=_fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
@@ -105,7 +105,7 @@ def escaped_json(data: object) -> str:
 
 
 def _fields(value: Any) -> dict[str, object]:
-    """Return a dataclass's fields as they are: `asdict` would copy every number of every table."""
+    """Return a dataclass as a dict without copying; `asdict` would copy all numbers of all tables."""
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
@@ -119,8 +119,8 @@ def _libraries() -> str:
 
 
 def _policy(*scripts: str) -> str:
-    """Return the content security policy. Styles need 'unsafe-inline': Vega sets style attributes
-    as it draws. Vega runs without eval: pieces.js lets it interpret its expressions."""
+    """Return the content security policy. Styles need 'unsafe-inline', as Vega sets style attributes
+    to draw. Scripts need no eval, as pieces.js makes Vega interpret its expressions."""
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
     hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:"

@@ -1,4 +1,4 @@
-"""A report as data: the page embeds it, and `--format json` prints it."""
+"""A report as data, which the page embeds and `--format json` prints."""
 
 import shlex
 from collections import Counter, defaultdict
@@ -56,24 +56,24 @@ class ComparedWords:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Payload:
-    """The source of every format of a report."""
+    """The texts and tables of a report, from which every format is made."""
 
     location: str
     min_effect: float
     common: Sequence[str]
-    """Parts that all cells share, such as the GPU."""
+    """What all cells have in common, such as the GPU."""
     axes: Sequence[str]
-    """The columns that make a cell."""
+    """Names of the columns that are axes of a cell."""
     nothing: str | None
-    """Why there is no answer; None if there is one."""
+    """Reason for which the report has no answer; None if there is an answer."""
     cost: str
     contrasts: Sequence[ComparedWords]
     left_out: Sequence[str]
-    """Trials and files that no contrast's answer rests on."""
+    """Sentences about trials that failed, are missing or are not shown, and damaged files."""
     warnings: Sequence[str]
-    """Counts of trials by warning, and of sweeps whose blocks resemble each other."""
+    """Sentences that count trials by warning, and sweeps whose blocks resemble each other."""
     trials_query: str
-    """Command that lists a cell's trials; CELL stands for its cell_id."""
+    """Command that lists the trials of a cell; CELL stands for a cell_id."""
     failures_query: str
     tables: Mapping[str, Sheet]
 
@@ -149,7 +149,7 @@ def _not_begun(content: Content) -> int:
 
 
 def sentences(compared: Compared, next_step: str | None) -> list[str]:
-    """Return sentences: largest gain and loss, next step, blocks to add, reasons for no effect."""
+    """Return sentences: failures, largest gain and loss, next step, blocks to add, why no effect."""
     by_verdict = defaultdict(list)
     for cell in compared.cells:
         by_verdict[cell.verdict.wall_verdict].append(cell)

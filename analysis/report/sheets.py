@@ -1,6 +1,6 @@
 """The tables of a report, as columns and rows of JSON values.
 
-In a row, `cell` is an index into the table `cells`, and `contrast` one into the report's contrasts.
+In a row, `cell` is an index into the table `cells`, and `contrast` is an index into the contrasts.
 """
 
 import math
@@ -36,7 +36,7 @@ SHOWN = {
     "memory_ratio": "memory ratio",
     "blocks_needed": "more blocks to decide",
 }
-"""Titles of the verdicts' columns that a page and Markdown show."""
+"""Columns of the table `verdicts` that the page and Markdown show, with their titles."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +69,7 @@ def sheets(content: Content) -> dict[str, Sheet]:
 
 
 def plain(value: object) -> Scalar:
-    """Return a JSON value: null if not finite, text if no scalar."""
+    """Return a value for JSON: NaN and infinity as null, lists and other types as text."""
     if value is None or isinstance(value, (str, int)):  # most values: a report has millions
         return value
     if isinstance(value, float):
@@ -98,7 +98,7 @@ def _cells(content: Content) -> Iterator[Row]:
 
 
 def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, JudgedCell]]:
-    """Yield each judged cell, after the columns that all of its rows share."""
+    """Yield, for each judged cell, the columns that its rows in all tables share, and the cell."""
     for number, compared in enumerate(content.compared):
         short = short_names([cell.label for cell in compared.cells], CHART_NAME)
         for cell, short_label in zip(compared.cells, short, strict=True):

@@ -1,6 +1,6 @@
-"""Rows of the questions `advice` (a job's gain) and `freezes` (a kept choice's), and their words.
+"""Rows of the questions `advice` (whether a job gains) and `freezes` (what a kept choice gains), and texts about them.
 
-The arithmetic is in the questions' SQL, and so are the columns' meanings.
+The SQL of these questions does the arithmetic and explains the columns.
 """
 
 from collections.abc import Iterator, Sequence
@@ -87,18 +87,18 @@ order by abs(candidate - baseline) desc, operation, kernel
 
 
 class Advice(AnswerRow):
-    """One cell and contrast, for one kind of start; the start of the query's `state` comes first."""
+    """A cell, contrast and start (`container` or `warm`); rows of the start that was asked for come first."""
 
     question = "advice"
 
     @property
     def is_for_candidate(self) -> bool:
-        """Return whether the advice is the candidate's value; for benchmark it is on or off."""
+        """Return whether the advice is to use the candidate's value, such as on for benchmark."""
         return bool(self.advice == self.contrast.rpartition(" → ")[2])
 
 
 class KernelChange(AnswerRow):
-    """A kernel (`operation`, `kernel`) that a step launches more or less often in the candidate."""
+    """A kernel (`operation`, `kernel`) that a step launches more or less often with the candidate."""
 
 
 def kernel_changes(
@@ -107,9 +107,9 @@ def kernel_changes(
     candidate: str = "benchmark",
     kind: str | None = "convolution",
 ) -> list[KernelChange]:
-    """Compare the sides' kernels in the first block that has both; of one sweep, or of the newest.
+    """Compare kernels of baseline and candidate in the first block with both, in one sweep or the newest.
 
-    `candidate`: SQL that is true of the candidate's records; `kind`: kernels of this kind alone.
+    `candidate`: SQL that is true for the candidate's records; `kind`: the kind of kernels to compare, None for all.
     """
     values: dict[str, Value] = {"sweep_id": sweep_id, "kind": kind}
     rows = database.query(KERNELS.format(candidate=candidate), values).to_pylist()
@@ -117,17 +117,17 @@ def kernel_changes(
 
 
 class RankPrediction(AnswerRow):
-    """A prediction from single processes for several ranks under one config."""
+    """A cell and config: what a job of several ranks would do, predicted from single processes."""
 
     question = "choice_stability"
 
 
 class StoredCell(AnswerRow):
-    """A cell that a sweep measured, with the parts that make its id."""
+    """A cell that a sweep measured, with its cell_id, direction, input shape and GPU."""
 
 
 def stored_cells(store: Store, suite: str, workload: str) -> list[StoredCell]:
-    """Return the cells of a workload in sweeps of this suite, the newest first."""
+    """Return the cells of a workload that sweeps of the suite measured, newest sweep first."""
     with open_database(store) as database:
         values: dict[str, Value] = {"workload": workload.removeprefix(BUNDLED), "suite": suite}
         rows = database.query(STORED, values).to_pylist()
@@ -135,7 +135,7 @@ def stored_cells(store: Store, suite: str, workload: str) -> list[StoredCell]:
 
 
 class Freeze(AnswerRow):
-    """A kept choice beside off and on: one sweep, cell and errata."""
+    """A kept choice (benchmark off, with errata) of a cell in a sweep, beside benchmark off and on."""
 
     question = "freezes"
 
@@ -155,7 +155,7 @@ def advice_headline(advice: Advice) -> str:
 
 
 def advice_facts(advice: Advice, kernels: Sequence[KernelChange]) -> Iterator[tuple[str, str]]:
-    """Yield labels and facts; an empty label continues the last one."""
+    """Yield facts, each a label and a text; an empty label continues the fact before."""
     waits = "; the loop is CPU-bound" if advice.launch_bound else ""
     yield "Because", f"{advice.why}{waits}"
     if advice.sure is not None and advice.ratio is not None:

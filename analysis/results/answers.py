@@ -1,4 +1,4 @@
-"""A question's answer as rows."""
+"""A question's answer as Python objects, one for each row."""
 
 from collections.abc import Hashable, Iterable
 from types import SimpleNamespace
@@ -15,15 +15,15 @@ _answers: WeakKeyDictionary[Stored, dict[Hashable, list[Any]]] = WeakKeyDictiona
 
 
 class AnswerRow(SimpleNamespace):
-    """A row of a question's answer: each column is an attribute, explained in the question's SQL."""
+    """A row of a question's answer, with an attribute for each column; the question's SQL explains them."""
 
     question: ClassVar[str]
 
     @classmethod
     def of(cls, store: Stored, sweep_id: str | None = None, **values: Value) -> list[Self]:
-        """Return the answer over one sweep or all, with further parameters.
+        """Return the answer's rows over one sweep or all; `values` are the question's parameters.
 
-        An answer is kept until a file is added or removed; no file is changed.
+        The newest answers are kept and reused until a file is added to the store or removed.
         """
         files = [path for member in store.stores for path in member.files(sweep_id)]
         key = (cls, sweep_id, frozenset(values.items()), tuple(files))
@@ -45,5 +45,5 @@ class AnswerRow(SimpleNamespace):
 
     @classmethod
     def among(cls, database: Database, **values: Value) -> list[Self]:
-        """Return the answer over a database that is open already."""
+        """Return the rows of the answer from a database that is already open."""
         return [cls(**row) for row in database.ask(cls.question, **values).to_pylist()]

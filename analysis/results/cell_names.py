@@ -1,7 +1,7 @@
-"""Names of cells, wherever they are shown: all their parts but the usual ones.
+"""Names of cells, wherever cells are shown: all parts of a cell but those with usual values.
 
-`cell_name` is whole, and depends on no other cell: a night's series keeps it while its suite grows. `names_apart`
-gives several cells only the words in which they differ.
+`cell_name` depends on no other cell, so a series keeps its name while the suite grows. `names_apart` names several
+cells and gives numbers, such as a regime's, only where these tell cells apart.
 """
 
 from collections import Counter, defaultdict
@@ -15,29 +15,29 @@ from cudnn_sweep.analysis.store.stored import Stored
 from cudnn_sweep.workloads.records.row import BUNDLED
 
 CellRow: TypeAlias = Mapping[str, Any]
-"""A cell's columns NAMED, `cell_id`, `input_shape` as text; maps as mappings or Arrow's pairs."""
+"""A cell's `cell_id` and columns in NAMED; `input_shape` is text, maps are mappings or pairs."""
 Words: TypeAlias = dict[str, str]
-"""The words of a name, by their axis or part, in the order of the name."""
+"""The words of a cell's name, each under its axis or part, in the order of the name."""
 
 CELLS = "from named_cells()"
 USUAL = ("mean_square", "sgd", *filter(None, (axis.usual for axis in axes().values())))
-"""Values of loss, optimiser and axes that a name leaves out, as they are usual."""
+"""The usual values of loss, optimiser and axes, which a name leaves out."""
 ID_CHARACTERS = 6  # of a cell_id, if nothing else tells two cells apart
 
 
 def cell_name(row: CellRow) -> str:
-    """Return a cell's full name: all words with their numbers, but no GPU."""
+    """Return a cell's full name: all words with their numbers, without the GPU."""
     return " ".join(cell_words(row).values())
 
 
 def name_of_some(row: CellRow) -> str:
-    """Return `cell_name` of a row that may lack columns; empty if it has no workload."""
+    """Return `cell_name` of a row in which columns may be missing; empty without a workload."""
     words = {name: row.get(name) for name in NAMED}
     return cell_name(words) if words["workload"] else ""
 
 
 def whole_names(rows: Iterable[CellRow]) -> dict[str, str]:
-    """Return `cell_name` by cell_id; the id is added if two cells of one GPU have one name."""
+    """Return `cell_name` by cell_id, with the id added if cells of one GPU have the same name."""
     cells = {row["cell_id"]: (row["gpu"], cell_name(row)) for row in rows}
     count = Counter(cells.values())
     return {
@@ -47,7 +47,7 @@ def whole_names(rows: Iterable[CellRow]) -> dict[str, str]:
 
 
 def cell_words(row: CellRow) -> Words:
-    """Return a cell's words with their numbers: `cycle(sizes=4,step=16)`."""
+    """Return a cell's words, each with its numbers, as in `cycle(sizes=4,step=16)`."""
     words = {
         "what": row["problem"]
         or _with(row["workload"].removeprefix(BUNDLED), row["model_arguments"]),
@@ -63,7 +63,7 @@ def cell_words(row: CellRow) -> Words:
 
 
 def words_apart(rows: Sequence[CellRow]) -> list[Words]:
-    """Return each cell's words, in the order of `rows`; numbers only if they tell cells apart."""
+    """Return the words of each row's cell, with numbers only where these tell cells apart."""
     whole = [cell_words(row) for row in rows]
     alike: defaultdict[tuple[str, ...], list[Words]] = defaultdict(list)
     for words in whole:
@@ -78,7 +78,7 @@ def words_apart(rows: Sequence[CellRow]) -> list[Words]:
 
 
 def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
-    """Return each cell's name by its cell_id; the GPU, or the cell_id, is added if two would be alike."""
+    """Return cells' names by cell_id; where names are equal, the GPU is added, then if needed the cell_id."""
     cells = list({row["cell_id"]: row for row in rows}.values())
     names = [" ".join(words.values()) for words in words_apart(cells)]
     names = added(names, _gpus_apart(cells))
@@ -87,7 +87,7 @@ def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
 
 
 def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
-    """Return each cell's GPU, shortened to its unique part (`H100`); empty if all share one."""
+    """Return each cell's GPU, shortened to what is unique (`H100`); empty if all are on one GPU."""
     words = {row["gpu"]: (row["gpu"] or "").split() for row in cells}
     count = Counter(word for names in words.values() for word in set(names))
     apart = {}
@@ -99,20 +99,20 @@ def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
 
 
 def added(names: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Add a further word to each name that several cells have."""
+    """Return the names, each with its word of `words` added if another cell has the same name."""
     count = Counter(names)
     pairs = zip(names, words, strict=True)
     return [name if count[name] == 1 else f"{name} {word}".strip() for name, word in pairs]
 
 
 def stored_names(store: Stored, sweep_id: str | None) -> dict[str, str]:
-    """Return `names_apart` of the cells of one sweep, or of all."""
+    """Return `names_apart` of the stored cells of one sweep; None means all sweeps."""
     with open_database(store, sweep_id) as database:
         return names_apart(database.query(CELLS).to_pylist())
 
 
 def _with(name: str | None, numbers: CellRow | Iterable[tuple[str, Any]] | None) -> str | None:
-    """Return a name with its numbers in brackets; a model's arguments are JSON's text."""
+    """Return a name followed by its numbers or arguments in brackets, if there are any."""
     inner = ",".join(f"{key}={_text(value)}" for key, value in sorted(dict(numbers or {}).items()))
     return f"{name}({inner})" if inner else name
 

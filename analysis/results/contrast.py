@@ -1,4 +1,4 @@
-"""Contrast: two configs that differ in one setting, the baseline first, as verdicts compare them."""
+"""Contrasts: the pairs of configs, a baseline and a candidate, that verdicts compare."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -31,7 +31,7 @@ order by all
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contrast:
-    """A setting and two of its values, as text: the questions' parameters."""
+    """A setting with its values in baseline and candidate, as text: these are questions' parameters."""
 
     field: str
     baseline: str
@@ -49,7 +49,7 @@ class Contrast:
 
 
 TWINS = Contrast(field="twin", baseline="0", candidate="1")
-"""Each config against itself, in the A/A pairs: any effect there is a false alarm."""
+"""Each config against itself, in A/A pairs: any effect that they show is a false alarm."""
 BANS = Contrast(field="ban", baseline="no", candidate="yes")
 """Each ban of an engine against no ban, as one contrast: a sweep may have a dozen bans."""
 FROZEN = Contrast(field="frozen", baseline="no", candidate="yes")
@@ -58,8 +58,8 @@ BAN = re.compile(r"\w+:\d+")
 
 
 def chosen(contrasts: Iterable[Contrast], named: Collection[str]) -> tuple[Contrast, ...]:
-    """Return the contrasts that a suite names: by setting, or as `layout=weights` against the usual value; all if it
-    names none.
+    """Return the contrasts that a suite names, or all if it names none. `layout` names every contrast in this setting,
+    `layout=weights` only the contrast of the usual layout with `weights`.
     """
     usual = usual_texts()
     return tuple(
@@ -77,8 +77,8 @@ def chosen(contrasts: Iterable[Contrast], named: Collection[str]) -> tuple[Contr
 def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...]:
     """Return a contrast for each pair of configs (texts by setting) that differ in one setting.
 
-    The baseline has PyTorch's own value, or else came first. All bans of engines form one contrast;
-    two bans are never compared.
+    The baseline is the config with PyTorch's own value, else the earlier one. Bans of engines
+    are compared with no ban, all in one contrast, and never with each other.
     """
     contrasts: dict[Contrast, None] = {}
     usual = usual_texts()
@@ -99,7 +99,7 @@ def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...
 
 
 def stored_contrasts(database: Database) -> list[Contrast]:
-    """Return the contrasts among a cell's configs in a sweep, in the order that a launch shows."""
+    """Return the contrasts of configs that share a cell and a sweep, in the order of a launch's output."""
     contrasts: dict[Contrast, None] = {}
     for row in database.query(CONFIGS_OF_CELLS).to_pylist():
         configs = [{name: text or "null" for name, text in texts} for texts in row["configs"]]

@@ -1,9 +1,9 @@
-"""The columns of an answer that a terminal shows. The head of the question's SQL names them:
+"""The columns of an answer that a terminal shows. The first lines of the question's SQL name them:
 
     -- terminal: cell, baseline_ms, ratio[ratio_low ratio_high], wall_verdict
 
-`cell` and `config` are names that are unique in the answer; `ratio[...]` has its interval beside
-it. An empty column is left out.
+`cell` and `config` stand for names that are unique in the answer. `ratio[...]` names the columns
+of the interval that is shown behind each ratio. An empty column is left out.
 """
 
 import re
@@ -32,7 +32,7 @@ class MarkedColumn:
     texts: Sequence[str]
     is_number: bool
     intervals: Sequence[str]
-    """Text in brackets behind each row's text; empty if the column has no intervals."""
+    """Interval in brackets to follow each of `texts`; empty if the column has no intervals."""
 
 
 def marked_columns(

@@ -37,7 +37,7 @@ def open_results(location: str | Path = "results") -> Results:
 
 
 class Results:
-    """One results location. A query reads the rows stored by then. An answer is a PyArrow table:
+    """One results location. Each query reads the rows that are stored when it runs, and returns a PyArrow table:
     `answer.to_pandas()`, `polars.DataFrame(answer)`.
     """
 
@@ -45,7 +45,7 @@ class Results:
         self._store = store
 
     def questions(self) -> pa.Table:
-        """Return the named questions and their parameters: a row a question."""
+        """Return a table of the named questions and their parameters, one row for each question."""
         import pyarrow as pa
 
         own, faults = readable_queries(own_queries())
@@ -60,14 +60,14 @@ class Results:
         return pa.table(columns)
 
     def query(self, name: str, **values: Value) -> pa.Table:
-        """Return a named question's answer, with its parameters: `query("failures", sweep_id="...")`.
+        """Return the answer to a named question; `values` are its parameters: `query("failures", sweep_id="...")`.
 
         A question of your own, ./NAME.sql or ./queries/NAME.sql, has a name too.
         """
         return self._ask(load_query(name, own_queries()), values)
 
     def sql(self, text: str, **values: Value) -> pa.Table:
-        """Return the answer to one SELECT over the view `records`, with parameters as `$name`."""
+        """Return the answer to one SELECT over the view `records`; `$name` in it stands for the argument `name`."""
         return self._ask(parse_query("the SQL given", text), values)
 
     def _ask(self, question: NamedQuery, values: dict[str, Value]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Texts made short enough for a column of a terminal: names stay apart, sentences lose their end."""
+"""Texts shortened to fit a column of a terminal: names stay unique, sentences lose their end."""
 
 import re
 from collections import Counter
@@ -14,10 +14,10 @@ WHOLE = 4  # characters; words up to this length stay whole: else H100 and H200 
 
 
 def short_names(names: Sequence[str], width: int) -> list[str]:
-    """Return each name in the first of these ways that fits and is unique, or else whole.
+    """Return each name, shortened just enough to fit `width` and stay unique; whole if no way suffices.
 
-    The ways: whole; without module, folder and sizes; with as few parameters as keep names apart, such as
-    `lengths(buckets=4)`; without common words; with shorter words.
+    The ways, tried in turn: the whole name; without module, folder and sizes; with only the parameters that
+    tell names apart, such as `lengths(buckets=4)`; without common words; with shorter words.
     """
     shown: dict[str, str] = {}
     todo = list(dict.fromkeys(names))
@@ -50,7 +50,7 @@ def _ways(names: Sequence[str], width: int) -> Iterator[Callable[[str], str]]:
 
 
 def _briefer(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return each name's text without the parts of FIRST, if it stays unique."""
+    """Return each name's text without what the patterns in FIRST match, where the text stays unique."""
     briefer = dict(texts)
     for pattern in FIRST:
         shorter = {name: re.sub(pattern, "", text) for name, text in briefer.items()}
@@ -60,7 +60,7 @@ def _briefer(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_parameters(names: Sequence[str]) -> dict[str, str]:
-    """Return each name with as few parameters as keep its words unique among all names."""
+    """Return the names with only those parameters that tell different words of the names apart."""
     words = {word for name in names for word in name.split(" ")}
     by_stem: dict[str, dict[str, list[str]]] = {}
     for parts in filter(None, map(PARAMETERS.fullmatch, words)):
@@ -83,7 +83,7 @@ def _with(stem: str, words: Mapping[str, Sequence[str]], kept: Sequence[str]) ->
 
 
 def _telling(name: str, width: int, names_with: Mapping[str, Sequence[set[str]]]) -> str:
-    """Drop last words until the name fits, but keep a set of words that only this name has."""
+    """Drop words from the end until the name fits; keep enough words that no other name has them all."""
     words = name.split(" ")
     for index in range(len(words) - 1, 0, -1):
         if cell_len(" ".join(words)) + 2 <= width:
@@ -98,7 +98,7 @@ def _telling(name: str, width: int, names_with: Mapping[str, Sequence[set[str]]]
 
 
 def _cut(name: str, width: int) -> str:
-    """Shorten the longest words, the first word last of all."""
+    """Shorten the longest words until the name fits, and the first word only if the others do not suffice."""
     words = name.split(" ")
     sizes = [len(word) for word in words]
     long = [index for index, word in enumerate(words) if len(word) > WHOLE]
@@ -110,7 +110,7 @@ def _cut(name: str, width: int) -> str:
 
 
 def _shorter(word: str, size: int) -> str:
-    """Shorten `channels_last` to `ch_la`; a number keeps its end: `amp_bf16` to `am…16`, `cycle(sizes=4)` to `cy…4`."""
+    """Shorten `channels_last` to `ch_la`; a word with digits keeps its end: `amp_bf16` becomes `am…16`."""
     parts = word.split("_")
     if len(word) <= size:
         return word

@@ -1,7 +1,6 @@
-"""Rows of the questions about cells and contrasts, GPUs and time, and verdicts in words, for
-whoever displays them.
+"""Rows of answers (on contrasts, GPUs, hosts, trials' time), and sentences that sum up verdicts.
 
-The arithmetic is in the questions' SQL, and so are the columns' meanings.
+The questions' SQL computes the columns and explains their meanings.
 """
 
 from collections import Counter
@@ -18,7 +17,7 @@ LINES_SHOWN = 5
 CACHES = ("empty", "warm")
 
 CellKey: TypeAlias = tuple[str, str, str, str | None]
-"""Cell, hardware, software, and the hash of a user's code: trials of one cell share them."""
+"""Hashes of cell, hardware, software and, if the cell has it, user code; its trials share all of them."""
 
 
 class OfCell(AnswerRow):
@@ -30,20 +29,20 @@ class OfCell(AnswerRow):
 class OfContrast(OfCell):
     @property
     def identity(self) -> tuple[str | bool | None, ...]:
-        """Return the columns that all answers about one cell and contrast share."""
+        """Return the values by which rows of different questions are about the same cell and contrast."""
         return *self.key, self.contrast, self.other_settings, self.loop_kind, self.in_turns
 
 
 class Verdict(OfContrast):
-    """One cell and contrast. Its verdict is `no_effect` if the setting cannot have mattered; `fails` if the candidate
-    failed in more blocks than its baseline, by Fisher's exact test.
+    """One contrast in one cell. The verdict is `no_effect` if the setting cannot have mattered, `fails` if the
+    candidate failed in significantly more blocks than the baseline (Fisher's exact test).
     """
 
     question = "helps_or_hurts"
 
 
 class BreakEven(OfContrast):
-    """The break-even point of one cell's extra cold cost, for one state of the compute cache."""
+    """The break-even point of a contrast in one cell, with the compute cache empty or warm."""
 
     question = "break_even"
     outcome: str
@@ -58,26 +57,26 @@ class ContrastState(AnswerRow):
 
 
 class GpuSpeed(AnswerRow):
-    """One GPU and measure; `finding` is slow, fast, differs, alike or alone. Odd GPUs come first;
-    then GPUs by model, the slowest first."""
+    """The speed of one GPU at copying or a matmul; `finding`: slow, fast, differs, alike or alone.
+    GPUs with the first three findings come first; within a model, slower GPUs come first."""
 
     question = "slow_gpus"
 
 
 class Surroundings(AnswerRow):
-    """One host, hardware and software, and its doubtful trials."""
+    """One host with one hardware and software: what ran there, and how many trials are doubtful."""
 
     question = "environment"
 
 
 class TimeShare(AnswerRow):
-    """One part of the trials' time; the shares of a sweep add up to 1."""
+    """One part of a trial, such as its search, and the share of a sweep's time that it takes."""
 
     question = "where_time_goes"
 
 
 def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) -> str:
-    """Return how many of one contrast's cells are decided, and how, and the state of the others.
+    """Return a sentence on a contrast: how many cells have which verdict, and how the others stand.
 
     `of_cells`: the number of cells in the plan; 0 if unknown.
     """
@@ -113,7 +112,7 @@ def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) 
 
 
 def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return how many blocks are left out of verdicts, and why."""
+    """Return a sentence for each reason to leave blocks out of verdicts, with the number of blocks."""
     reasons = {
         "split_blocks": "split over GPUs or launches, and left out",
         "doubtful_blocks": "left out because the GPU was throttled or shared",
@@ -126,7 +125,7 @@ def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
-    """Return what one more launch adds to cells that are before their first look, and its time."""
+    """Return what another launch gives to cells before their first look, and its time; None if there are none."""
     cells = {
         verdict.cell_id: (FIRST_LOOK - verdict.blocks) * verdict.block_s
         for verdict in verdicts
@@ -138,7 +137,7 @@ def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
 
 
 def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
-    """Yield how many more blocks decide the nearest open cell that is past its first look."""
+    """Yield about how many more blocks would decide one of the cells that are open after their first look."""
     lacking = [verdict.blocks_needed or 0 for verdict in verdicts if verdict.blocks >= FIRST_LOOK]
     if needed := sorted(filter(None, lacking)):
         text = f"About {two_digits(needed[0])} more block{'s' * (needed[0] > 1)} would decide one"
@@ -146,8 +145,8 @@ def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
 
 
 def further_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]) -> list[str]:
-    """Return lines that explain verdicts, for the first cells with any: the device's ratio if the
-    loop is CPU-bound, and the choices of processes."""
+    """Return the first few lines that explain verdicts: both ratios if a loop is CPU-bound, the
+    effect of each choice, errors. `label`: names the cell in a line."""
     lines = [
         f"{label(verdict)}: {text}."
         for verdict in verdicts

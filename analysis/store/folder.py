@@ -56,14 +56,14 @@ class Folder:
             return stream.read_buffer()
 
     def require_file(self, path: str) -> None:
-        """Raise TornFileError if the path is no regular file; an object store has no others."""
+        """Do nothing: an object store has only regular files. For others LocalFolder raises TornFileError."""
 
     def is_folder(self, path: str) -> bool:
-        """Return whether the path is a folder; in an object store every prefix is one."""
+        """Return whether the path is a folder; in an object store every prefix counts as a folder."""
         return True
 
     def names(self, path: str, suffix: str = "") -> list[str]:
-        """Return the sorted names of files and folders directly in a folder, none if it is missing."""
+        """Return the sorted names in a folder that end in `suffix`; no names if there is no such folder."""
         selector = fs.FileSelector(self.full(path), allow_not_found=True)
         with naming(f"list {self.shown(path)}"):
             listed: list[str] = [info.base_name for info in self.filesystem.get_file_info(selector)]
@@ -91,11 +91,11 @@ class Folder:
         """Do nothing: an object store keeps no object that was sent in part."""
 
     def shown(self, path: str = "") -> str:
-        """Return the path for errors, without options of a URL, in printable characters."""
+        """Return the path as errors show it: without a URL's options, and with bytes escaped that are no UTF-8."""
         return f"{self._scheme}{self.full(path)}".encode(errors="backslashreplace").decode()
 
     def url(self, path: str) -> str:
-        """Return the path for DuckDB, with pattern characters escaped."""
+        """Return the path for DuckDB, with the characters of `root` escaped that would be a pattern."""
         return f"{self._scheme}{glob.escape(self.root)}/{path}"
 
 
@@ -125,7 +125,7 @@ class LocalFolder(Folder):
             _sync_folder(target.parent)
 
     def require_file(self, path: str) -> None:
-        """Raise TornFileError for a device, a broken link, or a pipe, which would block reads."""
+        """Raise TornFileError for anything but a regular file: a broken link, or a pipe, on which a read hangs."""
         try:
             kind = os.stat(self.full(path)).st_mode
         except OSError as error:
@@ -147,7 +147,7 @@ class LocalFolder(Folder):
             os.rename(self.full(path), self.full(new_path))
 
     def names(self, path: str, suffix: str = "") -> list[str]:
-        """Return names from one listing: it has each loose file, or the part that replaced it."""
+        """Return names by one call to the system, without a look at files that may be removed meanwhile."""
         listed: list[str] = []
         full = self.full(path)
         # a file or looping link in place of a folder has no names; at the root it is an error
@@ -166,7 +166,7 @@ class LocalFolder(Folder):
 
 
 def open_folder(location: str) -> Folder:
-    """Return the folder of a path, or of a URL that pyarrow knows (s3://, gs://, ...)."""
+    """Return the folder at a path, or at a URL that pyarrow can open (s3://, gs://, ...)."""
     where = Location(location)
     if where.is_local:
         return LocalFolder(location)
@@ -189,7 +189,7 @@ def _connect(url: str) -> tuple[fs.FileSystem, str]:
 
 @contextmanager
 def naming(action: str, *, may_be_gone: bool = False) -> Iterator[None]:
-    """Turn a file system's error into a StoreError that names the file; FileNotFoundError may pass."""
+    """Turn a file system's error into a StoreError that names `action`. `may_be_gone`: let FileNotFoundError pass."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -200,7 +200,7 @@ def naming(action: str, *, may_be_gone: bool = False) -> Iterator[None]:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and its missing parents; sync each one's parent so that it survives a crash."""
+    """Make a folder and its missing parents so that they survive a crash: sync the folder above each of them."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)

@@ -25,7 +25,7 @@ HOW_ELSE = {
 }
 ALIASES = {"gcs": "gs", "abfss": "abfs", "viewfs": "hdfs"}
 REFERENCE = Path(__file__).parents[1] / "reference"
-"""A store of bundled suites on H200s and H100s. docs/networks.md and docs/field.md say how they were measured."""
+"""A bundled store: suites measured on H200s and H100s, as docs/networks.md and docs/field.md describe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,12 @@ class Location:
 
     @property
     def is_url(self) -> bool:
-        """Return whether it is a URL (object store, file:// share), valid on all machines."""
+        """Return whether the location is a URL (of an object store or a file:// share), valid on all machines."""
         return "://" in self.text
 
     @property
     def is_local(self) -> bool:
-        """Return whether it is a folder of this machine."""
+        """Return whether the location is a folder of this machine: a path or a file:// URL."""
         return not self.is_url or urlsplit(self.text).scheme == "file"
 
     @property

@@ -1,7 +1,7 @@
-"""Encodes tables as Parquet bytes with checksums, and decodes them; an unreadable file is torn.
+"""Encodes tables as Parquet bytes with checksums, and decodes them. A damaged file is called torn.
 
 Each page has a checksum, verified whenever the page is read. The CRC-32 in a file's name protects
-the bytes between pages: it is computed over all bytes of a small file, or a large file's footer.
+the bytes between pages: it covers all bytes of a small file, and the footer of a large file.
 """
 
 import re
@@ -39,7 +39,7 @@ FORMAT = ds.ParquetFileFormat(
 
 
 def encode(table: pa.Table) -> pa.Buffer:
-    """Return Parquet bytes. One or two rows stay uncompressed: faster writes (4x), reads (2x)."""
+    """Return a table as Parquet bytes; one or two rows uncompressed, for faster writes (4x) and reads (2x)."""
     many = table.num_rows > FEW_ROWS
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -57,7 +57,7 @@ def encode(table: pa.Table) -> pa.Buffer:
 
 
 def file_name(stem: str, content: pa.Buffer) -> str:
-    """Return the name of a file with this content, its checksum in the name."""
+    """Return the name for a file with this content: `stem`, the content's checksum, and `.parquet`."""
     if len(content) <= SMALL_BYTES:
         return f"{stem}.crc-{zlib.crc32(content):08x}.parquet"
     footer_bytes = int.from_bytes(content[-END_BYTES:-4].to_pybytes(), "little")
@@ -65,13 +65,13 @@ def file_name(stem: str, content: pa.Buffer) -> str:
 
 
 def read(folder: Folder, path: str, columns: list[str] | None = None) -> pa.Table:
-    """Return some columns of one file. Raise TornFileError if it is damaged, FileNotFoundError if it is gone."""
+    """Return one file's `columns` (None: all). Raise TornFileError for a damaged file, FileNotFoundError if gone."""
     with _damage_named(folder, path), _opened(folder, path) as file:
         return _decode(folder.shown(path), file, columns)
 
 
 def open_fragment(folder: Folder, path: str) -> ds.ParquetFileFragment:
-    """Return a file to scan later; its footer is read now. Raise the same errors as `read`."""
+    """Open a file whose rows are scanned later; read only its footer now. Raise the same errors as `read`."""
     with _damage_named(folder, path):
         _opened(folder, path).close()
         fragment = FORMAT.make_fragment(folder.full(path), folder.filesystem)
@@ -82,7 +82,7 @@ def open_fragment(folder: Folder, path: str) -> ds.ParquetFileFragment:
 
 
 def is_torn(folder: Folder, path: str) -> bool:
-    """Return whether the file is damaged. Raise StoreError if it cannot be fetched."""
+    """Return whether the file is damaged. Raise StoreError if the file system fails to read it."""
     try:
         folder.require_file(path)
         content = folder.read(path)
@@ -131,7 +131,7 @@ def _footer(file: pa.NativeFile) -> bytes:
 
 
 def _check_digest(shown: str, path: str, content: pa.Buffer | bytes) -> None:
-    """Raise TornFileError for a wrong checksum; `content`: the file or, if large, its end."""
+    """Raise TornFileError if the checksum in the name is wrong. `content`: the file or, of a large one, the footer."""
     digest = DIGEST.search(path)
     if digest is None:
         return
@@ -154,7 +154,7 @@ def _decode(shown: str, source: pa.NativeFile, columns: list[str] | None = None)
 
 
 def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
-    """Check keys, versions and dates by the file's statistics, if it has any."""
+    """Check keys, versions and dates without reading rows: by the footer's statistics, if there are any."""
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     wanted = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in KEYS]
     for group, at in product(groups, wanted):
@@ -167,7 +167,7 @@ def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
 
 
 def _check_range(shown: str, name: str, least: int | None, most: int | None) -> None:
-    """Raise StoreError for rows of a newer schema, TornFileError for odd dates, in microseconds since 1970."""
+    """Raise StoreError if a schema's version is too new, TornFileError for odd dates (microseconds since 1970)."""
     if name == VERSION and (most or 0) > SCHEMA_VERSION:
         raise StoreError(
             f"{shown} has rows of schema {most}; this version of cudnn-sweep reads up to schema "
@@ -178,14 +178,14 @@ def _check_range(shown: str, name: str, least: int | None, most: int | None) -> 
 
 
 def _check_schema(shown: str, schema: pa.Schema) -> None:
-    """Raise TornFileError if one of our columns has another type; further columns are allowed."""
+    """Raise TornFileError if a key is missing or one of our columns has a wrong type; other columns are allowed."""
     if not _is_ours(schema.remove_metadata()):
         raise TornFileError(f"{shown} holds no records of ours")
 
 
 @cache
 def _is_ours(schema: pa.Schema) -> bool:
-    """Return whether a schema fits ours; cached, as thousands of files have few schemas."""
+    """Return whether a schema fits ours; cached, as thousands of files share a few schemas."""
     own = arrow_schema()
     shared = [field for field in schema if field.name in own.names]
     if len(set(schema.names)) != len(schema.names) or not set(KEYS) <= set(schema.names):

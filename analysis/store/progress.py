@@ -34,15 +34,15 @@ class StoredTrial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SplitBlock:
-    """A block whose trials ran on different slots or in different launches: they form no pairs."""
+    """A block whose trials ran on several slots or in several launches, and so form no pairs."""
 
     block: int
     trials: int
     """Recorded trials of the block."""
     repeats: int
-    """Number of times that it was run again."""
+    """Number of times that the block was run again."""
     mended: bool
-    """Whether one of the repeats is whole."""
+    """Whether one of the repeats has all trials and is not split."""
 
     @property
     def waits(self) -> bool:
@@ -58,7 +58,7 @@ class Blocks:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepState:
-    """Progress of one sweep. The hashes are those of every slot that recorded a trial."""
+    """Progress of one sweep. Hashes are of all hardware and software with a recorded trial."""
 
     sweep_id: str
     suite: str
@@ -67,11 +67,11 @@ class SweepState:
     recorded: int
     """Recorded trials of the plan."""
     shards: frozenset[int]
-    """How many shards its launches split the plan into; empty if no launch split it."""
+    """Numbers of shards into which launches split the plan; empty if no launch split it."""
     blocks: Blocks
     env_hashes: frozenset[str]
     softwares: frozenset[tuple[str, str]]
-    """(name, software_hash) of each software; the launch's own has an empty name."""
+    """(name, software_hash) of each software; the name is empty for the launch's own software."""
     first_started_at: datetime
     last_ended_at: datetime
 
@@ -81,7 +81,7 @@ class SweepState:
 
 
 def counting(snapshot: Snapshot) -> list[StoredTrial]:
-    """Return one row for each recorded trial, chosen as in the view `records`."""
+    """Return one row for each recorded trial, the same row that the view `records` has."""
     columns = [field.name for field in fields(StoredTrial)]
     trials = [StoredTrial(**row) for row in snapshot.table(columns).to_pylist()]
     ordered = sorted(
@@ -129,7 +129,7 @@ def blocks_of(trials: Iterable[StoredTrial]) -> Blocks:
 
 
 def _is_split(rows: Iterable[StoredTrial]) -> bool:
-    """Return whether a block's ok trials, which verdicts pair, have several places or launches."""
+    """Return whether a block's ok trials ran on several slots or in several launches."""
     counted = [row for row in rows if row.status == "ok"]
     places = {(row.launch_id, row.slot, row.env_hash) for row in counted}
     hashes = {(row.software, row.software_hash) for row in counted}

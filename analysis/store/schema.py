@@ -1,4 +1,4 @@
-"""The Arrow schema of the results, made from `RunRecord`, and its columns by their marks."""
+"""The Arrow schema of the results, made from `RunRecord`, and the columns with each kind of mark."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
@@ -29,7 +29,7 @@ def settings() -> Mapping[str, Setting]:
 
 
 def setting_name(column: str) -> str:
-    """Return a setting's name: its column's without the prefix that tells it from a cell's axis."""
+    """Return the setting's name: `column` without the prefix `config_`, which tells it from a cell's axis."""
     return column.removeprefix("config_")
 
 
@@ -41,26 +41,26 @@ def axes() -> Mapping[str, Axis]:
 
 @cache
 def columns_of(part: Part) -> tuple[str, ...]:
-    """Return the columns that identify a cell, hardware or software, in the schema's order."""
+    """Return the columns that identify a part (cell, hardware or software), in the schema's order."""
     marked = {**_marked(str), **dict.fromkeys(axes(), CELL)}
     return tuple(name for name in arrow_schema().names if marked.get(name) == part)
 
 
 @cache
 def arrow_schema() -> pa.Schema:
-    """Return the Parquet files' schema: a field a column, its meaning under the metadata key `meaning`."""
+    """Return the schema of Parquet files. Each field's metadata has the column's meaning as `meaning`."""
     return pa.schema([_arrow_field(name, column) for name, column in _columns(RunRecord).items()])
 
 
 def to_table(records: list[RunRecord]) -> pa.Table:
-    """Return records as a table. It avoids `asdict`, which copies each number of a list."""
+    """Return records as a table, made without `asdict`, which would copy each number of each list."""
     names = arrow_schema().names
     rows = [{name: _plain(getattr(record, name)) for name in names} for record in records]
     return pa.Table.from_pylist(rows, schema=arrow_schema())
 
 
 def _plain(value: object) -> object:
-    """Return a record's value for Arrow: dataclasses in its lists become dictionaries."""
+    """Return a record's value for Arrow: dataclasses in a list become dictionaries."""
     if isinstance(value, list) and value and is_dataclass(value[0]):
         return [asdict(item) for item in value]
     return value
@@ -80,7 +80,7 @@ Mark = TypeVar("Mark")
 
 
 def _marked(kind: type[Mark]) -> dict[str, Mark]:
-    """Return the columns annotated with a mark of this kind, and the mark."""
+    """Return the marks of this kind, by the name of the column that is annotated with the mark."""
     columns = _columns(RunRecord).items()
     return {name: mark for name, column in columns for mark in column[2:] if isinstance(mark, kind)}
 

@@ -1,7 +1,7 @@
-"""The stored rows at one moment, as Arrow data that a query reads from.
+"""The stored rows at one moment, as Arrow data that queries read.
 
-Loose files never change and are small: each is read once and kept. A launch queries every few seconds, and so reads
-only new ones. Parts are scanned, and only in the columns of a query.
+Loose files are small and never change: each is read once and kept in memory. So a launch, which queries every few
+seconds, reads only the new files. Of a part, each query scans only the columns that it needs.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ Opened: TypeAlias = pa.Table | ds.ParquetFileFragment
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """Every stored row, duplicates included, in the present schema's columns."""
+    """Every stored row, duplicates included, in the columns of the present schema."""
 
     loose: pa.Table
     parts: ds.FileSystemDataset
@@ -44,7 +44,7 @@ class Snapshot:
 
 
 class SnapshotReader:
-    """A reader of a folder's files; files that it has read stay in memory."""
+    """Reads a folder's files; keeps the rows of loose files and the footers of parts in memory."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -52,7 +52,7 @@ class SnapshotReader:
         self._damaged: set[str] = set()
 
     def read(self, paths: list[str]) -> Snapshot:
-        """Return the files' rows. Raise FileNotFoundError if a file is gone: list them again."""
+        """Return the files' rows. Raise FileNotFoundError if a file is gone: then list the files again."""
         files = dict(zip(paths, self._opened(paths), strict=True))
         self._files = {path: file for path, file in files.items() if file is not None}
         loose = [file for file in files.values() if isinstance(file, pa.Table)]
@@ -68,7 +68,7 @@ class SnapshotReader:
             return list(pool.map(self._file, paths))
 
     def _file(self, path: str) -> Opened | None:
-        """Return the file's rows; None if it is torn."""
+        """Return a loose file's rows, or a part that was opened to be scanned; None if the file is torn."""
         if path in self._damaged or path in self._files:
             return self._files.get(path)
         look = parquet.read if f"/{TRIALS}/" in path else parquet.open_fragment
@@ -78,7 +78,7 @@ class SnapshotReader:
             return None
 
     def find_damage(self) -> bool:
-        """Read every part whole; return whether one is damaged. Damaged parts are left out from then on."""
+        """Read all bytes of every part; return whether one is damaged. Leave damaged parts out from then on."""
         parts = [path for path, file in self._files.items() if not isinstance(file, pa.Table)]
         damaged = {path for path in parts if is_damaged(self._folder, path)}
         self._damaged |= damaged
@@ -97,13 +97,13 @@ def is_damaged(folder: Folder, path: str) -> bool:
 def scanned(
     fragments: list[ds.ParquetFileFragment], folder: Folder | None = None
 ) -> ds.FileSystemDataset:
-    """Return one dataset of these fragments; without `folder` each has a file system of its own."""
+    """Return one dataset of fragments in `folder`'s file system or, without `folder`, each in its own."""
     filesystem = folder.filesystem if folder else None
     return ds.FileSystemDataset(fragments, _nullable_schema(), parquet.FORMAT, filesystem)
 
 
 def joined(tables: list[pa.Table]) -> pa.Table:
-    """Return one table; a row has null in columns that are newer, also within structs."""
+    """Return the tables as one; columns and struct fields that a table lacks are null in its rows."""
     every = [_nullable_schema().empty_table(), *tables]
     return pa.concat_tables(every, promote_options="default")
 

@@ -1,12 +1,12 @@
-"""The results: Parquet files below a folder or a URL, one a finished trial, compacted in batches.
+"""The results: Parquet files below a folder or a URL, one for each finished trial, later merged into parts.
 
     sweep=<id>/trials/<trial_id>-<attempt_id>.<crc>.parquet   a trial, as soon as it has finished
-    sweep=<id>/trials/together-<unique>.<crc>.parquet         trials that finished while another was written
+    sweep=<id>/trials/together-<unique>.<crc>.parquet         trials that finished while a file was written
     sweep=<id>/part-<unique>.<crc>.parquet                    many trials, once compacted
 
-Killing a writer at any moment loses nothing. It may repeat rows: of the rows for one (sweep_id,
-trial_id), readers keep those of the highest retry, and of these the earliest. At its end a launch
-stores its last row again, with `ends_launch`.
+Killing a writer at any moment loses no stored row, but may repeat rows. Of the rows for one
+(sweep_id, trial_id), readers keep those of the highest retry, and of these the earliest. When a
+launch ends, it stores its last row again, with `ends_launch`.
 """
 
 import fnmatch
@@ -45,8 +45,8 @@ COMPACT_EVERY = 500  # trials: a query over 5,000 loose files takes 0.65 s, comp
 
 
 def open_store(location: str) -> "Store":
-    """Return the store in a local folder, or under a URL that pyarrow knows (s3://, gs://, ...). Raises StoreError for a
-    sweep's own folder.
+    """Return the store in a local folder, or at a URL that pyarrow can open (s3://, gs://, ...). Raises StoreError for
+    the folder of one sweep.
     """
     above, _, name = location.rstrip("/").rpartition("/")
     if name.startswith(SWEEP):
@@ -72,11 +72,11 @@ class Store:
 
     @property
     def stores(self) -> "Sequence[Store]":
-        """Return the stores that are read as one: this one alone."""
+        """Return a list of this store alone, as `Joined` returns all its stores."""
         return [self]
 
     def check_writable(self) -> None:
-        """Raise StoreError if no file can be made and removed."""
+        """Raise StoreError unless a file can be made and removed in the folder."""
         probe = f"writable-{uuid.uuid4().hex}.tmp"
         try:
             self.folder.write(probe, pa.py_buffer(b"sweep"))
@@ -88,7 +88,7 @@ class Store:
             ) from error
 
     def write(self, *records: RunRecord) -> None:
-        """Store trials, those of a sweep in one file. Raise StoreError if not all could be made durable."""
+        """Store trials, with one file for each sweep. Raise StoreError unless every record is durable."""
         for sweep_id, group in groupby(records, key=lambda record: record.sweep_id):
             together = list(group)
             table = to_table(together)
@@ -96,7 +96,7 @@ class Store:
             self._written.setdefault(sweep_id, {})[path] = table
 
     def compact(self, sweep_id: str) -> None:
-        """Merge loose files, and small parts if many; remove them once the new part is durable."""
+        """Merge a sweep's loose files (and small parts, if many) into a part; remove them once it is durable."""
         written = self._written.pop(sweep_id, {})
         small = [path for path in self._parts(sweep_id) if self._is_small(path)]
         merged = small if len(small) >= MANY_PARTS else []
@@ -111,7 +111,7 @@ class Store:
             self.folder.remove_stale_temporaries(folder)
 
     def many(self) -> list[str]:
-        """Return sweeps of which this store has written many trials since their last compaction."""
+        """Return the sweeps with many trials that this store has written and not yet compacted."""
         return [
             sweep_id
             for sweep_id, files in [*self._written.items()]
@@ -119,7 +119,7 @@ class Store:
         ]
 
     def compact_many(self) -> None:
-        """Compact sweeps with many loose files; it may run in one thread while another writes."""
+        """Compact the sweeps in `many`. Another thread may write meanwhile."""
         for sweep_id in self.many():
             self.try_to_compact(sweep_id)
 
@@ -138,19 +138,19 @@ class Store:
         return path
 
     def stored_trials(self, sweep_id: str) -> dict[str, StoredTrial]:
-        """Return every trial of a sweep that has a record, by trial_id."""
+        """Return every recorded trial of a sweep, by trial_id."""
         return {trial.trial_id: trial for trial in self._counted(sweep_id)}
 
     def sweeps(self) -> list[SweepState]:
-        """Return every sweep that has a record, newest first."""
+        """Return the state of every sweep with a record, the newest sweep first."""
         return sweep_states(self._counted(None))
 
     def sweep_ids(self) -> list[str]:
-        """Return the sweeps that have a folder, in the order of their names."""
+        """Return the sweep_id of each sweep that has a folder, sorted by name."""
         return [name.removeprefix(SWEEP) for name in self._named_sweep() if self._is_sweep(name)]
 
     def strays(self) -> list[str]:
-        """Return folders named like a sweep that are none, such as a copy; readers skip them."""
+        """Return paths named `sweep=...` that are no sweep's folder, such as a copy; readers skip them."""
         return [self.folder.shown(name) for name in self._named_sweep() if not self._is_sweep(name)]
 
     def _named_sweep(self) -> list[str]:
@@ -162,19 +162,19 @@ class Store:
     def snapshot(self, sweep_id: str | None = None) -> Snapshot:
         """Return the rows stored now, of one sweep or of all, with duplicates.
 
-        Parts are read later, which raises FileNotFoundError if they were compacted meanwhile.
+        Parts are read only by the query, which raises FileNotFoundError if they were compacted meanwhile.
         """
         snapshot = self._retried(lambda: self._reader.read(self.files(sweep_id)))
         return snapshot if sweep_id else replace(snapshot, torn=(*snapshot.torn, *self.strays()))
 
     def has_damage(self) -> bool:
-        """Read every scanned part whole; return whether one is damaged. The next snapshot lacks it."""
+        """Read every part whole; return whether one is damaged. Later snapshots leave damaged parts out."""
         return self._reader.find_damage()
 
     def files(self, sweep_id: str | None = None) -> list[str]:
         """Return the paths of Parquet files of one sweep, of those matching `night-*`, or of all.
 
-        Loose files are listed before parts: rows compacted meanwhile are in a part by then.
+        Loose files are listed before parts, so that rows compacted between the listings are in a listed part.
         """
         if sweep_id is None or "*" in sweep_id:
             sweep_ids = fnmatch.filter(self.sweep_ids(), sweep_id or "*")
@@ -254,14 +254,14 @@ def _loose_name(together: list[RunRecord]) -> str:
 
 
 def _each_attempt(rows: pa.Table) -> pa.Table:
-    """Drop all but the last row of each attempt: a compaction killed midway leaves a row in both files."""
+    """Drop all rows but the last of each attempt; a killed compaction leaves rows in loose files and in a part."""
     rows = rows.sort_by("ends_launch")
     last = {attempt: at for at, attempt in enumerate(rows["attempt_id"].to_pylist())}
     return rows.take(pa.array(sorted(last.values()), pa.int64()))
 
 
 def check_id(name: str) -> str:
-    """Return the id. Raise StoreError if it cannot name a file."""
+    """Return the id `name`. Raise StoreError if no file can have this name."""
     if not SAFE_ID.fullmatch(name):
         allowed = "letters, digits, '_', '-' and '.', not beginning with '-' or '.'"
         raise StoreError(f"id {name!r} cannot name a file: allowed are {allowed}")

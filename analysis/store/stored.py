@@ -16,7 +16,7 @@ NAMED = 8  # most stores that an error names
 
 
 class Joined:
-    """Several stores read as one. If two stores hold the same sweep, equal rows count once."""
+    """Several stores read as one. If two stores hold the same sweep, queries count each trial once."""
 
     def __init__(self, stores: Sequence[Store]) -> None:
         self.stores = stores
@@ -37,7 +37,7 @@ Stored: TypeAlias = Store | Joined
 
 
 def open_stored(locations: Sequence[str]) -> Stored:
-    """Open locations. Raise StoreError for a missing folder, or if only folders below it hold results."""
+    """Open locations as one. Raise StoreError if a folder is missing, or has results only in folders below it."""
     stores = [_open(location) for location in locations]
     return stores[0] if len(stores) == 1 else Joined(stores)
 
@@ -47,7 +47,7 @@ def shown(stored: Stored) -> str:
 
 
 def has_lost(stored: Stored, snapshot: Snapshot) -> bool:
-    """Return whether a part of a snapshot is gone because it was compacted since."""
+    """Return whether a part of the snapshot is gone, compacted after the snapshot was taken."""
     present = {store.folder.full(path) for store in stored.stores for path in store.files()}
     return not present.issuperset(snapshot.parts.files)
 

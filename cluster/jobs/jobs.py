@@ -47,25 +47,25 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SentJob:
-    """A launch or a night that was sent to a cluster as a job. The head keeps it, as the job's metadata."""
+    """A launch or a night that was sent to a cluster as a job. The head keeps these fields as the job's metadata."""
 
     job_id: str
     results: str
-    """Local folder for copies of its records, or the URL where they are."""
+    """Local folder for copies of the job's records, or the URL at which the job stores them."""
     sweep: str
     """Command that sends the launch or night again."""
     night: str = ""
-    """The sweep_id, if it is a night."""
+    """The night's sweep_id; empty for a launch."""
 
 
 class Jobs:
-    """The jobs of one cluster. `address`: of its dashboard, HOST:PORT or a URL; `token`: a file with the token.
+    """The jobs of one cluster. `address`: HOST:PORT or URL of the dashboard; `token`: file with the cluster's token.
 
-    Each method raises ClusterError if the cluster does not answer, or knows no such job.
+    Each method raises ClusterError if the cluster does not answer, or does not know the job.
     """
 
     def __init__(self, address: str, token: Path | None) -> None:
-        """Raises ClusterError if the cluster does not answer, or refuses the token."""
+        """Connect to the dashboard. Raises ClusterError if it does not answer or refuses the token."""
         self.url = _url(address)
         self._headers = {"Authorization": f"Bearer {token.read_text().strip()}"} if token else {}
         try:
@@ -84,7 +84,7 @@ class Jobs:
     def submit(
         self, job: SentJob, sender: str, entrypoint: str, runtime_env: Mapping[str, Any]
     ) -> None:
-        """Submit a job; while the cluster has no agent, try again for up to AGENT_S."""
+        """Submit a job; try again for up to AGENT_S while the cluster has no agent that takes jobs."""
         metadata = {"results": job.results, "sweep": job.sweep, "night": job.night}
         submit = partial(
             self._client.submit_job,
@@ -106,7 +106,7 @@ class Jobs:
             sleep(1)
 
     def sent(self, sender: str) -> list[SentJob]:
-        """Return the sender's jobs in the order of sending. An earlier head's jobs are lost."""
+        """Return the jobs that `sender` sent, the earliest first, without those sent to an earlier head."""
 
         def find() -> list[SentJob]:
             jobs = sorted(self._client.list_jobs(), key=lambda job: job.start_time or 0)
@@ -131,7 +131,7 @@ class Jobs:
         return self._answer(lambda: str(self._client.get_job_logs(job_id)))
 
     def last_lines(self, job_id: str, lines: int) -> str:
-        """Return the last lines of the job's output; no text if it has not begun."""
+        """Return the last lines of the job's output; an empty text if the job has not begun."""
         node = self._answer(lambda: self._client.get_job_info(job_id)).driver_node_id
         if node is None:
             return ""
@@ -170,7 +170,7 @@ class Jobs:
         return _read(Request(f"{self.url}{path}", headers=self._headers))
 
     def _fault(self, error: Exception) -> str:
-        """Return why the request for the version failed."""
+        """Return the reason, as a message, why the cluster did not tell its version."""
         if isinstance(error, HTTPException):
             return (
                 f"speaks no HTTP: {DASHBOARD}, not the one that `ray start` prints for nodes (6379)"
@@ -184,7 +184,7 @@ class Jobs:
 
 
 def _within(limit_s: float, question: Callable[[], T]) -> T:
-    """Return what `question` returns. Raises TimeoutError after `limit_s`; its thread is left."""
+    """Call `question` in a thread and return its result. Raises TimeoutError after `limit_s`; the thread goes on."""
     answer: Future[T] = Future()
 
     def wait() -> None:
@@ -212,14 +212,14 @@ def _read(request: Request) -> str:
 
 
 def refuse_open_cluster(address: str) -> None:
-    """Raises ClusterError for a cluster elsewhere that needs no token: anybody could run code there."""
+    """Raise ClusterError if a cluster on another machine needs no token: anybody could run code on it."""
     url = _url(address)
     if urlsplit(url).hostname not in LOOPBACK and answers_anybody(address):
         raise ClusterError(_open(url))
 
 
 def answers_anybody(address: str) -> bool:
-    """Return whether the cluster needs no token; False if it does not answer."""
+    """Return whether the cluster answers a request without a token."""
     try:
         _within(WHOLE_S, lambda: _read(Request(f"{_url(address)}{VERSION}")))
         return True
@@ -228,7 +228,7 @@ def answers_anybody(address: str) -> bool:
 
 
 def refuse_open_ray(address: str) -> None:
-    """Raises ClusterError if the Ray that this process has joined needs no token."""
+    """Raise ClusterError if the Ray that this process has joined needs no token and is on a network."""
     from ray._private.authentication.authentication_utils import is_token_auth_enabled
 
     if not is_token_auth_enabled() and urlsplit(f"//{address}").hostname not in LOOPBACK:
@@ -243,7 +243,7 @@ def _open(cluster: str) -> str:
 
 
 def _url(address: str) -> str:
-    """Return the dashboard's URL. Raises ClusterError for a Ray Client URL, which takes no jobs."""
+    """Return the dashboard's URL. Raises ClusterError for other URLs, such as Ray Client's (ray://HOST)."""
     scheme, is_url, rest = address.partition("://")
     if is_url and scheme not in ("http", "https"):
         host = urlsplit(f"//{rest}").hostname or "HOST"
@@ -255,7 +255,7 @@ def _url(address: str) -> str:
 
 
 def make_token(path: Path) -> str:
-    """Return the random text in a file that only its owner can read; the first call makes it."""
+    """Return the random text in a file that only its owner can read; the first call writes the file."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with FileLock(path.with_suffix(".lock")):
         if not path.exists():
@@ -273,12 +273,12 @@ class KnownCluster:
         self.name = name
         self.token = self._folder / "ray_token"
         self.launch_file = self._folder / "cluster.yaml"
-        """Copy of the launch file, on which `ray up` ran."""
+        """The copy of the launch file that `ray up` was given."""
 
     def sender(self) -> str:
-        """Return the random name, made once, that marks the jobs sent from this machine."""
+        """Return the name of this machine in the metadata of its jobs; it is random and made once."""
         return make_token(self._folder / "sender")
 
     def fetched(self, night: SentJob) -> Path:
-        """Return the file that exists once the night's outcome was fetched."""
+        """Return the path of a file that exists if the night's outcome was fetched."""
         return self._folder / f"fetched-{night.job_id}"

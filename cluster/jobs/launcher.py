@@ -1,8 +1,8 @@
-"""Ray's own launcher, as a person would call it: it brings a cluster up and down, and tunnels to its head.
+"""Calls Ray's own launcher, as a person would, to bring a cluster up and down and to open a tunnel to its head.
 
-It gets a copy of the launch file in which every Ray needs a token; the user's file stays as it is. Without a token
-anybody who reaches the dashboard's port runs code on the cluster (CVE-2023-48022, which Ray answers by token
-authentication from 2.54 on).
+The launcher gets a copy of the launch file in which every Ray needs a token; the user's file stays as it is. Without
+a token anybody who reaches the dashboard's port can run code on the cluster (CVE-2023-48022; Ray has tokens against
+it from 2.54 on).
 """
 
 import copy
@@ -49,7 +49,7 @@ LOOPBACK = "--dashboard-host=127.0.0.1"
 
 
 def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> None:
-    """Wait until ssh answers on the head that the file names. Raises ClusterError after HEAD_S."""
+    """Wait until ssh answers on the head, if the file names it. Raises ClusterError after HEAD_S."""
     head = ray_part["provider"].get("head_ip")
     if head is None or ray_part["auth"].get("ssh_proxy_command"):
         return  # only `ray up` can reach the head
@@ -76,7 +76,7 @@ def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> N
 
 
 def _speaks_ssh(host: str, port: int, timeout_s: float) -> bool:
-    """Return whether an SSH server greets us; a proxy on the way may accept any connection."""
+    """Return whether an SSH server greets us: a connection alone may be to a proxy on the way."""
     with suppress(OSError), socket.create_connection((host, port), timeout_s) as connection:
         return connection.recv(4) == b"SSH-"
     return False
@@ -102,7 +102,7 @@ def take_down(file: Path) -> None:
 
 
 def with_defaults(ray_part: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy in which Ray's defaults are filled in."""
+    """Return a copy of the file's Ray part, with Ray's defaults for what it does not state."""
     from ray.autoscaler._private.util import prepare_config
 
     with unheard():
@@ -111,7 +111,7 @@ def with_defaults(ray_part: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Silence Ray, which logs each default that it fills in and prints what it raises."""
+    """Silence Ray during the `with`: it logs each default that it fills in, and prints its errors."""
     logger = logging.getLogger("ray.autoscaler")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -123,8 +123,8 @@ def unheard() -> Iterator[None]:
 
 
 def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
-    """Return (hosts, GPUs) that `ray up` starts before there is work, the head included. GPUs is
-    None if the file states no GPUs: then only Ray can count them."""
+    """Return how many hosts, the head included, and how many GPUs `ray up` starts before there is
+    work. The second is None if the file states no GPUs: then only Ray can count them."""
     filled = with_defaults(ray_part)
     hosts, stated = 0, []
     for name, kind in filled["available_node_types"].items():
@@ -137,7 +137,7 @@ def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
 
 @contextmanager
 def tunnel(file: Path, *, timeout_s: float = TUNNEL_S) -> Iterator[str]:
-    """Yield the address, on this machine, of the head's dashboard. Raises ClusterError."""
+    """Open a tunnel to the head's dashboard; yield its local address. Raises ClusterError."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -157,7 +157,7 @@ def running(
     folder: Path | None = None,
     stderr: int | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a process in its own group; the `with`'s end sends SIGTERM, after `end_s` SIGKILL."""
+    """Run a process in a group of its own; end it after the `with` by SIGTERM, `end_s` later by SIGKILL."""
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -182,7 +182,7 @@ def running(
 
 
 def _ray(*words: str, log: Path) -> None:
-    """Run a Ray command with its output in `log`. An error quotes the log's last lines."""
+    """Run a Ray command with its output in `log`. Raises ClusterError with the log's last lines."""
     with log.open("w") as output:
         done = subprocess.run(
             [*RAY, *words],
@@ -215,7 +215,7 @@ def _wait_for(port: int, process: subprocess.Popen[str], timeout_s: float) -> No
 
 
 def secure(ray_part: Mapping[str, Any], token: Path) -> dict[str, Any]:
-    """Return the file for `ray up`, in which each Ray needs a token. `token`: a file here; each node gets a copy."""
+    """Return the content for `ray up`, by which every Ray needs a token; each node gets a copy of the file `token`."""
     config = copy.deepcopy(dict(ray_part))
     before = _changed_part(ray_part)
     for key in START_COMMANDS:
@@ -229,7 +229,7 @@ def secure(ray_part: Mapping[str, Any], token: Path) -> dict[str, Any]:
 
 
 def difference(ray_part: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    """Return a unified diff from the user's file, with Ray's defaults, to `secure`'s result."""
+    """Return a unified diff of the user's file (with Ray's defaults) and `config`, made by `secure`."""
     parts = _changed_part(ray_part), {key: config[key] for key in CHANGED}
     # one line for each command
     old, new = (yaml.safe_dump(part, sort_keys=False, width=10**6).splitlines() for part in parts)
@@ -242,5 +242,5 @@ def _changed_part(ray_part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def mark_anew(token: Path) -> None:
-    """Change a mounted file: else `ray up` copies no files, even to a node that lost its disk."""
+    """Change a file that nodes get: else `ray up` copies no file, not even to a node that lost its disk."""
     token.with_name(MARK).write_text(secrets.token_hex(8))

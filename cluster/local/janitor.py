@@ -1,9 +1,9 @@
 """Ends what a local Ray leaves behind and removes its folder, however its driver ended.
 
 Started by `local_ray` as a file of its own, with the standard library alone, in a session of its
-own: neither Ctrl-C nor a SIGKILL of the sweep reaches it. It waits until its input closes, which
-happens when the sweep is done and also when it dies. Without a janitor, a Ray whose driver is
-killed leaves its two agents running (Ray 2.60: for over 40 s) and all its files.
+own: neither Ctrl-C nor a SIGKILL of the sweep reaches the janitor. It waits until its input closes,
+which happens when the sweep ends or dies. Without a janitor, a Ray whose driver was killed would
+leave all its files, and two agents that run on (in Ray 2.60 for over 40 s).
 
     python janitor.py FOLDER
 """
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MARKER = "CUDNN_SWEEP_LOCAL_RAY"
-"""Environment variable with the folder, in Ray's processes and in those that they start."""
+"""Environment variable that names the folder, in Ray's processes and all that these start."""
 
 GRACE_S = 3.0  # Ray's workers end by themselves up to 2.5 s after a driver that was killed
 KILL_S = 5.0  # a process that ignores SIGKILL for so long is stuck in the kernel
@@ -40,7 +40,7 @@ def main(folder: Path) -> None:
 
 
 def wait_for_the_end(parent: int) -> None:
-    """Wait until our input closes or, if a fork of the parent keeps it open, the parent is gone."""
+    """Wait until our input closes or the parent is gone, whose fork may keep the input open."""
     while os.getppid() == parent:
         ready, _, _ = select.select([sys.stdin], [], [], 1)
         if ready and not os.read(sys.stdin.fileno(), 1):
@@ -48,7 +48,7 @@ def wait_for_the_end(parent: int) -> None:
 
 
 def processes_of(folder: Path) -> Iterator[int]:
-    """Yield processes with the marker, and Ray's agents, which overwrite their environment."""
+    """Yield the ids of processes with the marker, and of Ray's agents, which overwrite theirs."""
     marker = f"{MARKER}={folder}\0".encode()
     for process in PROC.glob("[0-9]*"):
         try:
@@ -59,7 +59,7 @@ def processes_of(folder: Path) -> Iterator[int]:
 
 
 def is_agent(process: Path, folder: Path) -> bool:
-    """Return whether Ray named the process and it writes a log of this Ray: both are needed."""
+    """Return whether the process has a name from Ray (`ray::...`) and a file of `folder` open."""
     if not (process / "cmdline").read_bytes().startswith(b"ray::"):
         return False
     return any(file.readlink().is_relative_to(folder) for file in (process / "fd").iterdir())

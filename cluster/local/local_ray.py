@@ -1,8 +1,8 @@
 """A Ray of our own on this machine, that no other Ray notices and nobody else can use.
 
 It listens on the loopback alone, needs a token made for it, and lives in a folder of its own. Its
-processes and files end with the `with`, also after an exception, Ctrl-C or a kill of the process.
-If a Ray listens elsewhere despite our settings, the token still keeps others out.
+processes and files end with the `with`, also after an exception, Ctrl-C or a kill of our process.
+If it should listen on a network despite our settings, the token still keeps others out.
 """
 
 import logging
@@ -73,11 +73,11 @@ def local_ray(
 ) -> Iterator[Path]:
     """Start a Ray with `slots` CPUs and `gpus` GPUs; connect this process to it during the `with`.
 
-    `gpu_uuids`: the GPUs or slices (MIG) that its workers see, one each; if empty, those of this
-    process. UUIDs, because a slice has no number and a UUID is unambiguous.
+    `gpu_uuids`: the GPUs or slices (MIG) that Ray gives its workers, one to each; if empty, those
+    of this process. A slice has no number, and a UUID is unambiguous.
     `dashboard`: whether to start Ray's dashboard and its job server, on the loopback.
-    Returns the folder of Ray's logs and sockets, for this user alone; it is removed at the end. Must be entered in a
-    thread that lives as long as the block: Linux ends Ray with the thread that started it. Raises LocalRayError.
+    Yields the folder of Ray's logs and sockets, readable by this user alone and removed at the end. Enter the `with`
+    in a thread that lives until its end: Linux ends Ray with the thread that started it. Raises LocalRayError.
     """
     import ray
 
@@ -102,7 +102,7 @@ def local_ray(
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """Yield a folder; a janitor process removes it when we are done or dead."""
+    """Yield a new folder; a janitor process removes it once this process leaves the `with` or dies."""
     folder, held = make_held(PREFIX, _parent(), _end)
     # -I -S: without site-packages it starts in 20 ms.
     command = [sys.executable, "-I", "-S", janitor.__file__, str(folder)]
@@ -123,7 +123,7 @@ def _folder() -> Iterator[Path]:
 
 
 def _end(folder: Path) -> None:
-    """End the agents of a Ray that was killed together with its janitor."""
+    """End the processes that are left of a Ray that was killed together with its janitor."""
     for pid in janitor.processes_of(folder):
         janitor.kill(pid)
 
@@ -136,7 +136,7 @@ def _parent() -> Path:
 
 @contextmanager
 def _ray_reads(settings: Mapping[str, str]) -> Iterator[None]:
-    """Set variables and make Ray use them even if already imported; restore all at the end."""
+    """Set environment variables, and make Ray read them even if it is imported; restore all at the end."""
     from ray._private import ray_constants
 
     before = dict(os.environ)
@@ -160,7 +160,7 @@ def _ray_reads(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def _read_environment_again() -> None:
-    """Make Ray's C++ part drop its cached settings and the token of the last Ray."""
+    """Make Ray's C++ part forget the settings and the token that it has cached."""
     from ray._raylet import (  # type: ignore[attr-defined]
         AuthenticationTokenLoader,
         Config,
@@ -172,9 +172,9 @@ def _read_environment_again() -> None:
 
 @contextmanager
 def _with_less_beside(*, dashboard: bool) -> Iterator[None]:
-    """Make Ray start without autoscaler, log monitor and, unless `dashboard`, dashboard: each slows
-    measurements and takes a second to start. Its agent gets a free port: by default the agents of
-    all Rays listen on port 52365, so that only the first Ray of a machine would take jobs.
+    """Make Ray start without autoscaler and log monitor, and without dashboard unless `dashboard`: each
+    of these slows measurements and takes a second to start. Ray's agent gets a free port: by default
+    every Ray's agent listens on 52365, so that only the first Ray of a machine would take jobs.
     """
     from ray._private import parameter, services
 
@@ -208,7 +208,7 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
         """Keeps the current folder and the script's folder off the sys.path of Ray's workers."""
 
         def _runtime_env_has_working_dir(self) -> bool:
-            """Return True, so that Ray adds no folder: see `py_driver_sys_path` in worker.py."""
+            """Return True, so that Ray adds no folder (`py_driver_sys_path` in Ray's worker.py)."""
             return True
 
     options: dict[str, Any] = {
@@ -248,7 +248,7 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
 
 
 def probe_ray() -> float:
-    """Return the seconds in which a Ray starts, runs a task and ends. Raises LocalRayError."""
+    """Start a Ray, run a task and end it; return the seconds that this took. Raises LocalRayError."""
     import ray
     from ray.exceptions import RayError
 
@@ -262,5 +262,5 @@ def probe_ray() -> float:
 
 
 def _worker_pid() -> int:
-    """Return the process id. A worker imports this module first, as it imports a sweep's code."""
+    """Return the process id. To run this, a worker imports this module, as it imports a sweep's code."""
     return os.getpid()

@@ -1,5 +1,5 @@
 """Runs the user's script as `python script.py arguments` would, and reads the audit's findings.
-Writes the shapes of a model's inputs to a file for the regime `listed`, and a suite that names it.
+Makes a file of a model's input shapes, for the regime `listed`, and a suite that uses this file.
 """
 
 import json
@@ -63,17 +63,17 @@ Direction = Literal["training", "inference"]
 class Audited:
     request: AuditRequest
     ended: Ended
-    """What ended the script: itself, --seconds or --steps, Ctrl-C or SIGTERM, another signal."""
+    """What ended the script: itself; a limit, --seconds or --steps; Ctrl-C or SIGTERM; another signal."""
     exit_code: int
-    """The script's own exit code; 0 at a limit; after a signal 128 plus the signal's number."""
+    """The script's own exit code; 0 if a limit ended it; 128 plus the signal's number if a signal did."""
     findings: Findings | None
-    """None if the script was killed, or replaced itself by another program, before it wrote any."""
+    """What the audit found; None if the script was killed or became another program before writing this."""
     others: int
-    """Number of unaudited processes: they loaded torch, or set a flag after a fork."""
+    """Number of the script's child processes, unaudited, that loaded torch or set a flag after a fork."""
 
     @property
     def unseen(self) -> str | None:
-        """Message on the `others`, with the command that audits each; None without `others`."""
+        """Message about the `others`, with a command that audits them; None if there are none."""
         if not self.others:
             return None
         arguments = self.request.arguments if self.request.is_module else ()
@@ -136,7 +136,7 @@ def _in_the_child() -> None:
 
 
 def _wait(process: "subprocess.Popen[bytes]", seconds: float | None, started: Others) -> int | None:
-    """Wait until the script ends. Return the last signal that this command received, if any."""
+    """Wait until the script ends, and end it after `seconds`. Return the last signal that `sweep audit` got, if any."""
     asks_at = math.inf if seconds is None else monotonic() + seconds
     kills_at = math.inf
     last: int | None = None
@@ -158,7 +158,7 @@ def _wait(process: "subprocess.Popen[bytes]", seconds: float | None, started: Ot
 
 
 def _ended(code: int, findings: Findings | None, signalled: int | None) -> tuple[Ended, int]:
-    """Return how the script ended, and its exit code as a shell prints it. `code`: from Popen."""
+    """Return what ended the script, and the exit code as shells have it. `code`: Popen's `returncode`."""
     as_shell = code if code >= 0 else SIGNALLED - code
     if signalled is not None:
         return "interrupt", SIGNALLED + signalled if signalled == signal.SIGTERM else as_shell
@@ -169,7 +169,7 @@ def _ended(code: int, findings: Findings | None, signalled: int | None) -> tuple
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inputs:
-    """Calls of one model in one direction; their inputs differ only in batch and spatial sizes."""
+    """Inputs of one model's calls in one direction; they differ only in batch and spatial sizes."""
 
     model: Model
     direction: Direction
@@ -178,11 +178,11 @@ class Inputs:
     counts: tuple[tuple[Sizes, int], ...]
     """Each shape with its number of calls; the most frequent shape comes first."""
     left_out: int
-    """Number of calls whose shape cannot be in the same file."""
+    """Number of calls with other shapes: of other dimensions or channels, or too many for a file."""
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
-    """Return inputs of the model `name` (default: most convolutions); None if it has no shapes."""
+    """Return the inputs of the model `name`, or else of the model with most convolutions; None if no shape is known."""
     models = (model for model in findings.models if name in (None, model.name, made_at(model)))
     return next(filter(None, map(_inputs, models)), None)
 
@@ -208,7 +208,7 @@ def _inputs(model: Model) -> Inputs | None:
 
 
 def shapes_text(inputs: Inputs, script: str) -> str:
-    """Return a CSV for `regime: {listed: {file: ...}}`."""
+    """Return the shapes and counts as a CSV file for `regime: {listed: {file: ...}}`."""
     columns = [name for name in named_sizes(inputs.usual) if name != "channels"]
     rows = [
         ",".join(str(sizes[name]) for name in columns) + f",{count}"
@@ -220,7 +220,7 @@ def shapes_text(inputs: Inputs, script: str) -> str:
 
 
 def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
-    """Return a suite that times the model at these shapes; None if no suite can name the model."""
+    """Return a suite that times the model at the shapes in the file; None if no suite can name it."""
     workload = _workload(inputs.model, Path.cwd())
     if workload is None:
         return None
@@ -267,7 +267,7 @@ def what_to_add(inputs: Inputs) -> list[str]:
 
 
 def what_it_takes(model: Model, training: bool, space: Sequence[str] = ()) -> list[str]:
-    """Return advice on arguments that no suite can describe, if any. `space`: names of sizes."""
+    """Return advice on the model's arguments that no suite can describe. `space`: names of spatial sizes."""
     obstacles = ", ".join(called_with(model, training, space)[1])
     what_to_do = (
         f"{model.name} takes arguments that a suite cannot describe: {obstacles}. If they matter, "
@@ -287,7 +287,7 @@ def _is_of_torch(model: Model) -> bool:
 
 
 def _what_to_name(model: Model) -> str:
-    """Return advice on a model that cannot be made from its class and plain values."""
+    """Return what a suite can name if the model cannot be made from its class and plain values."""
     code, name = "what makes it", "FILE.py:NAME"
     if model.made is not None:
         code = f"the code at {place_text(model.made.at)}"
@@ -296,7 +296,7 @@ def _what_to_name(model: Model) -> str:
 
 
 def _expected(inputs: Inputs) -> dict[str, int]:
-    """Return the counts that distinguish the script's model from another one."""
+    """Return the numbers of parameters and convolutions by which a suite recognizes the model."""
     model, training = inputs.model, inputs.direction == "training"
     in_a_call = [count for recorded, count in model.in_a_call if recorded == training]
     is_told = not model.unseen and model.wrapped_in != REPLICATING and len(in_a_call) == 1
@@ -305,7 +305,7 @@ def _expected(inputs: Inputs) -> dict[str, int]:
 
 
 def _workload(model: Model, folder: Path) -> str | None:
-    """Return the model's name in a suite, by a file below `folder` or by its module; else None."""
+    """Return the model's name in a suite, by its file or its module; None if no suite can name it."""
     if "<locals>" in model.name or "." in model.name or _is_of_torch(model):
         return None
     if model.file is not None and Path(model.file).is_relative_to(folder):
@@ -333,7 +333,7 @@ def check_may_write(file: Path) -> None:
 
 
 def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any, list[str]]:
-    """Return a suite's `inputs` (None for one float tensor), and arguments that it cannot hold."""
+    """Return a suite's `inputs` (None: one float tensor, or none can be written), and the arguments not described."""
     of_direction = (argument for argument in model.arguments if argument.training == training)
     given = [arg for arg in of_direction if arg.kind != "NoneType" or isinstance(arg.name, int)]
     by_place = all(isinstance(argument.name, int) for argument in given)
@@ -359,7 +359,7 @@ def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any
 
 
 def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:
-    """Return a suite's description of a tensor, or the reason why a suite cannot describe it."""
+    """Return a suite's description of a tensor argument, or why a suite cannot describe the argument."""
     if given.shape is None or not ("float" in given.kind or given.kind in (*WHOLE, "bool")):
         return given.kind
     sizes = [_size(place, given.shape, space) for place in range(len(given.shape))]
@@ -375,7 +375,7 @@ def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:
 
 
 def _size(at: int, shape: Sequence[Sequence[int | str]], space: Sequence[str]) -> str | int | None:
-    """Return the name of the input size that this size always equals, else a number, else None."""
+    """Return size number `at` of a tensor: the name of the input's size that it always equals, a number, or None."""
     tail = zip(space, shape[-len(space) :], strict=False)
     from_end = at - len(shape)
     if at > 0 and -from_end <= len(space) and all(name in sizes for name, sizes in tail):

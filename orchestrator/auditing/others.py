@@ -1,4 +1,4 @@
-"""Finds the processes with torch that a script starts, because an audit does not see them."""
+"""Finds processes with torch that a script starts: the audit cannot see what they do."""
 
 import os
 from contextlib import suppress
@@ -9,15 +9,15 @@ OF_TORCH = b"/_inductor/"  # in the command line of a compile worker of torch.co
 
 
 class Others:
-    """The script's descendant processes, found through /proc: the audit changes nothing in them."""
+    """The script's descendant processes with torch, found in /proc without a change to them."""
 
     def __init__(self) -> None:
         self._loaded: set[int] = set()
         self.found: set[int] = set()
 
     def look(self, process: int, parent: bytes | None = None) -> None:
-        """Note the process and its descendants if they have torch. `parent`: command line and
-        environment of a parent with torch; a child with the same ones is a fork, and not counted.
+        """Note which of the process and its descendants have torch, but no forks. `parent`: command
+        line and environment of a parent with torch; a child with the same ones is its fork.
         """
         with suppress(OSError):  # the process has ended
             command = _read(process, "cmdline")

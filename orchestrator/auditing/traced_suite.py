@@ -1,4 +1,4 @@
-"""Writes a trace as a suite that times each convolution as a problem of its own, or as a table."""
+"""Writes a trace as tables, or as a suite that times each convolution as a problem of its own."""
 
 import textwrap
 from collections import defaultdict
@@ -44,7 +44,7 @@ WIDE = 120
 
 
 def suite_text(trace: Trace, command: str) -> str:
-    """Return YAML for `load_suite` that names `command`. Raises SpecError if no precision fits."""
+    """Return a suite's YAML, with `command` in a comment. Raises SpecError if no suite can hold any convolution."""
     kept = {name: conv for name, conv in trace.named().items() if conv.precision is not None}
     if not kept:
         dtypes = ", ".join(sorted({conv.dtype for conv in trace.convolutions}))
@@ -61,7 +61,7 @@ def suite_text(trace: Trace, command: str) -> str:
 
 
 def left_out(trace: Trace) -> list[str]:
-    """Return a line for each convolution that no suite can hold."""
+    """Return a line for each convolution that the suite leaves out, as no precision fits."""
     return [
         f"left out: {name}, as a suite has no precision for {conv.dtype}"
         for name, conv in trace.named().items()
@@ -77,7 +77,7 @@ def _counts_text(trace: Trace) -> str:
 
 
 def _short_sizes(sizes: Shape) -> str:
-    """Return one number if all sizes are equal, in the way that torch.nn.Conv2d takes sizes."""
+    """Return the sizes as text, one number if they are equal: torch.nn.Conv2d takes both forms."""
     return sizes_text(sizes[:1] if len(set(sizes)) == 1 else sizes)
 
 
@@ -101,7 +101,7 @@ def _head(trace: Trace, command: str) -> list[str]:
 
 
 def _problem(convolution: TracedConvolution) -> CommentedMap:
-    """Return the fields that differ from ProblemSpec's defaults."""
+    """Return the convolution as a suite's problem, without fields that have ProblemSpec's defaults."""
     spec = ProblemSpec.model_validate(
         {
             "input": sizes_text(convolution.input_shape),
@@ -155,7 +155,7 @@ def yaml_text(part: Mapping[str, object], width: int = WIDTH) -> str:
 
 
 def trace_table(trace: Trace, console: Console) -> RenderableType:
-    """Return the table of convolutions. A narrow console omits `kernel`, which `name` includes."""
+    """Return the table of convolutions, on a narrow console without `kernel`, which `name` includes."""
     rows = [_row(trace, name, conv) for name, conv in trace.named().items()]
     same = {
         column: value
@@ -173,7 +173,7 @@ def trace_table(trace: Trace, console: Console) -> RenderableType:
 
 
 def _losses(trace: Trace) -> Iterator[RenderableType]:
-    """Yield the layers that lose a requested channels_last, and the convolutions that pay."""
+    """Yield a table of the layers that lose the requested layout and of those that pay by conversions, and a total."""
     if trace.request.layout == "contiguous":
         return
     losses, operations = losses_in(trace.operations), trace.operations
@@ -211,7 +211,7 @@ def _loss_row(lost_by: TracedOperation | None, payers: Sequence[TracedOperation]
 
 
 def operations_table(trace: Trace) -> RenderableType:
-    """Return the operations that take or write tensors with a layout, in order."""
+    """Return a table of the operations that take or return tensors with a layout, in the order of the trace."""
     numbered = [(n, part) for n, part in enumerate(trace.operations) if part.takes or part.returns]
     rows = [
         [str(number), part.layer, part.name, " ".join(part.takes), " ".join(part.returns)]

@@ -100,8 +100,8 @@ def _run(command: str, options: Options, *, is_apart: bool = True, needs_gpu: bo
 def _begun(
     options: Options, *, is_apart: bool, needs_gpu: bool
 ) -> tuple[Options, "Console", "ThisMachine"]:
-    """Wait until this machine's device is free; time limits count from then. `is_apart`: print
-    progress on standard error, because a program reads the answer.
+    """Return the options, a console and this machine once its device is free; time limits begin then.
+    `is_apart`: print progress on standard error, because a program reads the answer.
     """
     if not options.measures_nothing:
         start_watchdog()

@@ -63,7 +63,7 @@ def audit(
 
 
 def _of_rank(file: Path) -> Path:
-    """Return the file's name for this rank: each rank of torchrun writes files of its own."""
+    """Return the file with this rank's number in its name, so that each rank of torchrun writes its own."""
     rank = os.environ.get("RANK")
     return file.with_stem(f"{file.stem}-rank{rank}") if rank and rank.isdigit() else file
 

@@ -1,4 +1,4 @@
-"""`sweep list`: bundled suites, the names that a cell can use, schemas of launch file and suite."""
+"""`sweep list`: bundled suites, the names that a cell can use, and schemas of launch files and suites."""
 
 from collections.abc import Sequence
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""Builds commands and their help: options from dataclasses, flags without a type, plain text."""
+"""Builds commands with dataclasses' fields as options, and prints their help as plain text."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -20,12 +20,12 @@ SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print the text (on standard error if `err`), without characters that steer a terminal."""
+    """Print the text (on standard error if `err`) without characters that control a terminal."""
     typer.echo(printable(text), err=err)
 
 
 def spelled(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the function as Typer needs it: options replace each parameter that is a dataclass."""
+    """Return the function for Typer: a dataclass parameter becomes one option for each field."""
     found = signature(function).parameters.values()
     groups: dict[str, Any] = {
         each.name: each.annotation for each in found if is_dataclass(each.annotation)

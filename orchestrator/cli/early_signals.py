@@ -1,4 +1,4 @@
-"""Ends the program on Ctrl-C or SIGTERM during imports, with an exit code and no traceback."""
+"""Ends the program if Ctrl-C or SIGTERM comes during imports: with our exit code, no traceback."""
 
 import os
 import signal

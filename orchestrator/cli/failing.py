@@ -1,4 +1,4 @@
-"""Ends commands: turns a mistake, whichever folder raised it, into a message and an exit code."""
+"""Ends commands: turns an error, whichever folder raised it, into a message and an exit code."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ SHOWN_BY_TYPER = (typer.Exit, CLICK_EXCEPTION)
 
 
 class Commands(Group):
-    """All commands of `sweep`; `mistakes_exit` decides how each ends."""
+    """All commands of `sweep`; each runs within `mistakes_exit`."""
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
         with mistakes_exit():  # --help is printed here
@@ -40,7 +40,7 @@ class Commands(Group):
 
 @contextmanager
 def mistakes_exit() -> Iterator[None]:
-    """Turn errors into exit codes. SIGTERM, which schedulers send, ends a command like Ctrl-C."""
+    """Turn errors into exit codes. SIGTERM, which schedulers send, acts like Ctrl-C."""
     code = ExitCode.INTERRUPTED
     for stream in (sys.stdout, sys.stderr):  # a file name may not be UTF-8
         if isinstance(stream, TextIOWrapper):
@@ -96,7 +96,7 @@ def _ending(error: BaseException) -> tuple[str, int]:
 
 
 def _output_fails() -> bool:
-    """Return whether standard output fails; if so, redirect it, so that Python can end."""
+    """Return whether standard output fails; if so, redirect it, so that Python's exit succeeds."""
     try:
         print(flush=True)  # the failed bytes may have left the buffer
     except OSError:
@@ -120,7 +120,7 @@ def _came_of(error: BaseException | None, kind: type[BaseException]) -> bool:
 
 @contextmanager
 def _no_interrupt_dropped() -> Iterator[None]:
-    """Repeat a Ctrl-C that came in a finalizer or fork() hook, where Python drops exceptions."""
+    """Repeat a Ctrl-C that comes in a finalizer or a fork() hook, where Python drops exceptions."""
     usual = sys.unraisablehook
 
     def raise_again(dropped: "UnraisableHookArgs") -> None:
@@ -137,7 +137,7 @@ def _no_interrupt_dropped() -> Iterator[None]:
 
 
 def leave(code: int) -> NoReturn:
-    """End this process at once, when all is closed. After Ray Tune ran here, a normal exit would
+    """Close idle databases and end this process at once. After Ray Tune ran, a normal exit would
     make DuckDB's bindings print 40 lines about the reference cycles that Tune leaves behind.
     """
     print(end="", flush=True)

@@ -1,4 +1,4 @@
-"""Opens the results that a command reads: the command line names them, or the launch file."""
+"""Opens the results that a command reads, named on the command line or else in the launch file."""
 
 import fnmatch
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +39,7 @@ def results_asked(named: Sequence[str] | None, *, reference: bool = False) -> li
 
 
 def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "Stored":
-    """Open the results. Raises StoreError if a folder is missing, or subfolders have stores."""
+    """Open the results. Raises StoreError if a folder is missing or only folders below hold any."""
     from cudnn_sweep.analysis.store.stored import open_stored
 
     stored = open_stored(results_asked(named, reference=reference))
@@ -50,7 +50,7 @@ def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "St
 
 
 def check_sweep(store: "Stored", sweep_id: str | None) -> None:
-    """Raise QueryError if no stored sweep matches the id or pattern; an empty store accepts any."""
+    """Raise QueryError if sweeps are stored and none matches `sweep_id`, an id or a pattern."""
     from cudnn_sweep.analysis.store.stored import shown
 
     stored = store.sweep_ids()
@@ -61,7 +61,7 @@ def check_sweep(store: "Stored", sweep_id: str | None) -> None:
 
 @contextmanager
 def asking(store: "Stored", sweep_id: str | None = None) -> "Iterator[Database]":
-    """Open a database; at the end, even after an error, warn of all damaged files that were found.
+    """Yield a database of the store; at the end, even after an error, warn of damaged files found.
 
     Raises QueryError if the sweep does not exist, or if every stored file is damaged.
     """

@@ -108,7 +108,7 @@ def query(
 
 
 def _explained(asked: "NamedQuery") -> str:
-    """Return a question with its parameters and columns, without reading a store."""
+    """Return the help of a question: its text, parameters and columns. No store is read."""
     from cudnn_sweep.analysis.engine.dictionary import columns_explained
 
     parts = [asked.question]
@@ -155,7 +155,7 @@ def _print_prelude(store: "Stored", asked: "NamedQuery | None", options: list[st
 
 
 def _export(store: "Stored", file: Path) -> None:
-    """Write a new file. An existing file is refused: it may hold tables of its owner."""
+    """Write the store and the questions to a new database file. Refuse a file that exists: it may hold other tables."""
     from cudnn_sweep.analysis.engine.database import export
 
     if os.path.lexists(file):
@@ -166,7 +166,7 @@ def _export(store: "Stored", file: Path) -> None:
 
 
 def _asked(question: str | None) -> "NamedQuery":
-    """Return the question for a name, a path ending in .sql, or SQL, which contains white space."""
+    """Return the question for a name, a path ending in .sql, or SQL (recognized by its white space)."""
     from cudnn_sweep.analysis.engine import queries
 
     own = queries.own_queries()
@@ -183,7 +183,7 @@ def _asked(question: str | None) -> "NamedQuery":
 
 
 def _given(options: list[str]) -> dict[str, str]:
-    """Return `--min-effect 0.05` or `--min_effect=0.05` as {"min_effect": "0.05"}."""
+    """Return options as a dict: {"min_effect": "0.05"} for `--min-effect 0.05` or `--min_effect=0.05`."""
     given: dict[str, str] = {}
     rest = iter(options)
     for option in rest:
@@ -205,7 +205,7 @@ def answer(
     output: Path | None = None,
     all_columns: bool = False,
 ) -> None:
-    """Print or write the answer. `options`: the question's own options, as typed."""
+    """Ask the question, and print the answer or write it to `output`. `options`: its parameters, as typed."""
     from pyarrow import concat_tables
 
     from cudnn_sweep.analysis.results.contrast import stored_contrasts
@@ -248,7 +248,7 @@ def deliver(
     output: Path | None,
     marked: "Sequence[MarkedColumn] | None" = None,
 ) -> None:
-    """Print or write the answer. `marked`: columns that a table shows; None shows all columns."""
+    """Print the answer or write it to `output`. `marked`: the columns that a table shows; None: all columns."""
     from cudnn_sweep.analysis.engine import formats
     from cudnn_sweep.orchestrator.terminal.drawing import draw, draw_marked
 

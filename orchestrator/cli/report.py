@@ -66,7 +66,7 @@ def report(
 def _report(
     results: list[str], sweep_id: str | None, min_effect: float, kind: ReportFormat
 ) -> tuple[str, str]:
-    """Return the report of every stored contrast, and its answer in one line."""
+    """Return the report of contrasts (A/A pairs only if there is nothing else), and a headline."""
     from cudnn_sweep.analysis.report import delivery
     from cudnn_sweep.analysis.report.content import gather
     from cudnn_sweep.analysis.report.payload import payload
@@ -82,7 +82,7 @@ def _report(
 
 
 def _followed(contrasts: "Sequence[Contrast]", status: "Status") -> "Iterator[Contrast]":
-    """Yield the contrasts, and show on a terminal which of them is being compared."""
+    """Yield the contrasts one by one, and show on a terminal which of them is being compared."""
     from rich.text import Text
 
     for number, contrast in enumerate(contrasts, 1):

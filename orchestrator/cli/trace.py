@@ -99,7 +99,7 @@ def _request(options: TraceOptions) -> "TraceRequest":
 
 
 def _suite_file(options: TraceOptions) -> Path:
-    """Return the suite's file, checked before the model runs, because a run may take long."""
+    """Return the path of the suite to write. Raise SpecError here if it is unusable, as the model may run long."""
     from cudnn_sweep.orchestrator.errors import SpecError
 
     file = options.output or Path(f"{options.workload.rpartition(':')[2]}.yaml")

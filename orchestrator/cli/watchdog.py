@@ -1,8 +1,8 @@
-"""A parent process that waits for the worker, so that a shell gets our exit code if Ray ends it.
+"""A parent process of the worker, from which a shell gets our exit code even if Ray ends the worker.
 
-If a process of Ray dies, Ray ends the worker with exit code 1; while Ray starts, it handles SIGTERM
-itself. A shell, a timer or Slurm must still see our exit code. The watchdog also kills a process
-that is stopped by a signal or stuck in the kernel (proc(5)); the launch counts it as lost.
+If a process of Ray dies, Ray ends the worker with exit code 1; while Ray starts, Ray handles SIGTERM
+in the worker. A shell, a timer or Slurm must still see our exit code. The watchdog also kills each process
+below it that a signal stopped or that is stuck in the kernel (proc(5)); the launch counts it as lost.
 """
 
 import math
@@ -38,8 +38,8 @@ _say: int | None = None  # pipe to which the worker writes its exit code
 
 
 def start_watchdog() -> None:
-    """Fork; return in the child (worker). The parent waits, and ends with the worker's exit code. If
-    the worker reports none, the launch is unfinished. Inside another program (a test), do nothing.
+    """Fork, and return in the child, the worker. The parent waits, and ends with the code that the worker reports,
+    or else with a code for what ended the worker. Inside another program (a test), do nothing.
     """
     from cudnn_sweep.orchestrator.process.linux import die_with_parent
 
@@ -68,20 +68,20 @@ def is_watched() -> bool:
 
 
 def say_code(code: int) -> None:
-    """Report the exit code to the watchdog, as proof that the code is ours and not Ray's."""
+    """Report our exit code to the watchdog, which cannot tell an unreported code from Ray's."""
     if _say is not None:
         os.write(_say, bytes([code]))
 
 
 class StuckBelow:
-    """Finds the stopped or stuck processes among a process and its descendants."""
+    """Finds the stopped or stuck processes among the process `root` and its descendants."""
 
     def __init__(self, root: int) -> None:
         self._root = root
         self._since: dict[tuple[str, ...], float] = {}
 
     def look(self) -> dict[int, str]:
-        """Return processes with a thread stopped or stuck for NO_ANSWER_S, and in which way."""
+        """Return the processes that have a thread stopped or stuck for NO_ANSWER_S: by id, which of both, in words."""
         now, before, self._since = monotonic(), self._since, {}
         found = {}
         for pid in _below(self._root):
@@ -110,7 +110,7 @@ def _below(root: int) -> list[int]:
 
 
 def _standing_still(pid: int) -> Iterator[tuple[str, ...]]:
-    """Yield a mark for each stopped or stuck thread; the mark changes once the thread runs."""
+    """Yield a mark for each thread that is stopped or stuck; a thread that runs again gets another mark."""
     with suppress(OSError):
         for thread in os.listdir(PROC / f"{pid}/task"):
             lines = _read(f"{pid}/task/{thread}/status").splitlines()
@@ -134,14 +134,14 @@ class _Watch:
         self._worker = worker
         self._below = StuckBelow(worker)
         self._killed: set[int] = set()
-        """Stopped or stuck processes that were killed."""
+        """Ids of the stopped or stuck processes to which SIGKILL was sent."""
         self._signal: int | None = None
         """The last signal that this process received."""
         self._ends = math.inf
-        """Time, by `monotonic`, at which a worker that got a signal is killed."""
+        """Time, by `monotonic`, at which the worker is killed if it has not ended after a signal."""
 
     def code(self, said: int) -> int:
-        """Wait for the worker; return the exit code. `said`: pipe with the worker's own code."""
+        """Wait for the worker's end; return our exit code. `said`: pipe in which the worker reports its code."""
         while not (ended := os.waitpid(self._worker, os.WNOHANG))[0]:
             self._wait()
         if own := os.read(said, 1):
@@ -157,7 +157,7 @@ class _Watch:
         return ExitCode.UNFINISHED
 
     def _wait(self) -> None:
-        """Wait for the worker's end, for a signal, or until the next check of processes."""
+        """Wait until the worker ends, a signal comes (pass it on), or it is time to check processes (do so)."""
         came = signal.sigtimedwait(WATCHED, max(0.0, min(LOOK_S, self._ends - monotonic())))
         if came is None:
             if monotonic() >= self._ends:
@@ -171,7 +171,7 @@ class _Watch:
                 os.kill(self._worker, came.si_signo)
 
     def _look(self) -> None:
-        """Kill each stuck process; if that failed before, the worker; if that did, too, exit."""
+        """Kill each stopped or stuck process. If one survived a kill, kill the worker; if the worker did, exit."""
         for pid, way in self._below.look().items():
             name = name_of(pid)
             if pid not in self._killed:

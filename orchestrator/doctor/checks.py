@@ -1,4 +1,4 @@
-"""Doctor's checks of CUDA, of each GPU's clocks and users, and of folders that a sweep writes."""
+"""Checks of `sweep doctor`: CUDA, each GPU's clocks and users, the folders that a sweep writes."""
 
 import shutil
 import tempfile
@@ -29,13 +29,13 @@ SEVERITY: tuple[State, ...] = ("ok", "warning", "problem")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A `problem` prevents a sweep or makes its verdicts wrong; a `warning` possibly does so."""
+    """Result of a check. A `problem` prevents a sweep or makes its verdicts wrong; a `warning` may do so."""
 
     name: str
     state: State
     found: str
     advice: str = ""
-    """What to do; empty if the state is ok."""
+    """What the user should do; empty if the state is ok."""
 
 
 def ok(name: str, found: str) -> Check:
@@ -216,7 +216,7 @@ def _room(name: str, folder: Path) -> Check:
 
 @contextmanager
 def _made_folders_removed(folder: Path | None) -> Iterator[None]:
-    """Remove the empty folders that the check in the `with` block made."""
+    """Remove the folders that the check in the `with` made, if they are empty."""
     folders = [] if folder is None else [folder, *folder.parents]
     new = [path for path in folders if not path.exists()]
     try:

@@ -1,4 +1,4 @@
-"""Doctor: is this machine fit to measure on? It answers before hours are spent."""
+"""Examines whether this machine is fit to measure on, before a sweep spends hours on it."""
 
 import math
 import os
@@ -53,7 +53,7 @@ MANY = 100  # replicates: a higher estimate means only that the machine is unfit
 
 
 def check_pairs(machine: Survey, telemetry: MonitorKind, seconds: float) -> Iterator[Check]:
-    """Measure pairs of fresh processes for `seconds`, on the first GPU or on the CPU."""
+    """Measure A/A pairs for `seconds`, on the first GPU or on the CPU; yield their checks."""
     try:
         with (
             measuring_lock(machine.gpu_uuids[:1] or ["cpu"]),
@@ -92,7 +92,7 @@ def _plan(machine: Survey, telemetry: MonitorKind) -> Plan:
 
 
 def _measure(plan: Plan, folder: Path, seconds: float) -> tuple[list[RunRecord], list[Verdict]]:
-    """Measure whole pairs, until the time is up or a trial fails."""
+    """Measure one pair after another until `seconds` are over or a trial fails."""
     store = open_store(str(folder / "results"))
     session = session_of(plan, "self-test", folder)
     records: list[RunRecord] = []
@@ -109,7 +109,7 @@ def _measure(plan: Plan, folder: Path, seconds: float) -> tuple[list[RunRecord],
 
 
 def _self_test(records: list[RunRecord], pairs: list[Check]) -> Iterator[Check]:
-    """Yield the first failure, the checks of the pairs, and warnings that make them doubtful."""
+    """Yield the first failed trial, the pairs' checks, and warnings that cast doubt on them."""
     failed = next((record for record in records if record.status != "ok"), None)
     if failed is not None:
         end = f"a trial ended with {failed.status}: {failed.message or 'no message'}"
@@ -124,7 +124,7 @@ def _self_test(records: list[RunRecord], pairs: list[Check]) -> Iterator[Check]:
 
 
 def check_pair(seen: Verdict) -> Iterator[Check]:
-    """Judge the pairs by wall time and by device time. It is a problem if equal configs differ."""
+    """Judge the pairs by wall time and device time: identical configs must not differ."""
     if seen.ratio is not None:
         ends = seen.ratio, seen.ratio_low, seen.ratio_high
         yield _compared("wall", seen.blocks, *ends, seen.wall_statistical_verdict)
@@ -172,7 +172,7 @@ def look_at_this_machine() -> Survey:
 def examine(
     results: str, self_test_s: float, telemetry: MonitorKind = "nvml", *, quick: bool = False
 ) -> Iterator[Check]:
-    """Yield each check when done. `results`: where records go. `quick`: no Ray, no self-test."""
+    """Yield each check once made. `results`: location to check. `quick`: no Ray, no self-test."""
     yield ok("CPU", f"{processor()}, {usable_cpus()} of {os.cpu_count()} cores")
     machine: Survey | None = None
     try:

@@ -1,4 +1,4 @@
-"""`sweep bans`: measures a ban of each engine that a cell takes, in turns with no ban."""
+"""`sweep bans`: measures cells with a ban of each engine that they take, in turns with no ban."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -31,7 +31,7 @@ MEASURE = MeasureSpec(calibrate=False, steady_budget_s=0.5, device_budget_s=0.3)
 def bans(
     options: BansOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Ran | None:
-    """Measure bans; return None if no cell takes an engine. Raises NeedsGpuError without a GPU."""
+    """Measure bans of the engines that cells take, None if they take none. Raises NeedsGpuError."""
     open_results(options.location, console)  # fails first if the results cannot be written
     say(console, LOOKING.format(workload=options.workload))
     name, suite = suite_asked(options, MEASURE)
@@ -61,7 +61,7 @@ def bans(
 
 
 def _bans_by_cell(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, list[str]]:
-    """Return the bans of each cell's engines, by cell_id, without cells that take no engine."""
+    """Return the bans of each cell's engines, by cell_id; a cell without engines is left out."""
     by_cell: dict[str, list[str]] = {}
     failed = ""
     with opened(looked, console) as probe:
@@ -84,7 +84,7 @@ def _bans_by_cell(looked: Planned, console: Console, opened: OpenProbe) -> dict[
 
 
 def bans_of(tags: Iterable[str]) -> list[str]:
-    """Return the errata that ban the engine of each plan, without repetition."""
+    """Return one ban, as errata, for each engine that occurs in `tags`, the names of plans."""
     rules = {
         str(Rule(operation=match["operation"], engine=int(match["engine"])))
         for match in map(TAG.match, tags)

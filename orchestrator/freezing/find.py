@@ -1,5 +1,5 @@
 """Finds rules that ban slow plans: searches in several processes, times the best plans again, bans
-the plans before the best, and checks which plans a process without a search then takes.
+the plans that come before the best, and checks which plans a process without a search then takes.
 """
 
 import itertools
@@ -26,13 +26,13 @@ TURNS = 3  # processes that time a whole step under each set of rules
 
 LEAST_GAIN = 0.001  # share of all operations' time that a further change of bans must save
 First: TypeAlias = Sequence[tuple[int, str]]
-"""Number and plan of each operation whose plan is decided before the others."""
+"""Operations that get their plan before the others do: the number and the plan of each."""
 UNTIMED = 10.0  # an untimed plan counts as so many times slower than the slowest timed one
 
 
 @dataclass(kw_only=True, slots=True)
 class Operation:
-    """One operation at one shape: its plans in the order in which PyTorch tries them."""
+    """One operation at one shape; `plans` are in the order in which PyTorch tries them."""
 
     name: str
     plans: list[str]
@@ -40,7 +40,7 @@ class Operation:
     timed_ms: dict[str, list[float]] = field(default_factory=dict)
 
     def ms(self, plan: str) -> float:
-        """Return the time of the operation's calls with `plan`, by the median of the searches."""
+        """Return the time with `plan` of the operation's calls in a step: a median, or a high guess if untimed."""
         medians = {name: median_high(times) for name, times in self.timed_ms.items()}
         return self.calls * medians.get(plan, UNTIMED * max(medians.values(), default=0.0))
 
@@ -53,7 +53,7 @@ class Operation:
         return next(allowed, None)
 
     def saw(self, took: str, expected: str | None) -> None:
-        """Move `took`, the plan of a process without a search, before `expected` in the list."""
+        """Move `took`, the plan that a process without a search took, before `expected` in `plans`."""
         if took in self.plans:
             self.plans.remove(took)
         at = self.plans.index(expected) if expected in self.plans else len(self.plans)
@@ -64,13 +64,13 @@ class Operation:
 class PlanChoice:
     rules: tuple[Rule, ...]
     ms: float
-    """Time of all operations in a step, from the times of the searches."""
+    """Time of all operations in a step under the rules, by the times of their plans in searches."""
     lost_ms: tuple[float, ...]
-    """Time by which each operation exceeds its fastest plan's time."""
+    """Time that each operation loses under the rules, compared with its fastest plan."""
 
 
 class _Search:
-    """Searches for the best set of banned plans; each plan is banned by a rule of its own."""
+    """Searches for the best set of plans to ban. Each plan has a rule that bans it, and may ban more."""
 
     def __init__(self, operations: Sequence[Operation], version: int) -> None:
         self._ms = [{plan: op.ms(plan) for plan in op.plans} for op in operations]
@@ -81,7 +81,7 @@ class _Search:
             for ban, rule in self._rules.items()
         }
         self.decided: dict[int, str] = {}
-        """Plans that operations must keep, by the operation's number."""
+        """Plan that an operation must take, by the operation's number."""
 
     def rules(self, banned: set[str]) -> tuple[Rule, ...]:
         return tuple(sorted((self._rules[ban] for ban in banned), key=str))
@@ -100,14 +100,14 @@ class _Search:
         return set().union(*(self._hits[ban] for ban in banned))
 
     def reaching(self, number: int, plan: str, banned: set[str]) -> set[str] | None:
-        """Return the bans, changed so that operation `number` takes `plan`; None if impossible."""
+        """Return `banned`, changed so that operation `number` takes `plan`; None if that is impossible."""
         kept = {ban for ban in banned if plan not in self._hits[ban]}
         before = set(itertools.takewhile(lambda earlier: earlier != plan, self._ms[number]))
         ahead = before - self._gone(kept)
         return None if plan in self._gone(ahead) else kept | ahead
 
     def improved(self, banned: set[str]) -> set[str]:
-        """Make the change that saves most, until none saves LEAST_GAIN. Return the new bans."""
+        """Return `banned` after changes: each time the one that saves most, until none saves LEAST_GAIN."""
         while True:
             present, gone = self.cost(banned), self._gone(banned)
             steps = [
@@ -123,7 +123,7 @@ class _Search:
             banned = best
 
     def pruned(self, banned: set[str]) -> set[str]:
-        """Return only the bans that save time."""
+        """Return `banned` without bans whose removal costs no time."""
         for ban in sorted(banned):
             if self.cost(banned - {ban}) <= self.cost(banned):
                 banned = banned - {ban}
@@ -132,11 +132,11 @@ class _Search:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frozen:
-    """The rules to keep; none if there is nothing to ban."""
+    """The rules for the file, if any, and what operations do under them."""
 
     rules: tuple[Rule, ...]
     plans: tuple[str, ...]
-    """The plan that each operation takes under the rules, in a process without a search."""
+    """The plan of each operation, as a process without a search took it under the rules."""
     cannot: tuple[str, ...]
     """Operations that do not get their fastest plan, because that would slow others more."""
 
@@ -146,9 +146,9 @@ class Frozen:
 
 
 def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen:
-    """Return the rules by which a process without a search takes the fastest plans.
+    """Return the rules by which a process without a search takes the fastest plans that it can.
 
-    `version`: of cuDNN, such as 91900. Raises SpecError if a process fails.
+    `version`: of cuDNN, such as 91900. Raises SpecError if a process fails or runs other operations.
     """
     # 1. Search, and time the best plans again.
     on, off = Config(benchmark=True), Config(benchmark=False)
@@ -194,7 +194,7 @@ def merged(logs: Sequence[LogPass]) -> list[Operation]:
 
 
 def add(operations: list[Operation], logs: Sequence[LogPass]) -> None:
-    """Add the times of further processes. Raises SpecError if they ran other operations."""
+    """Add the plans' times in further processes. Raises SpecError if a process ran other operations."""
     for log in logs:
         _check_same(operations, log)
         for operation, (_, plans) in zip(operations, _each(log), strict=True):
@@ -210,7 +210,7 @@ def _each(log: LogPass) -> list[tuple[LoggedChoice, list[TimedPlan]]]:
 
 
 def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
-    """Return bans of plans over BEST times the fastest, but no ban that also hits a best plan."""
+    """Return bans of plans that take over BEST times as long as the fastest, but none that also hits a faster plan."""
     best = {
         plan
         for operation in operations
@@ -225,7 +225,7 @@ def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
 def settle(
     probe: Probe, operations: list[Operation], version: int, first: First = ()
 ) -> tuple[PlanChoice, list[str]]:
-    """Choose rules until a process takes the expected plans; return the choice and these plans."""
+    """Choose rules until a process takes the plans that they should lead to; return the choice and the plans taken."""
     for _ in range(ROUNDS):
         choice = choose(operations, version, first)
         log = probe.log(Config(errata=text_of(choice.rules)))
@@ -244,9 +244,9 @@ def _check_same(operations: Sequence[Operation], log: LogPass) -> None:
 
 
 def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: LogPass) -> bool:
-    """Correct the operations' lists by the plans of a process without a search. Return whether any differed.
+    """Correct the order of `plans` by `log`, of a process without a search. Return whether it took an unexpected plan.
 
-    Raises SpecError if it ran other operations.
+    Raises SpecError if the process ran other operations.
     """
     _check_same(operations, log)
     is_other = False
@@ -262,10 +262,10 @@ def choose(operations: Sequence[Operation], version: int, first: First = ()) -> 
     """Choose the plans to ban, so that operations take their best possible plans without a search.
 
     Without a search PyTorch takes the first plan of cuDNN's list that runs. A ban holds for the
-    whole process, and one operation may need the plan that another should not take: then all
-    operations' time decides. A change gives one operation a faster plan: it bans the plans before
-    it, and lifts the bans that hit it. The change that saves most is made, until none saves
-    LEAST_GAIN. `version`: of cuDNN.
+    whole process, so it may take from one operation the plan that another must not take: then the
+    sum of all operations' times decides. To give an operation a faster plan, a change bans the plans
+    before this plan, and lifts bans that hit the plan itself. Of all changes the one that saves most
+    is made, again and again until none saves LEAST_GAIN. `version`: of cuDNN.
     """
     search = _Search(operations, version)
     banned: set[str] = set()

@@ -1,4 +1,4 @@
-"""`sweep freeze`: compares cuDNN's search off, on, frozen; saves the choice, or checks a file."""
+"""`sweep freeze`: compares cuDNN's search off, on and frozen, and saves the frozen choice in a file, or checks one."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -59,7 +59,7 @@ def freeze(
     place: Place,
     opened: OpenProbe = forked_probe,
 ) -> Answer:
-    """Find and compare a choice to keep; the answer has its file. Raises ModelError if a step does not run."""
+    """Compare a frozen choice with benchmark off and on, or check a file. The answer has a file if a gain is shown."""
     if options.check is not None:
         return _check(options, console, place, opened)
     if options.file.exists():
@@ -99,7 +99,7 @@ def freeze(
 
 
 def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:
-    """Plan the step, and call the model once. Raises NeedsGpuError if there is no GPU."""
+    """Plan the step (`errata`: with these rules, too), and call the model once. Raises NeedsGpuError without a GPU."""
     say(console, LOOKING.format(workload=options.workload))
     suite = suite_to_compare(options, errata)
     machine = place.look(suite, needs_cuda=True)
@@ -119,7 +119,7 @@ def _nothing(options: FreezeOptions, why: str) -> Answer:
 
 
 def _not_shown(kept: Kept) -> str:
-    """Return a text: no gain is shown and, if undecided, the blocks and minutes to decide."""
+    """Return the message that no gain is shown; if it is undecided, also what blocks and minutes would decide."""
     row, text = kept.advice, f"No gain shown {kept.step}."
     if row.advice != UNDECIDED or row.blocks_needed is None:
         return text
@@ -145,7 +145,7 @@ def _provenance(
 
 
 def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenProbe) -> Answer:
-    """Check that a step takes the file's plans and, by a gate's rule, is not slower than with off."""
+    """Check that a step takes the plans in the file and is, by a gate's rule, not slower than with benchmark off."""
     file = str(options.check)
     errata, then = kept_rules(file) or "", _frozen_in(file)
     planned = _looked(options, errata, console, place)
@@ -195,7 +195,7 @@ def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenP
 def _in_turns(
     options: FreezeOptions, errata: str, looked: Planned, console: Console, place: Place
 ) -> tuple[gating.State, Verdict | None]:
-    """Compare off and frozen, as a gate does its sides. Raises UnfinishedError if stopped early."""
+    """Compare benchmark off with the rules as a gate compares two sides. Raises UnfinishedError if stopped early."""
     suite = suite_of(options, UNTIL, MEASURE, (Config(), Config(errata=errata)))
     planned = plan_step(
         options,
@@ -214,7 +214,7 @@ def _in_turns(
 
 
 def _frozen_in(file: str) -> Mapping[str, Any]:
-    """Return the provenance that `sweep freeze` wrote beside the rules. Raises SpecError."""
+    """Return what `sweep freeze` wrote beside the rules: plans, times, versions. Raises SpecError if it did not."""
     frozen = read_kept(Path(file))[1].get("frozen")
     if not isinstance(frozen, dict) or not isinstance(frozen.get("plans"), list):
         raise SpecError(f"--check: {file} has only rules; allowed: a file that `sweep freeze` made")

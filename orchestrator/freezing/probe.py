@@ -1,4 +1,4 @@
-"""Unrecorded processes that report a step's plans and time."""
+"""Processes that report the plans and the time of a step, and are not recorded as trials."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,16 +31,16 @@ MOST_SHAPES = 64
 
 
 class Probe(Protocol):
-    """Runs a cell in unrecorded processes. Raises ModelError if a process fails."""
+    """Runs one cell in processes that are not recorded. Raises ModelError if a process fails."""
 
     def of(self, trial: Trial) -> "Probe":
-        """Return a probe of another cell."""
+        """Return a probe of the trial's cell."""
 
     def log(self, config: Config) -> LogPass:
-        """Return the plans of a fresh process's first step at each shape."""
+        """Return the plans of the first step at each shape in a fresh process with `config`."""
 
     def step_ms(self, config: Config) -> float:
-        """Return the time per step of a fresh process."""
+        """Return the steady wall time of a step in a fresh process with `config`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +87,7 @@ class ForkedProbe:
 
 @contextmanager
 def forked_probe(planned: Planned, console: Console) -> Iterator[Probe]:
-    """Open a probe of the first cell on the first chosen GPU, and hold that GPU."""
+    """Yield a probe of the plan's first cell on the machine's first GPU; hold its GPUs meanwhile."""
     uuids = planned.machine.gpu_uuids
     with (
         free_devices(uuids, 0.0, console),

@@ -1,4 +1,4 @@
-"""What a gate found, in words."""
+"""What a gate found, and the answer that says it in words."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -46,26 +46,26 @@ class Gate:
     alone: Sequence[AnswerRow] = ()
     """A/A pairs, one row for each side: kind (base, head), pairs, ratio, ratio_low, ratio_high."""
     false_alarms: float | None = None
-    """Share of changes without any effect that this gate would call slower."""
+    """Of changes that have no effect, the share that this gate would call slower."""
     least_found: float | None = None
-    """Slowdown that this gate would find in four of five cases, as a share."""
+    """Least slowdown that this gate would find in four of five cases, as a share of base's time."""
     kernels: Sequence[KernelChange] = ()
-    """Kernels that base and head launch a different number of times in a step."""
+    """Kernels that a step launches more often or less often at head than at base."""
     different: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Values at base and head of each part of the environment that differs, by name."""
+    """Parts of the environment that differ: by name, the values at base and at head."""
     messages: dict[str, str] = field(default_factory=dict)
     """Message of a failed trial, by the label of the side that failed."""
     notes: Sequence[str] = ()
-    """How the sides differ from what was typed."""
+    """Sentences that say in what the measured sides differ from what was typed."""
     changed: Sequence[str] = ()
     """Files of a commit's tree that were changed while it was measured."""
     passes_undecided: bool = False
     """Whether `cannot tell yet` passes (--cannot-tell ok)."""
     results: Sequence[str] = ()
-    """Options of a query that reads this gate's results."""
+    """Options by which `sweep query` reads the results location of this gate."""
 
     def answer(self) -> answer.Answer:
-        """Return the answer. Files that changed excuse nothing: a change could excuse itself."""
+        """Return the answer. If files changed, `passes_undecided` does not count."""
         is_undecided, ratio = self.state == "cannot tell yet", self.row and self.row.ratio
         is_excused = is_undecided and self.passes_undecided and not self.changed
         of_base = answer.Family(

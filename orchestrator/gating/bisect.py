@@ -43,7 +43,7 @@ BAD = ("slower", "broken")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Installation:
-    """A side's environment, and the software in it."""
+    """One environment, with its side in comparisons, its software and its packages."""
 
     side: Side
     software: Environment
@@ -60,17 +60,17 @@ class Installation:
 @dataclass(frozen=True, kw_only=True)
 class Bisection:
     environments: Sequence[Installation]
-    """From the oldest to the newest."""
+    """The environments, from the oldest to the newest."""
     answers: Mapping[int, Gate]
-    """Comparisons with the oldest, by the number of the newer environment."""
+    """Comparisons with the oldest environment, by the other environment's number."""
     good: int
-    """Number of the last environment that is not slower."""
+    """Number of the newest environment found not slower than the oldest; 0 is the oldest itself."""
     first: int | None
-    """Number of the first slow environment; the environments after `good` are undecided."""
+    """Number of the first environment found slower or broken, if any; those between `good` and it are undecided."""
 
     @property
     def decisive(self) -> Gate:
-        """The answer for the first slow environment; if there is none, for the newest."""
+        """The comparison for environment `first` or, if that is None, for the newest environment."""
         return self.answers[max(self.answers) if self.first is None else self.first]
 
     @property
@@ -93,7 +93,7 @@ class Bisection:
 
     @property
     def changed(self) -> dict[str, tuple[object, object]]:
-        """Versions, by name, that differ between the last good and the first slow environment."""
+        """Versions that differ between the environments `good` and `first`: by name, the two values."""
         if self.first is None:
             return {}
         before, since = (
@@ -128,7 +128,7 @@ def bisect(
     place: Place,
     look: Callable[[Path, list[str]], Survey] = survey_of,
 ) -> Answer:
-    """Measure pairs of environments, and return the answer."""
+    """Measure pairs of environments; the answer names the first slow environment, if any."""
     sides = environments_of(options.pythons)
     say(console, LOOKING.format(workload=options.workload))
     name, suite = suite_asked(options, MEASURE)
@@ -156,10 +156,10 @@ def _bisected(
     measure: Callable[[Installation, BisectOptions], Gate],
     console: Console,
 ) -> Bisection:
-    """Compare the newest environment with the oldest; if it is slower, bisect those between.
+    """Compare the newest environment with the oldest; if the newest is slower, bisect those between.
 
-    An undecided environment is replaced by a neighbour (the newest: by the one before). Once one is
-    slower, half its slowdown is the threshold: this decides soon, and lets small changes pass.
+    If a comparison is undecided, the nearest environment not yet measured is taken instead. The first that
+    is slower sets the threshold to half its slowdown: later ones are decided sooner, and small changes pass.
     """
     answers: dict[int, Gate] = {}
     good, slow = 0, len(environments)
@@ -180,7 +180,7 @@ def _bisected(
 
 
 def _packages(python: Path | None) -> dict[str, str]:
-    """Return the versions of `python`'s packages, by name; nothing if it does not answer."""
+    """Return the versions of `python`'s packages, by name; an empty dict if this Python does not answer."""
     command = [str(python), "-P", "-c", PACKAGES]
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=LIST_S)
@@ -197,7 +197,7 @@ def _pair(
     newer: Installation,
     options: BisectOptions,
 ) -> Gate:
-    """Compare two environments. The sweep's id is a hash of both, so a rerun resumes the sweep."""
+    """Compare two environments. A hash of both is in the sweep_id, so the same command resumes the sweep."""
     suite = with_sides(options, planned.request.suite, oldest.side, newer.side)
     plan = make_plan(planned.whole.suite, suite, [planned.chosen.trials[0].cell])
     softwares = [

@@ -1,4 +1,4 @@
-"""`sweep gate`: does a change make a step slower? Two sides in turns on one GPU, each also against itself."""
+"""`sweep gate`: does a change make a step slower? Times two sides in turns on one GPU, and each against itself."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -92,7 +92,7 @@ where blocks > $lacks
 
 
 def gate(options: GateOptions, console: Console, place: Place) -> Answer:
-    """Measure both sides, and return the answer."""
+    """Measure base and head, and answer whether head is slower."""
     with scratch_for_gate() as scratch:
         sides = sides_of(options.base, options.head, scratch, exact=options.exact)
         found = _measured(options, sides, console, place)
@@ -122,7 +122,7 @@ def _measured(options: GateOptions, sides: Sides, console: Console, place: Place
 
 
 def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -> SuiteSpec:
-    """Return the suite with both sides in each block, and in each block a twin of one of them."""
+    """Return the suite with a config for each side, and in each block a twin of one side."""
     configs = [Config(benchmark=options.benchmark, code=side.label) for side in (base, head)]
     changed = {"configs": configs, "replicates": UNTIL, "twin_every": 1}
     return suite.model_copy(update={**changed, "without_gpu": WithoutGpu()})
@@ -131,9 +131,9 @@ def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -
 def _look(
     options: GateOptions, base: Side, head: Side, place: Place, console: Console
 ) -> tuple[Planned | None, dict[str, str]]:
-    """Return a plan made at head, or at base if the step does not run at head, and faults by side.
+    """Plan at head, or at base if the step fails at head. Return the plan, and faults by side.
 
-    Raises SpecError if the step runs on no side because the command line is wrong.
+    Raises SpecError if both sides report the same mistake in the command line.
     """
     suite = with_sides(options, suite_of(options, UNTIL, MEASURE), base, head)
     faults: dict[str, str] = {}
@@ -164,7 +164,7 @@ def _look(
 def compared(
     options: TurnOptions, planned: Planned, base: Side, head: Side, place: Place, console: Console
 ) -> Gate:
-    """Run a sweep of two sides; return the answer. Raises UnfinishedError if stopped undecided."""
+    """Run a sweep of two sides; return its result. Raises UnfinishedError if it stops undecided."""
     ran = run_sweep(planned, place, console)
     store, sweep_id = ran.store, ran.session.sweep_id
     base_text, head_text = as_text(base.label), as_text(head.label)
@@ -213,7 +213,7 @@ def _power(
     row: Verdict | None,
     budget_s: float,
 ) -> tuple[float, float] | tuple[None, None]:
-    """Return the result of `power` for as many blocks as the minutes allow; Nones without pairs."""
+    """Call `power` for as many blocks as fit `budget_s`; (None, None) without base-head pairs."""
     if row is None or not pairs or pairs[0].kind is not None:
         return None, None
     allowed = int(budget_s / row.block_s) if row.block_s else 0
@@ -225,7 +225,7 @@ def _power(
 
 
 def verdict_of(ran: Ran, field: str, baseline: str, candidate: str) -> Verdict | None:
-    """Return the verdict of the contrast that has most blocks; None if it has no verdict."""
+    """Return the contrast's verdict with the most blocks; None if the sweep has none."""
     contrast = {"field": field, "baseline": baseline, "candidate": candidate}
     least, sweep_id = ran.session.min_effect, ran.session.sweep_id
     rows = Verdict.of(ran.store, sweep_id, **contrast, min_effect=least)

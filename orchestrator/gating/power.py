@@ -1,4 +1,4 @@
-"""Estimates the slowdown that a gate can find: applies its rule to simulated pairs."""
+"""Estimates which slowdown a gate can find, by applying the gate's rule to simulated pairs."""
 
 import math
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ FOUND = 0.8  # share of the gates that find the least slowdown that is reported
 def power(
     scatter: float, prior: float | None, threshold: float, quantiles: Mapping[int, float]
 ) -> tuple[float, float]:
-    """Return the rate of false alarms, and the least slowdown found in four of five gates.
+    """Return the rate of false alarms, and the least slowdown that four of five gates find.
 
     `scatter`: standard deviation of a pair's log ratio. `prior`: standard deviation that the rule
     adds as one degree of freedom. `quantiles`: quantile of Student's t by a look's number of pairs.
-    A look calls head slower if the mean exceeds the threshold by the quantile times its error.
+    A look calls head slower if mean - quantile * (the mean's standard error) > log(1 + threshold).
     """
     noise = scatter * np.random.default_rng(0).standard_normal((GATES, max(quantiles)))
     slowdowns = []

@@ -1,4 +1,4 @@
-"""Reads the user's git repository without writing to it: checks out commits by our own index."""
+"""Checks out commits of the user's git repository by our own index, without writing to the repository."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ class Tree:
     folder: Path
     index: Path
     repository: str
-    """Its .git folder."""
+    """Path of the repository's .git folder."""
 
     def git(self, *words: str) -> str:
         """Run git on this tree, and return its output. Raises SpecError with git's reason."""
@@ -46,7 +46,7 @@ class Tree:
         return git(*options, *words, folder=self.folder, index=self.index)
 
     def notes(self) -> list[str]:
-        """Return notes on the folder: missing submodules, and files of Git LFS that stayed pointers."""
+        """Return notes on missing submodules, and on files of Git LFS that are still pointers."""
         staged = self.git("ls-files", "--stage", "-z").split("\0")
         modules = [line.partition("\t")[2] for line in staged if line.startswith(SUBMODULE)]
         large = self.git("ls-files", "-z", "--", ":(attr:filter=lfs)").split("\0")
@@ -55,7 +55,7 @@ class Tree:
         return [f"{text}: {printable(some(n, NAMED))}" for text, n in lacking.items() if n]
 
     def changed(self) -> list[str]:
-        """Return the files that differ from the commit, and new modules."""
+        """Return the files that differ from the commit, and untracked modules."""
         try:
             names = self.git("diff", "--name-only", "-z").split("\0")
             names += self.git("ls-files", "--others", "-z", "--", *CODE).split("\0")
@@ -75,7 +75,7 @@ def check_out(commit: str, scratch: Path) -> Tree:
 
 
 def commit_of(text: str) -> str | None:
-    """Return the full hash of the commit that `text` names; None if there is none."""
+    """Return the full hash of the commit that `text` names; None if `text` names no commit."""
     with suppress(SpecError):
         name = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
         return name if name.isalnum() else None  # `^main` stands for all commits but main's
@@ -85,8 +85,8 @@ def commit_of(text: str) -> str | None:
 def git(*words: str, folder: Path | None = None, index: Path | None = None) -> str:
     """Run git, wait for its end, and return its output. Raises SpecError with git's reason.
 
-    Variables that git exports to hooks are removed: with GIT_INDEX_FILE, git would write the index
-    of the commit that is being made.
+    Variables that git exports to hooks are removed: GIT_INDEX_FILE, for one, names the index of the
+    commit that the user is making, and git would write to that index.
     """
     variables = {name: text for name, text in os.environ.items() if name not in _of_hooks()}
     variables |= VARIABLES | ({"GIT_INDEX_FILE": str(index)} if index else {})
@@ -100,7 +100,7 @@ def git(*words: str, folder: Path | None = None, index: Path | None = None) -> s
 
 @cache
 def _of_hooks() -> frozenset[str]:
-    """Return git's variables for hooks, except GIT_CONFIG_*, which may set safe.directory."""
+    """Name the variables that git exports to hooks, but not GIT_CONFIG_*: safe.directory may be there."""
     _, output, _ = _run(["git", "rev-parse", "--local-env-vars"], os.environ)
     local = {name for name in output.split() if not name.startswith("GIT_CONFIG_")}
     return PATHSPECS.union(local)

@@ -1,4 +1,4 @@
-"""The two sides of `sweep gate`: a commit of the user's repository, a folder, a wheel or a Python."""
+"""The two sides of `sweep gate`. Each is a commit of the user's repository, a folder, a wheel or a Python."""
 
 import os
 import subprocess
@@ -48,27 +48,27 @@ class Sides:
     base: Side
     head: Side
     trees: Mapping[str, Tree]
-    """Trees of the sides that are commits, by name (base, head)."""
+    """Tree of each side that is a commit, by the side's name: base or head."""
     notes: list[str] = field(default_factory=list)
     """How the measured sides differ from what was typed."""
 
     def changed(self) -> list[str]:
-        """Return the files that differ from their commits by now, such as `base: bench/step.py`."""
+        """Return the files that were changed since the checkout, such as `base: bench/step.py`."""
         return [f"{name}: {file}" for name, tree in self.trees.items() for file in tree.changed()]
 
 
 @contextmanager
 def scratch_for_gate() -> Iterator[Path]:
-    """Yield a folder for this gate. Folders that killed gates left are removed now."""
+    """Remove the folders of gates that were killed, and yield a folder for this gate."""
     gates = private_folder(our_temporary_folder() / "gates")
     with held_folder("", gates) as scratch:
         yield scratch
 
 
 def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
-    """Return the sides that BASE and HEAD name. `exact`: two commits are not compared from their
-    merge base. `scratch`: a folder for trees and unpacked wheels. Raises SpecError for a text that
-    is no side, UnfinishedError if a commit cannot be checked out.
+    """Return the sides that BASE and HEAD name. `exact`: of two commits, measure BASE itself, not
+    the merge base. `scratch`: a folder for trees and unpacked wheels. Raises SpecError for a text
+    that names no side, UnfinishedError if a commit cannot be checked out.
     """
     texts, notes = {"base": base, "head": head}, []
     commits = {name: _commit(name, text) for name, text in texts.items()}
@@ -104,7 +104,7 @@ def _commit(name: str, text: str) -> str | None:
 
 
 def _take_merge_base(commits: dict[str, str | None], texts: Mapping[str, str]) -> list[str]:
-    """Replace BASE's commit by the merge base. Return a note if that is another commit."""
+    """Replace BASE's commit by the merge base. Return a note if the two commits differ."""
     base, head = commits["base"] or "", commits["head"] or ""
     try:
         commits["base"] = ancestor = git("merge-base", base, head)
@@ -120,7 +120,7 @@ def _take_merge_base(commits: dict[str, str | None], texts: Mapping[str, str]) -
 
 
 def _tree(name: str, text: str, commit: str, scratch: Path) -> Tree:
-    """Check out a commit. Raises UnfinishedError if git fails: no LFS server, or a full disk."""
+    """Check out a commit. Raises UnfinishedError if git fails, for example on a full disk."""
     try:
         return check_out(commit, scratch)
     except SpecError as error:
@@ -129,7 +129,7 @@ def _tree(name: str, text: str, commit: str, scratch: Path) -> Tree:
 
 
 def _label(name: str, text: str, commit: str) -> str:
-    """Return the name of a commit's side: the branch, or what was typed, and the commit."""
+    """Return the label of a commit's side, such as `base:main:0a1b2c3d4e5f`; for HEAD, the branch is named."""
     if text in ("HEAD", "@"):
         with suppress(SpecError):
             text = git("symbolic-ref", "--quiet", "--short", "HEAD")
@@ -138,7 +138,7 @@ def _label(name: str, text: str, commit: str) -> str:
 
 
 def _in_results(text: str) -> str:
-    """Return the text with "," for each ", ", which separates settings in results."""
+    """Replace each ", " by ",": in results, ", " separates settings."""
     return one_line(text).replace(", ", ",")
 
 
@@ -157,7 +157,7 @@ def _at_path(name: str, text: str, scratch: Path) -> Side:
 
 
 def _why_no_commit() -> str:
-    """Return why a text is no commit: git's error if there is no repository, or a shallow clone."""
+    """Return a likely reason why a text names no commit: git fails, or the clone is shallow; else ""."""
     try:
         is_shallow = git("rev-parse", "--is-shallow-repository") == "true"
     except SpecError as error:
@@ -166,7 +166,7 @@ def _why_no_commit() -> str:
 
 
 def environments_of(pythons: str) -> list[Side]:
-    """Return the environments of `--pythons`; a folder stands for its bin/python. Raises SpecError."""
+    """Return a side for each Python of `--pythons`; a folder means its bin/python. Raises SpecError."""
     sides = []
     for text in dict.fromkeys(text.strip() for text in pythons.split(",")):
         path = Path(text).expanduser()
@@ -184,7 +184,7 @@ def _environment(label: str, path: Path) -> Side:
 
 
 def _is_program(path: Path) -> bool:
-    """Return whether a path is a Python: executable, and named bin/python or alike."""
+    """Return whether a path is a Python: an executable file `bin/python*`."""
     is_named_so = path.parent.name == "bin" and path.name.startswith("python")
     return is_named_so and path.is_file() and os.access(path, os.X_OK)
 
@@ -194,13 +194,13 @@ def _is_wheel(path: Path) -> bool:
 
 
 def _in_folder(root: Path, below: str = "") -> CodeLocation:
-    """Return the code in the folder `below` of a tree, or in the root if that folder is missing."""
+    """Return where a tree's code is: in `root / below`, or in `root` if that folder is missing."""
     folder = root / below if (root / below).is_dir() else root
     return CodeLocation(folder=folder, variables=_looked_for_in([folder, root, root / "src"]))
 
 
 def _looked_for_in(places: list[Path]) -> dict[str, str]:
-    """Return SWEEP_MODULES: imports look in these places before any editable install."""
+    """Return the variable SWEEP_MODULES, by which imports search `places` before editable installs."""
     folders = dict.fromkeys(str(place.resolve()) for place in places if place.is_dir())
     return {MODULES: os.pathsep.join(folders)}
 

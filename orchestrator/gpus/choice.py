@@ -1,4 +1,4 @@
-"""Chooses the GPUs that a sweep runs on, by model, and the share of each model."""
+"""Chooses the GPUs that a sweep runs on: their model, and which share of that model's GPUs."""
 
 import math
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ ROUNDING = 1e-9  # 0.29 of 100 is 28.999999999999996
 
 
 def models_asked(choice: GpuChoice, there: Iterable[str]) -> list[str]:
-    """Return the requested GPU models among those `there`. Raises SpecError if there is none."""
+    """Return the GPU models of `there` that `choice` names. Raises SpecError if it names none of them."""
     models = list(dict.fromkeys(there))
     if choice.models == ALL_MODELS:
         return models
@@ -24,7 +24,7 @@ def models_asked(choice: GpuChoice, there: Iterable[str]) -> list[str]:
 
 
 def model_asked(choice: GpuChoice, there: Iterable[str]) -> str:
-    """Return the GPU model to measure. Raises SpecError if none is requested, or several are."""
+    """Return the one model of `there` that `choice` names. Raises SpecError for none or several."""
     models = models_asked(choice, there)
     if len(models) > 1:
         raise SpecError(
@@ -40,12 +40,12 @@ def models_missing(choice: GpuChoice, there: Iterable[str]) -> list[str]:
 
 
 def share_of(choice: GpuChoice, gpus: int) -> int:
-    """Return the number of a model's GPUs to use: at most the share, at least one."""
+    """Return how many of a model's `gpus` GPUs to use: the share, rounded down, but at least one."""
     return max(1, math.floor(choice.share * gpus + ROUNDING))
 
 
 def gpus_asked(choice: GpuChoice, machine: Survey) -> Survey:
-    """Return `machine` with only the requested GPUs. Raises SpecError unless they are of one model."""
+    """Return `machine` with only the requested GPUs. Raises SpecError if they are of several models."""
     model = model_asked(choice, machine.gpus or [machine.environment.gpu])
     seen = zip(machine.gpus, machine.gpu_uuids, strict=True)
     uuids = [uuid for name, uuid in seen if name == model]

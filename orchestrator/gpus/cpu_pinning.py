@@ -1,4 +1,4 @@
-"""Pinning: the cores where a GPU's trials run, undisturbed by its neighbours' trials.
+"""Pinning: each GPU's trials run on cores of their own, undisturbed by other GPUs' trials.
 
 Linux reports the cores that this process may use, their NUMA nodes, and a GPU's NUMA node.
 """
@@ -21,7 +21,7 @@ class Core:
 
     cpus: tuple[int, ...]
     node: int | None
-    """Its NUMA node; None if unknown."""
+    """The core's NUMA node; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,11 +35,11 @@ class Pinning:
 
 
 def pinning_of(gpu_uuid: str | None, launched_on: Collection[str] = ()) -> Pinning | None:
-    """Return the CPUs for a GPU or slice of this host, the same in each of our processes there.
+    """Return the CPUs for a GPU or slice of this host. Each of our processes here gets the same answer.
 
-    The CPUs are shared out among all GPUs that NVML lists, used or not: another sweep may use the others, and a GPU's
-    number of cores must not depend on that. A job with a part of the host's CPUs (Slurm's, a container's) has them for
-    its own GPUs: those of `launched_on`. None without a GPU, or if NVML does not list it, as its neighbours are unknown.
+    All GPUs that NVML lists get a share of the CPUs, used or not: another sweep may use the other GPUs, and a GPU's
+    number of cores must not depend on that. A job that has only a part of the host's CPUs (by Slurm, in a container)
+    shares this part among its own GPUs, `launched_on`. None without a GPU, or with one that NVML does not list.
     """
     if gpu_uuid is None:
         return None
@@ -57,10 +57,10 @@ def pinning_of(gpu_uuid: str | None, launched_on: Collection[str] = ()) -> Pinni
 def cores_for(
     slot: str, slots: Mapping[str, int | None], cores: Sequence[Core]
 ) -> tuple[Core, ...]:
-    """Return an equal share of the cores near this slot, which no other slot has.
+    """Return this slot's cores: an equal share of those near it, which no other slot gets.
 
-    `slots`: NUMA nodes of all of the host's slots, in an order that is the same everywhere. If a node is unknown or has
-    no core for us, all cores are shared out among all slots. If there are fewer cores than slots, the slots share them.
+    `slots`: the NUMA node of each of the host's slots, always in the same order. If a node is unknown or has no core
+    for us, all cores are divided among all slots. If slots outnumber the cores, each slot gets all of the cores.
     """
     near = {node: [core for core in cores if core.node == node] for node in set(slots.values())}
     if all(near.values()):
@@ -83,19 +83,19 @@ def _unknown_last(node: int | None) -> tuple[bool, int]:
 
 
 def read_cores(allowed: Collection[int], system: Path = SYSTEM) -> tuple[Core, ...]:
-    """Return the physical cores of the CPUs `allowed`, in the order of their numbers."""
+    """Return the physical cores of the CPUs `allowed`, in the order of the CPUs' numbers."""
     nodes = _nodes(system)
     cores = dict.fromkeys(_siblings(cpu, allowed, system) for cpu in sorted(allowed))
     return tuple(Core(cpus=cpus, node=nodes.get(cpus[0])) for cpus in cores)
 
 
 def isolated_cpus(system: Path = SYSTEM) -> list[int]:
-    """Return the CPUs that the kernel gives only on request (isolcpus)."""
+    """Return the CPUs that the kernel gives only to processes that request them (isolcpus)."""
     return parse_cpus(text_of(system / "devices/system/cpu/isolated"))
 
 
 def node_of_gpu(pci_address: str, system: Path = SYSTEM) -> int | None:
-    """Return a GPU's NUMA node. `pci_address`: NVML's, with a domain of eight digits."""
+    """Return a GPU's NUMA node. `pci_address`: as NVML writes it, with a domain of eight digits."""
     domain, _, rest = pci_address.lower().partition(":")
     address = f"{int(domain, 16):04x}:{rest}"
     node = text_of(system / "bus/pci/devices" / address / "numa_node")
@@ -130,7 +130,7 @@ def _nodes(system: Path) -> dict[int, int]:
 
 
 def _siblings(cpu: int, allowed: Collection[int], system: Path) -> tuple[int, ...]:
-    """Return the hardware threads of a CPU's core that we may use, including the CPU itself."""
+    """Return those hardware threads of a CPU's core that we may use, and the CPU itself."""
     topology = system / f"devices/system/cpu/cpu{cpu}/topology"
     siblings = parse_cpus(text_of(topology / "thread_siblings_list"))
     return tuple(sorted(set(siblings) & set(allowed) | {cpu}))

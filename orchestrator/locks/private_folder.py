@@ -12,12 +12,12 @@ ADVICE = "remove it, or name another folder for temporary files by TMPDIR"
 
 
 def our_temporary_folder() -> Path:
-    """Return this user's temporary folder, made if missing. Raises OrchestratorError."""
+    """Return this user's temporary folder, made if missing. Raises OrchestratorError if unsafe."""
     return private_folder(temporary_path())
 
 
 def temporary_path() -> Path:
-    """Return the path of this user's folder, unchecked; other users can guess the name."""
+    """Return the path of this user's temporary folder, unchecked: another user may have made it."""
     return Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}")
 
 
@@ -27,7 +27,7 @@ def scratch_folder(sweep_id: str) -> Path:
 
 
 def private_folder(path: Path) -> Path:
-    """Make a folder, or check that only we may write to it. Raises OrchestratorError."""
+    """Make a folder if it is missing. Raises OrchestratorError if others may write to it."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.lstat()

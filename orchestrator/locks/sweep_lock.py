@@ -1,8 +1,8 @@
-"""Locks: one launch at a time for each plan and results location, and for each accelerator.
+"""Locks: one launch at a time runs a plan into a results location, or uses an accelerator.
 
-An accelerator's lock is a name of Linux's abstract sockets. It holds for every user and TMPDIR of
-the machine (a container with its own network has its own names). The kernel releases it when its
-process ends, and there is no file to tamper with.
+An accelerator's lock is the name of an abstract socket of Linux. Such a name holds for all users of
+the machine, whatever their TMPDIR (a container with its own network has names of its own). No file
+can be tampered with, and the kernel frees the name when the process that holds the lock ends.
 """
 
 import errno
@@ -30,7 +30,7 @@ PEER = struct.Struct("3i")  # pid, uid, gid: see SO_PEERCRED in unix(7)
 
 
 def sweep_lock(location: str, plan_hash: str) -> AbstractContextManager[None]:
-    """Lock the plan: no two launches run it into the same results. A URL is locked on this machine.
+    """Lock a plan: no two launches run it into the same results; at a URL, no two of this machine.
 
     Raises SweepBusyError, naming the holder; OrchestratorError if no lock can be made.
     """
@@ -46,7 +46,7 @@ def night_lock(location: str, launch: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def measuring_lock(accelerators: list[str]) -> Iterator[None]:
-    """Lock this machine's accelerators: two launches on one would disturb each other's times.
+    """Lock accelerators of this machine: two launches on one of them would disturb each other's times.
 
     Raises SweepBusyError, naming the accelerator and the holder.
     """
@@ -64,7 +64,7 @@ def measuring_lock(accelerators: list[str]) -> Iterator[None]:
 
 
 def holder_of(location: str) -> str | None:
-    """Return which process runs a sweep into `location`, by its note; None if none does."""
+    """Describe a process that runs a sweep into `location`, by its note; None if no process does."""
     for holder in _folder(location).glob(".*.holder"):
         note = _describe(holder)
         if Path("/proc", note.split()[1]).exists() or socket.gethostname() not in note:
@@ -122,7 +122,7 @@ def _describe(holder: Path) -> str:
 
 
 def held_by(name: str) -> str | None:
-    """Return a text on the sweep that measures on the device; None if none does. Locks nothing."""
+    """Describe the sweep that measures on device `name`; None if no sweep does. Takes no lock."""
     holder = _holder(name)
     return holder and _busy(name, holder)
 

@@ -1,7 +1,7 @@
-"""A night on a cluster, as a Ray job on its head: measures over the cluster's nodes, compares, confirms.
+"""The driver of a night, a Ray job on a cluster's head: measures on the nodes, compares, confirms.
 
-Started by `sweep nightly`, as remote/driver.py is by a launch. The command that follows the job
-gets the outcome, writes the reports and posts the news.
+`sweep nightly` starts this driver, as `sweep launch` starts remote/driver.py. The command that
+follows the job gets the outcome from it, writes the reports and posts the news.
 """
 
 from contextlib import nullcontext
@@ -18,7 +18,7 @@ from cudnn_sweep.orchestrator.remote.job import Ended, JobRequest
 
 
 def run(request: JobRequest, console: Console) -> Ended:
-    """Run a night. Its exit code is that of `sweep nightly`."""
+    """Run a night. Return its outcome, and the exit code that `sweep nightly` has for this outcome."""
     job = request.night
     assert job is not None
     night = NightRequest(

@@ -1,6 +1,6 @@
-"""Prints a night's outcome, and posts its news to a URL: as JSON, in Slack, or through apprise.
+"""Prints a night's outcome, and posts the night's news to a URL: as JSON, to Slack, or by apprise.
 
-The URL is a secret. Errors, logs and messages show only its scheme and host.
+The URL is a secret. Errors, logs and messages show its scheme and host; with apprise its scheme.
 """
 
 import json
@@ -56,9 +56,9 @@ LIMIT_S = 120.0  # for all tries and pauses together, however an answer comes
 class News:
     headline: str
     findings: tuple[str, ...]
-    """A text of a few lines for each finding, for people."""
+    """Texts for people: each finding, reasons, what changed in the environment, the page."""
     result: Mapping[str, Json]
-    """The night's JSON, for programs; it is not sent to Slack."""
+    """The night's outcome for programs, which is sent only as JSON, not to Slack or by apprise."""
 
 
 def slack_body(news: News) -> Mapping[str, Json]:
@@ -73,7 +73,7 @@ class Webhook:
 
     @property
     def shown(self) -> str:
-        """Return the URL without its secret, which may be anywhere behind apprise's scheme."""
+        """Return the URL's scheme and host; for apprise the scheme alone: more may be secret."""
         if self.form == "apprise":
             return f"{self.url.partition('://')[0]}://"
         parts = urlsplit(self.url)
@@ -81,7 +81,7 @@ class Webhook:
 
 
 def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
-    """Return the launch file's webhook. Raise SpecError, without its text, if it is no URL."""
+    """Return the launch file's webhook. Raise SpecError, which quotes no URL, if it is unusable."""
     if keys.url_env is not None:
         where, text = f"{KEY}.url_env: {keys.url_env}", environment.get(keys.url_env)
         if text is None:
@@ -103,7 +103,7 @@ def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
 
 
 def _is_plain_url(url: str) -> bool:
-    """Return whether a URL is plain: urllib3's errors on other URLs quote the whole URL."""
+    """Return whether `url` is a plain http(s) URL: urllib3's errors on others quote them whole."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - reading it checks it
@@ -115,10 +115,10 @@ def _is_plain_url(url: str) -> bool:
 
 
 def tell(webhook: Webhook, news: News) -> None:
-    """Post the news; try again after a pause if the server cannot be reached or is too busy.
+    """Post the news, except by apprise in several tries if the server is out of reach or too busy.
 
-    A try whose answer got lost is repeated, so a message may arrive twice. Raise WebhookError if
-    the server refuses the news, or after LIMIT_S.
+    A try whose answer got lost is repeated, so the news may arrive twice. Raise WebhookError if the
+    server refuses the news, if all tries fail, or after LIMIT_S.
     """
     failures = [f"gave no whole answer in {LIMIT_S:g} s"]
     send = _notify if webhook.form == "apprise" else _post
@@ -155,7 +155,7 @@ def _apprise(url: str) -> Any:
 
 
 def _post(webhook: Webhook, news: News) -> str:
-    """Send in several tries; return the failure, or ""."""
+    """Send by HTTP, in several tries; return the failure, or ""."""
     parts = slack_body(news) if webhook.form == "slack" else asdict(news)
     body = json.dumps(parts, allow_nan=False).encode()
     logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # its messages have the URL's path
@@ -189,7 +189,7 @@ def _post(webhook: Webhook, news: News) -> str:
 
 
 def _pool(url: str) -> PoolManager:
-    """Return a pool of connections, through the environment's proxy for this host, if any."""
+    """Return a connection pool, by the proxy that the environment names for the host, if any."""
     parts = urlsplit(url)
     proxy = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
     if proxy is None:
@@ -201,7 +201,7 @@ def _pool(url: str) -> PoolManager:
 
 
 def _failure(error: Exception) -> str:
-    """Return the error's type and the system's message: other messages may quote the URL."""
+    """Return the error's type and the system's reason: the error's message may quote the URL."""
     reason = getattr(error, "reason", None) or error
     text = type(reason).__name__
     system = reason.__cause__ or reason
@@ -212,7 +212,7 @@ def _failure(error: Exception) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WhereToLook:
-    """Values for the commands and the link of a message."""
+    """Values for the commands and the link that a night's message contains."""
 
     folder: Path
     """Folder in which to type the commands."""
@@ -225,7 +225,7 @@ class WhereToLook:
 def print_outcome(
     outcome: NightOutcome, reports: Sequence[Path], console: Console, results: str | None = None
 ) -> None:
-    """Print a night. `results` is the option of the command line."""
+    """Print a night's outcome. `results`: the command line's `--results`, if typed."""
     say(console, headline(outcome), STATE_STYLES[outcome.state])
     for section in sections(outcome, results=results):
         title, *lines = lines_of(section)
@@ -235,7 +235,7 @@ def print_outcome(
 
 
 def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLook) -> News:
-    """Return the news of a night; `fresh`: the findings that were not sent before."""
+    """Return the news of a night. `fresh`: those of its findings that were not sent before."""
     new = [text for text in finding_texts(outcome) if text.finding in fresh]
     as_before = [f"{outcome.fine_series:,} series are as they were."] if new else []
     findings = (

@@ -142,7 +142,7 @@ def _compared(night: NightRequest, console: Console) -> Compared:
 
 
 def measured_and_compared(night: NightRequest, console: Console) -> Compared:
-    """Measure from this process at the night's place, then compare. Errors keep recorded trials."""
+    """Measure at the night's place, if it has one, and compare. An error becomes the outcome's reason."""
     earlier = night.diary().of(night.name)
     skipped = earlier.skipped if earlier else {}
     reasons = () if night.fault is None else tuple(str(night.fault).splitlines())
@@ -164,13 +164,13 @@ def measured_and_compared(night: NightRequest, console: Console) -> Compared:
 
 
 def _kept_by(error: Exception) -> ExitCode | None:
-    """Return the error's exit code, if it is more specific than that of `could_not_tell`."""
+    """Return the error's exit code if it is NEEDS_GPU or UNFINISHED, which tell more than CANNOT_TELL."""
     code = exit_code_of(error)
     return code if code in (ExitCode.NEEDS_GPU, ExitCode.UNFINISHED) else None
 
 
 def _is_measured(night: NightRequest) -> bool:
-    """Return whether the whole night is measured, so that it is only compared again."""
+    """Return whether the night's sweep is complete, so that a new start only compares the night."""
     states = sweep_states(night.store().stored_trials(night.name.sweep_id).values())
     return any(
         state.finished and not any(split.waits for split in state.blocks.split) for state in states
@@ -178,7 +178,7 @@ def _is_measured(night: NightRequest) -> bool:
 
 
 def why_unfit(night: NightRequest, place: Place) -> tuple[str, ...]:
-    """Return why the place cannot measure, a line each. Raise NeedsGpuError without a GPU."""
+    """Return the reasons why the place cannot measure. Raise NeedsGpuError if it lacks a needed GPU."""
     checks = [*place.checks(night.request.results)]
     no_gpu = [check for check in checks if (check.name, check.state) == ("CUDA", "warning")]
     no_gpu = no_gpu if night.suite.needs_cuda else []
@@ -198,10 +198,10 @@ def compare(
     skipped: dict[str, str],
     outcome: NightOutcome | None = None,
 ) -> Compared:
-    """Return the outcome of the night and its series.
+    """Compare the night with earlier ones; return the night's outcome and series.
 
-    `skipped`: reasons by model that is left out tonight; such a model does not count as missing.
-    `outcome`: what a cluster job decided; then only the series are read here.
+    `skipped`: reason for each model that is left out tonight, and so does not count as missing.
+    `outcome`: the outcome that a cluster's job found, if one did; then only series are read here.
     """
     diary, tonight = night.diary(), night.name.date
     first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
@@ -244,8 +244,8 @@ def not_measured(
 
 
 def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> None:
-    """Post alerts and news that were not sent yet. Undelivered alerts are sent the next night; news is posted once.
-    Comparing an old night again sends nothing.
+    """Post the alerts and news that were not posted yet. Alerts that could not be delivered are posted the next night;
+    other news is not. Comparing an old night again posts nothing.
     """
     diary = night.diary()
     if not diary.is_last(night.name):
@@ -282,7 +282,7 @@ def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> N
 
 
 def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:
-    """Return whether this is the first night without an answer; learning counts after an answer."""
+    """Return whether this is the first night that could not tell, or that learns after an answer."""
     if outcome.state == "learning":
         return before is not None and before.state in ("fine", "regression")
     return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
@@ -296,7 +296,7 @@ def measure_again(
 ) -> dict[SeriesKey, Remeasured]:
     """Measure candidates again and judge them; without a place, judge by stored fresh trials.
 
-    Without a last good software no `Amount` is judged: its trials join the night's value.
+    Without a last good software no `Amount` is judged: the fresh trials join the night's value.
     """
     if night.place is not None:
         try:
@@ -311,7 +311,7 @@ def measure_again(
 def _measure(
     night: NightRequest, place: Place, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """Measure and judge candidates. Each look adds blocks for candidates that are unsettled."""
+    """Measure candidates and judge them at each look; the unsettled ones get blocks up to the next."""
     planned = plan_sweep(night.request, place)
     store, confirm_id = night.store(), night.name.confirm_id
     suite = suite_again(night.suite, candidates, max(LOOKS))
@@ -366,10 +366,10 @@ def confirmation_plan(
     blocks: int,
     softwares: Sequence[str] = (OWN_SOFTWARE, LAST_GOOD),
 ) -> Plan:
-    """Return a plan with `blocks` blocks of each cell.
+    """Return a plan with `blocks` blocks of each suspect cell.
 
-    A block runs each config under each software on one slot, in an order that is balanced over the
-    blocks. Each cell gets block n before any gets block n + 1, so a longer plan begins alike.
+    A block runs each config under each software on one slot, in an order balanced over the cell's
+    blocks. All cells get block n before any gets block n + 1, so a longer plan begins with this one.
     """
     order = random.Random(content_hash([cell.cell_id for cell, _ in suspects]))
     starts = {}
@@ -396,7 +396,7 @@ def confirmation_plan(
 
 
 def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
-    """Return the candidates' cells and configs in the plan's order, if they are in the plan."""
+    """Return the candidates' cells, each with its configs to measure, as far as `whole` has them."""
     keys = [candidate.key for candidate in candidates]
     suspect = {
         (key.cell_id, None if key.metric in OF_EVERY_CONFIG else key.settings) for key in keys
@@ -410,7 +410,7 @@ def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
 
 
 def suite_again(suite: SuiteSpec, candidates: Sequence[Candidate], blocks: int) -> SuiteSpec:
-    """Return the suite with references, logs and new caches in each block, if needed."""
+    """Return the suite with references, logs or new caches in each block, if a candidate needs them."""
     metrics = {candidate.key.metric for candidate in candidates}
     references, logs = (blocks if metric.name in metrics else 0 for metric in (ERROR, ENGINE))
     replicates = {"reference_replicates": references, "logged_replicates": logs}

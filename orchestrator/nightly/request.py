@@ -1,13 +1,13 @@
-"""A night's request, read before it runs, and its diary: files beside the results for later nights.
+"""NightRequest: a night that is to run. Diary: files beside the results, which later nights read.
 
     nightly/NAME/night-2026-11-21-NAME.json    a night's outcome, as `night.json` of its reports
     nightly/NAME/told.json                     alerts that were posted, so that each is posted once
     nightly/NAME/baseline.json                 the pinned night
     nightly/NAME/accepted.json                 accepted changes, oldest first
 
-NAME is the launch file's. A night that is compared again overwrites its outcome; nothing is removed.
-Each file is `{"crc32": ..., "content": ...}`; a file with a wrong checksum is ignored. To edit a
-file by hand, write "edited" as its checksum.
+NAME is `launch_name`. Comparing a night again overwrites its outcome; only --unpin removes a file.
+Each file is `{"crc32": ..., "content": ...}`. With a wrong checksum, an outcome or told.json is
+ignored, the two other files are an error. To edit a file by hand, write "edited" as its checksum.
 """
 
 import json
@@ -78,29 +78,29 @@ class Diary:
         self._write(f"{outcome.night}.json", to_json(outcome).rstrip())
 
     def keep(self, sweep_id: str, text: str) -> None:
-        """Write a night's outcome from another machine. Raise ReportError if it is no such JSON."""
+        """Write a night's outcome, sent by a cluster's job. Raise ReportError if `text` is no such outcome."""
         outcome = from_json(text)
         if outcome.night != sweep_id:
             raise ReportError(f"the outcome of {sweep_id}: found that of {outcome.night!r}")
         self.write(outcome)
 
     def of(self, name: NightName) -> NightOutcome | None:
-        """Return the outcome of an earlier start of this night."""
+        """Return the outcome that an earlier start of this night wrote; None if there is none."""
         return self._outcome(f"{name.sweep_id}.json")
 
     def before(self, name: NightName, *, measured: bool = True) -> NightOutcome | None:
-        """Return the outcome of the last earlier night, or, if `measured`, the last with trials."""
+        """Return the outcome of the night before; if `measured`, of the last earlier night with trials."""
         nights = [night for night in self._nights() if night < f"{name.sweep_id}.json"]
         outcomes = map(self._outcome, reversed(nights))
         return next((it for it in outcomes if not measured or it and it.recorded_trials), None)
 
     def last(self) -> NightOutcome | None:
-        """Return the last outcome with trials. Raise SpecError if a later night is unreadable."""
+        """Return the newest outcome with trials. Raise SpecError if it or a newer one is unreadable."""
         outcomes = (self._read(night, from_json) for night in reversed(self._nights()))
         return next((outcome for outcome in outcomes if outcome and outcome.recorded_trials), None)
 
     def unreadable(self, name: NightName) -> list[str]:
-        """Return the reason for each unreadable file that this night does without."""
+        """Return why outcomes up to this night, or told.json, are unreadable; the night ignores those."""
         faults = []
         nights = [night for night in self._nights() if night <= f"{name.sweep_id}.json"]
         for file in (*nights, SENT):
@@ -175,7 +175,7 @@ class Diary:
 
 
 def _content_of(text: str) -> str:
-    """Return the JSON in a file's text. Raises ValueError if its checksum does not fit."""
+    """Return a file's `content` as JSON. Raises ValueError if the checksum is wrong."""
     file = json.loads(text)
     if not isinstance(file, dict) or file.keys() != {"crc32", "content"}:
         raise ValueError('it is not {"crc32": ..., "content": ...}')
@@ -197,12 +197,12 @@ class NightRequest:
     """The host on which the night was started."""
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     place: Place | None = None
-    """The place where this process measures; None: it measures nothing, or at the destination."""
+    """Where this process measures; None: `destination` decides, or nothing is measured."""
     destination: Destination = field(default_factory=Here)
     webhook: Webhook | SpecError | None = None
     """The webhook of the launch file, or the reason why it is unusable."""
     fault: Exception | None = None
-    """A mistake in the suite or its requirements. It is raised once the night is reported."""
+    """A mistake in the suite, or a missing `last_good`; raised once the night is reported."""
 
     @property
     def suite(self) -> SuiteSpec:
@@ -218,7 +218,7 @@ class NightRequest:
 
     @property
     def reports(self) -> Path:
-        """Return the folder of the reports; each date has a folder in it."""
+        """Return the folder of the reports, which has a folder for each date."""
         if self.options.reports is not None:
             return self.options.reports
         where = Location(self.request.results)
@@ -238,7 +238,7 @@ class NightRequest:
         )
 
     def again(self, cell_id: str | None = None) -> str:
-        """Return the command that measures a cell, or all of them, again."""
+        """Return the command that measures one cell again; without `cell_id`, all cells."""
         words = [self.options.program, "launch", str(self.options.file)]
         words += ["--suite", self.request.suite_name]
         if self.options.results is not None:
@@ -250,8 +250,8 @@ class NightRequest:
 def read_night(
     options: NightOptions, environment: Mapping[str, str], place: Place | None = None
 ) -> NightRequest:
-    """Read the launch file; raise an error for a mistake in it. A mistake in a file that it names
-    is the night's `fault`. `place`: where to measure, instead of the launch file's destination.
+    """Read the launch file; raise an error for a mistake in it. A mistake in the suite that it names
+    becomes the night's `fault`. `place`: where to measure, instead of the file's destination.
     """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
@@ -303,7 +303,7 @@ def read_night(
 
 
 def accept_change(options: NightOptions, target: str, first: str | None, reason: str | None) -> str:
-    """Accept the last night's alerts of a series, a cell or a metric. Return the line to print.
+    """Accept the last night's alerts of `target`, a series, cell or metric. Return the line to print.
 
     Raise SpecError if there is no such alert, or for an unusable date or reason.
     """
@@ -344,7 +344,7 @@ def accept_change(options: NightOptions, target: str, first: str | None, reason:
 
 
 def pin_baseline(options: NightOptions, first: date | None) -> str:
-    """Pin a night, or unpin. Return the line to print. Raise SpecError if there is no such night."""
+    """Pin the night `first`; None: unpin. Return the line to print. Raise SpecError if it is unknown."""
     diary = _diary(options)
     if first is None:
         diary.unpin()

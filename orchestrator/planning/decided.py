@@ -17,7 +17,7 @@ OPEN, HOPELESS = "open", "hopeless"
 
 
 def contrasts_of(configs: Iterable[Config]) -> tuple[Contrast, ...]:
-    """Return pairs that differ in one field; the baseline has PyTorch's default or came first."""
+    """Pair configs that differ in one field; the baseline has PyTorch's default or came first."""
     return contrasts_among(settings_of(config) for config in configs)
 
 
@@ -38,13 +38,13 @@ def deciding_in(plan: Plan) -> tuple[Contrast, ...]:
 
 
 def settings_of(config: Config) -> dict[str, str]:
-    """Return each field of a config as text, in the way SQL writes values."""
+    """Return a config's fields as texts, written as SQL writes values."""
     return texts_of(config.columns())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """The state of one cell, over all its contrasts."""
+    """How far one cell is decided, over all its contrasts."""
 
     states: Sequence[ContrastState]
 
@@ -67,7 +67,7 @@ class Standing:
 
     @property
     def seconds_to_decide(self) -> float:
-        """Estimated time of the blocks that a decision needs, or of all blocks left if unknown."""
+        """Estimated seconds to the decision; to the last block if the number needed is unknown."""
         return max(
             (state.blocks_needed or (state.at_most or 0) - state.recorded_blocks) * state.block_s
             for state in self.states
@@ -75,7 +75,7 @@ class Standing:
 
 
 def standings(store: Store, session: Session) -> dict[str, Standing]:
-    """Return the present standings by cell_id, of cells with both sides of a contrast recorded."""
+    """Return standings by cell_id, of the cells that have records of both configs of a contrast."""
     sweep_id, contrasts = session.sweep_id, chosen(session.contrasts, session.plan.decided_by)
     if session.job is not None:
         return _by_cell(_advised(store, sweep_id, contrasts, session.job))
@@ -92,7 +92,7 @@ def stopped_cells(store: Store, session: Session) -> set[str]:
 
 
 def is_over(store: Store, sweep_id: str, plan: Plan, contrasts: Iterable[Contrast]) -> bool:
-    """Return whether no cell of this part of a plan gets a further block."""
+    """Return whether no cell of `plan`, which may be a shard, gets a further block."""
     states = _tested(store, sweep_id, contrasts, plan.configs(), len(plan.cell_ids()))
     cells = _by_cell(states)
     return all(cell_id in cells and not cells[cell_id].is_open for cell_id in plan.cell_ids())
@@ -106,7 +106,7 @@ def _tested(
     of_cells: int,
     **values: Value,
 ) -> Iterator[ContrastState]:
-    """Yield each contrast's state in each cell; a cell is open while its verdict is undecided."""
+    """Yield how far each contrast is decided in each cell: open while its verdict is undecided."""
     texts = [settings_of(config) for config in configs]
     for contrast in contrasts:
         pairs = sum(text.get(contrast.field) == contrast.baseline for text in texts)
@@ -117,7 +117,7 @@ def _tested(
 def _advised(
     store: Store, sweep_id: str, contrasts: Iterable[Contrast], job: Job
 ) -> Iterator[ContrastState]:
-    """Yield each contrast's state in each cell; a cell is open while the advice is undecided."""
+    """Yield how far each contrast is decided in each cell: open while its advice is undecided."""
     for contrast in contrasts:
         values = {**contrast.values(), **job.values()}
         for row in Advice.of(store, sweep_id, is_over=False, **values):
@@ -137,7 +137,7 @@ def _advised(
 
 
 def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
-    """Return each cell's standing, by the first row of each contrast, which has most blocks."""
+    """Group states by cell; if a contrast has several, the first counts, which has most blocks."""
     first: dict[tuple[str, str, str], ContrastState] = {}
     for state in states:
         first.setdefault((state.cell_id, state.contrast, state.other_settings), state)

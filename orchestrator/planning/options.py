@@ -1,4 +1,4 @@
-"""Options of `sweep launch` and `sweep nightly`, and the script that `sweep audit` runs."""
+"""Options of `sweep launch` and `sweep nightly`, and of the script that `sweep audit` runs."""
 
 import shlex
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ class LaunchOptions:
         return None if self.shard is None else read_shard(self.shard)
 
     def part(self, plan: "Plan") -> "Plan":
-        """Return this launch's shard of the plan, or all of it. Raises SpecError if empty."""
+        """Return this launch's shard of the plan, or the whole plan. Raises SpecError for an empty shard."""
         return plan if self.own_shard is None else self.own_shard.part(plan)
 
     @property
@@ -112,7 +112,7 @@ class LaunchOptions:
 
 
 def read_date(text: str, option: str) -> date:
-    """Return the date in an option's text, which names a night. Raises SpecError if it is none."""
+    """Parse the date by which an option names a night. Raises SpecError if `text` is no date."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -198,7 +198,7 @@ def _parted(text: str) -> tuple[str, str, str]:
 
 
 def read_replicates(text: str) -> "Replicates":
-    """Return the replicates that `8`, `decided` or `decided:50` means. Raises SpecError."""
+    """Parse `--replicates`, such as `8`, `decided` or `decided:50`. Raises SpecError for other texts."""
     from pydantic import TypeAdapter, ValidationError
 
     from cudnn_sweep.workloads.cells.suite import LOOKS, Replicates

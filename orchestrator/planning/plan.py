@@ -28,7 +28,7 @@ WRITTEN = re.compile(r"(\d+)/(\d+)")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """One cell, one config, one replicate; `twin`: 1 for the second of an A/A pair, else 0."""
+    """One cell, config and replicate. `twin`: 1 for the second process of an A/A pair, else 0."""
 
     cell: Cell
     config: Config
@@ -37,9 +37,9 @@ class Trial:
     block: int
     position: int
     cache_generation: int
-    """Number of the cell's compute cache to use; its first trial finds the cache empty."""
+    """Number of the cell's compute cache for this trial; the first trial of a number finds it empty."""
     repeats_block: int | None = None
-    """Number of the plan's split block that this trial's block repeats."""
+    """Number of the split block that this trial's block repeats; None: this is no repeat."""
     software: str = OWN_SOFTWARE
     """Name of the session's Python that runs the trial; empty: the launch's own Python."""
 
@@ -89,9 +89,9 @@ class Plan:
     measure: MeasureSpec
     trials: tuple[Trial, ...]
     looks: tuple[int, ...] = ()
-    """Numbers of blocks after which a cell may be decided and gets no more; empty: all blocks run."""
+    """Block counts at which each cell is tested, and gets no more if decided; empty: all blocks run."""
     decided_by: tuple[str, ...] = ()
-    """The contrasts that decide a cell, as a suite names them; empty: all."""
+    """Names of the contrasts that decide a cell, as in a suite; empty: all contrasts decide."""
 
     @property
     def plan_hash(self) -> str:
@@ -114,7 +114,7 @@ class Plan:
         return replace(self, trials=tuple(t for t in self.trials if t.trial_id not in trial_ids))
 
     def estimated_s(self, slots: int, *, gpu: bool) -> float:
-        """Return the rough time to run the plan: the budgets, and the overhead of each process."""
+        """Estimate the seconds to run the plan: each trial's time budgets and overhead, over the slots."""
         spec = self.measure
         closed = spec.warmup_s + spec.steady_budget_s
         if gpu and spec.device_budget_s > 0:
@@ -129,7 +129,7 @@ class Plan:
         return START_S + (sum(each) + sum(besides)) / slots
 
     def first_look(self) -> "Plan":
-        """Return the blocks up to each cell's first look; equally many if the plan has no looks."""
+        """Return each cell's blocks up to the first look; without looks, the first LOOKS[0] blocks."""
         first = self._first_blocks
         return replace(self, trials=tuple(t for t in self.trials if t.replicate < first))
 
@@ -138,8 +138,8 @@ class Plan:
         return self.looks[0] if self.looks else LOOKS[0]
 
     def cell_by_cell(self) -> "Plan":
-        """Return the plan with the blocks up to the first look in front, cell by cell. Cells that
-        lack fewer trials come first.
+        """Return the plan with the blocks up to the first look in front, one cell after another.
+        The cells that lack the fewest of these trials come first.
         """
         first = self.first_look().trials
         lacking = Counter(trial.cell.cell_id for trial in first)
@@ -162,11 +162,11 @@ def make_plan(
     cells: list[Cell],
     configs: Mapping[str, tuple[Config, ...]] | None = None,
 ) -> Plan:
-    """Return a plan that takes every cell once, then again, in random orders seeded by the cells.
+    """Plan a suite: all cells once, then all again, in random orders that the cells seed.
 
-    So each cell's replicates are spread over the sweep. If a time budget cuts the sweep, cells lack
-    at most one replicate, and the same cells every night. A block's configs are in an order that is
-    balanced over the cell's blocks. `configs`: by cell_id, for cells with configs of their own.
+    So each cell's replicates are spread over the sweep. If a time limit cuts the sweep, no cell is
+    more than one replicate behind, and the same cells are behind every night. The order of configs
+    is balanced over a cell's blocks. `configs`: by cell_id, for cells with configs of their own.
     """
     replicates = most_replicates(suite.replicates)
     given = {cell.cell_id: tuple(suite.configs) for cell in cells} | dict(configs or {})
@@ -207,7 +207,7 @@ def make_plan(
 
 
 def with_alternate_caches(plan: Plan) -> Plan:
-    """Return the plan with a new compute cache in even replicates, which odd ones reuse."""
+    """Return the plan with a new compute cache in each even replicate; the next replicate reuses it."""
     trials = tuple(
         replace(trial, cache_generation=trial.replicate - trial.replicate % 2)
         for trial in plan.trials
@@ -216,15 +216,15 @@ def with_alternate_caches(plan: Plan) -> Plan:
 
 
 def first_blocks(plan: Plan, most: int) -> Plan:
-    """Return the plan with at most `most` blocks of each cell; the whole plan if none is left."""
+    """Return the plan with each cell's first `most` blocks; the whole plan if it has none of them."""
     kept = tuple(trial for trial in plan.trials if trial.replicate < most)
     return replace(plan, trials=kept or plan.trials)
 
 
 def first_calls(plan: Plan) -> list[TrialRequest]:
-    """Return a trial of each of the user's models, with default settings, to call before measuring.
+    """Return a trial with default settings for each of the user's models, to call before measuring.
 
-    A bundled model is called only if its cell has expected counts.
+    A bundled model gets one only if its cell has `expect`.
     """
     first: dict[tuple[str, str], Trial] = {}
     for trial in plan.trials:
@@ -256,9 +256,9 @@ class _BlockOrder:
         self._order = order
 
     def of(self, replicate: int, *, has_twin: bool) -> list[tuple[Config, int]]:
-        """Return each config with its `twin`. In every other A/A pair, twin 1 comes before twin 0.
+        """Return a block's configs in order, each with its `twin`. Twin 1 leads in every second pair.
 
-        In a gate, the sides take turns in being the side with the A/A pair.
+        In a gate, one A/A pair is of one side, and the next pair is of the other side.
         """
         placed = [(config, 0) for config in balanced(self._start, replicate)]
         if has_twin:
@@ -271,10 +271,10 @@ class _BlockOrder:
 
 
 def balanced(start: Sequence[T], number: int) -> list[T]:
-    """Return the order in block `number`, from 0. Of two members, each is ahead in half the blocks.
-    In every 2 * len(start) blocks, each member comes first equally often.
+    """Order the members of `start` for block `number`, from 0. Any two members lead each other in
+    half of the blocks. In every 2 * len(start) blocks, all members come first equally often.
 
-    Every second block reverses the block before it; each such pair of blocks rotates by two places.
+    An odd block reverses the order of the block before it; an even one rotates `start` by two more.
     """
     first = 2 * (number // 2) % len(start)
     rotated = [*start[first:], *start[:first]]
@@ -282,9 +282,9 @@ def balanced(start: Sequence[T], number: int) -> list[T]:
 
 
 def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
-    """Return the trials with every FIELD=VALUE. Raises SpecError for an unknown field or no trial.
+    """Return the trials that have every FIELD=VALUE. Raises SpecError for an unknown field or no trial.
 
-    If a cell keeps only a part of its trials, no look can decide it: then all that remain run.
+    If a cell loses some of its trials, no look could decide that cell: the result has no looks.
     """
     kept = plan.trials
     for field, value in choices:
@@ -315,10 +315,10 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def part(self, plan: Plan) -> Plan:
-        """Return this shard's whole blocks, always the same. Shards differ by at most one block.
+        """Return this shard's blocks, always the same ones. Shards differ by at most one block or cell.
 
-        In an until-decided sweep a shard has whole cells: a decision needs all of a cell's blocks.
-        Blocks are dealt by a hash: by number, all A/A pairs (one in every so many blocks) might
+        In an until-decided sweep whole cells are dealt out: a decision needs all of a cell's blocks.
+        Dealing goes by a hash: by number, all A/A pairs, which recur every so many blocks, might
         fall to one shard. Raises SpecError if the shard has no block.
         """
         whole = "cells" if plan.looks else "blocks"
@@ -332,7 +332,7 @@ class Shard:
 
 
 def read_shard(text: str) -> Shard:
-    """Return the shard in `2/4`, the second of four. Raises SpecError."""
+    """Parse a shard such as `2/4`, the second of four. Raises SpecError for other texts."""
     match = WRITTEN.fullmatch(text)
     number, of = map(int, match.groups()) if match else (0, 0)
     if not 1 <= number <= of:

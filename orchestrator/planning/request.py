@@ -25,20 +25,20 @@ class SweepRequest:
     results: str
     """Location of the results, as it was typed."""
     preload: tuple[str, ...] = ()
-    """Modules that the fork server imports once at the user's request, besides the suite's."""
+    """Modules that the user names for the fork server to import once, besides the suite's own."""
     budget_minutes: float | None = None
-    """Time limit."""
+    """Time limit; None: no limit."""
     launched_at: float | None = None
-    """Launch's start, by `monotonic`, from which its limit counts; None: from the first block."""
+    """When the time limit began, by `monotonic`; None: it begins with the first block."""
     may_skip: bool = False
     """Whether to leave out models whose package is not installed, as a night does."""
     job: Job | None = None
     """The job to advise on; with a job, every second block starts with an empty compute cache."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
-    """Location of each code, by a config's `code`."""
+    """Where the code of each side is, by the `code` of the side's config."""
     min_effect: float = MIN_EFFECT
     one_sided: bool = False
-    """Whether a cell is also decided once it is shown to be not slower, as in a gate."""
+    """Whether a cell is also decided once its candidate is shown to be not slower, as in a gate."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

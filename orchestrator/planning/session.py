@@ -20,14 +20,14 @@ DEFAULT_STEPS = 10_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """The parameters of `advice` that say what the user is going to run."""
+    """What the user is going to run: parameters of the question `advice`."""
 
     steps: int = DEFAULT_STEPS
     """Number of steps of the user's job in one process."""
     hours: float | None = None
-    """Hours instead of `steps`: as many steps as the baseline makes in these hours."""
+    """The job's length in place of `steps`: as many steps as the baseline makes in these hours."""
     state: str = "container"
-    """container or warm: whether CUDA's compute cache is empty when a process starts."""
+    """CUDA's compute cache at a process's start: empty (`container`), or filled (`warm`)."""
     memory_limit_gib: float | None = None
     """Memory of the GPU; a setting that needs more does not fit."""
     runs: int = 1
@@ -35,7 +35,7 @@ class Job:
 
     @property
     def blocks_owed(self) -> int:
-        """Fewest blocks that an advice needs: for a warm start, the first only fills the cache."""
+        """Fewest blocks for an advice: for a warm start two, as the first block only fills the cache."""
         return 2 if self.state == "warm" else 1
 
     def values(self) -> dict[str, Value]:
@@ -44,7 +44,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeLocation:
-    """Location of a trial's code: its working folder, its Python, its first module folders."""
+    """Where a trial's code is: working folder, Python, and variables such as SWEEP_MODULES."""
 
     folder: Path | None
     python: Path | None = None
@@ -69,13 +69,13 @@ class Session:
     plan_trials: int
     """How many trials the whole sweep's plan has."""
     looks: tuple[int, ...] = ()
-    """Numbers of blocks after which a cell may be decided; empty: the number of blocks is fixed."""
+    """Block counts at which each cell is tested; empty: the number of blocks is fixed."""
     job: Job | None = None
     """The job whose advice decides a cell; None: the cell's verdict decides."""
     cell_by_cell: bool = False
     """Whether cells reach their first look one after another, as time may not suffice for all."""
     begun: Mapping[str, int] = field(default_factory=dict)
-    """Number of each cell's blocks that have recorded trials, by cell_id."""
+    """How many of a cell's blocks have recorded trials, by cell_id."""
     of_cells: int = 0
     """How many cells the whole sweep's plan has."""
     plan_blocks: int = 0
@@ -83,12 +83,12 @@ class Session:
     shard: Shard | None = None
     """The part of the plan that this launch runs; None: all of it."""
     retries: dict[str, int]
-    """Number of retries of each trial, this launch's included, by trial_id; 0 for other trials."""
+    """Number of retries of each trial that this launch retries, this one included, by trial_id."""
     scratch: Path
     """A folder on each node, for compute caches; kept until the sweep is finished."""
     folder: Path
-    """Folder of the launch; paths of the user's workload files are relative to it. On a cluster, a
-    relative path: each node has a copy of the folder, in which its workers start."""
+    """Folder of the launch; paths of the user's workload files are relative to it. On a cluster it
+    is `Path()`, as each node's workers start in a copy of the folder."""
     gpus: tuple[str, ...] = ()
     """UUIDs of the GPUs that the launch uses on this machine, or on one node of a cluster."""
     preload: tuple[str, ...] = ()
@@ -96,11 +96,11 @@ class Session:
     pythons: Mapping[str, Path] = field(default_factory=dict)
     """Pythons of environments with their own torch and cudnn-sweep, by a trial's `software`."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
-    """Location of each code, by a config's `code`."""
+    """Where the code of each side is, by the `code` of the side's config."""
     min_effect: float = MIN_EFFECT
     """The smallest relative difference that counts."""
     one_sided: bool = False
-    """Whether a cell is also decided once it is shown to be not slower, as in a gate."""
+    """Whether a cell is also decided once its candidate is shown to be not slower, as in a gate."""
 
     @property
     def lock_name(self) -> str:
@@ -108,7 +108,7 @@ class Session:
         return self.plan_hash + (f"-{self.shard.number}-of-{self.shard.of}" if self.shard else "")
 
     def lacks(self, stored: Iterable[StoredTrial], hopeless: Collection[str] = ()) -> bool:
-        """Return whether the sweep, or this shard, lacks trials, not counting `hopeless` cells."""
+        """Return whether the sweep, or this shard, lacks records of trials outside `hopeless` cells."""
         recorded = {trial.trial_id for trial in planned(stored)}
         left = self.own.without(recorded).trials
         given_up = sum(trial.cell.cell_id in hopeless for trial in left)
@@ -122,7 +122,7 @@ class Session:
         return {trial.cell.cell_id for trial in recorded} - measured
 
     def fallback_folders(self) -> list[Path]:
-        """Return folders for records that the results location does not take: other disks, or memory."""
+        """Return folders on other disks or in memory, for records that cannot be written to the results."""
         places = [Path("/dev/shm"), Path.home()]
         with suppress(OrchestratorError):  # the other folders remain
             places.insert(0, our_temporary_folder())
@@ -147,10 +147,10 @@ def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:
 
 
 def modules_to_preload(suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
-    """Return the modules that the fork server imports once: `own`, and the suite's if installed.
+    """Return the modules that the fork server imports once: `own`, and the suite's installed ones.
 
-    The chosen cells may not need a missing module of the suite. Raises SpecError if a module of
-    `own` is not installed.
+    The suite's missing modules are no error: the chosen cells may not need them. Raises SpecError
+    if a module of `own` is not installed.
     """
     named = tuple(own)
     for module in named:

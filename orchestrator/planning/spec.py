@@ -1,4 +1,4 @@
-"""The keys of a launch file under `metadata.sweep`, and the choice of its suite."""
+"""Keys of a launch file under `metadata.sweep`, and the choice of a launch's suite."""
 
 import re
 from collections.abc import Iterator
@@ -159,8 +159,8 @@ class SweepSpec(BaseModel):
 def choose_suite(
     spec: SweepSpec, name: str | None, replicates: Replicates | None = None
 ) -> tuple[str, SuiteSpec]:
-    """Return the chosen suite's name and the suite. `name` and `replicates`, from the command line,
-    override the launch file.
+    """Choose a launch's suite; return its name and the suite. `name` and `replicates` come from the
+    command line and override the launch file.
 
     Raises SpecError for an unknown suite, LaunchFileError for a mistake in a suite's file.
     """
@@ -246,7 +246,7 @@ def suite_names() -> list[str]:
 def asked_file(
     typed: Path | None, suite: str | None, results: str | None
 ) -> tuple[Path | None, str | None, str]:
-    """Return the launch file, if any, the suite, and a note that tells the user what is assumed.
+    """Return launch file and suite, None for one that is not given, and a note on what is assumed.
 
     Raises SpecError for two suites or a Python file, LaunchFileError for a file that is no YAML.
     """
@@ -269,7 +269,7 @@ def asked_file(
 
 
 def results_of_the_launch_file() -> str:
-    """Return the results location of the launch file that `sweep launch` takes by default."""
+    """Return the results location that ./cluster.yaml names; the default location without that file."""
     if not LAUNCH_FILE.exists():
         return DEFAULT_RESULTS
     return check_part(read_document(LAUNCH_FILE), SweepSpec, ("metadata", "sweep")).results
@@ -286,7 +286,7 @@ def _is_suite(file: Path) -> bool:
 class NightName:
     date: date
     launch: str
-    """Name that distinguishes this launch file's nights from others in the same results."""
+    """Name of this launch file's nights, as other launch files may write into the same results."""
 
     @property
     def sweep_id(self) -> str:
@@ -299,7 +299,7 @@ class NightName:
 
 
 def launch_name(file: LaunchFile[SweepSpec]) -> str:
-    """Return `metadata.sweep.nightly.name`, else the cluster's name, else the file's."""
+    """Return the name of a file's nights: `nightly.name`, else `cluster_name`, else the file's name."""
     name = file.sweep.nightly.name or file.ray_part.get("cluster_name") or file.path.stem
     return UNSAFE.sub("-", str(name))
 
@@ -309,6 +309,6 @@ def is_night_of(sweep_id: str, launch: str) -> bool:
 
 
 def is_of(sweep_id: str, launch: str) -> bool:
-    """Return whether a sweep is a night of this launch, or the fresh trials of one."""
+    """Return whether a sweep is a night of `launch`, or has the fresh trials of such a night."""
     pattern = rf"(night|confirm)-\d{{4}}-\d\d-\d\d-{re.escape(launch)}"
     return re.fullmatch(pattern, sweep_id) is not None

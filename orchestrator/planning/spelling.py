@@ -1,4 +1,4 @@
-"""Turns fields of dataclasses into Typer's options, and their values into words to type."""
+"""Turns dataclass fields into Typer's options, and the fields' values into words to type."""
 
 import os
 import shutil
@@ -20,12 +20,12 @@ NAMES = {
     "precision": "cudnn_sweep.workloads.precision:PRECISIONS.keys",
     "regime": "cudnn_sweep.workloads.find_regime:regime_types",
 }
-"""Import path of the values that a shell completes for an option; imported only then."""
+"""By option, the import path of a function whose values a shell offers as completions."""
 
 
 def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
-    """Return Typer's argument or option for `Annotated[type, ...]`, if any. One text is an option's
-    help; of two texts the first is its metavar. A flag has no `--no-`.
+    """Return Typer's argument or option for a field's `Annotated[type, ...]`, if any. A single text
+    there is the help; of two texts, the first is the metavar. A flag gets no `--no-` form.
     """
     told = getattr(hint, "__metadata__", ())
     if info := next((each for each in told if isinstance(each, ArgumentInfo | OptionInfo)), None):
@@ -64,7 +64,7 @@ def words_of(options: "DataclassInstance", *, without: Collection[str] = ()) -> 
 
 
 def program() -> str:
-    """Return `sweep` for printed commands, or its path if the shell lacks it, as under `make`."""
+    """Return the program's name in printed commands: `sweep`, or its path if PATH lacks it."""
     typed = Path(sys.argv[0])
     if typed.name != "sweep" or shutil.which("sweep"):
         return "sweep"
@@ -72,7 +72,7 @@ def program() -> str:
 
 
 def _typed_as(name: str, info: ArgumentInfo | OptionInfo) -> str:
-    """Return the option as typed. In Annotated, Typer has an option's first name in `default`."""
+    """Return an option's name as typed. In Annotated, Typer keeps a given name in `default`."""
     return _as_option(name) if info.default is ... else str(info.default)
 
 

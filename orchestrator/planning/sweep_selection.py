@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.planning.session import Session
 
 
 def choose_sweep(store: Store, planned: Planned) -> Session:
-    """Return a session of the chosen sweep. Raises SpecError for a sweep that cannot be resumed."""
+    """Choose a sweep, and return a session of it. Raises SpecError if a named one cannot be resumed."""
     options, chosen = planned.request.options, planned.chosen
     if options.resume or options.sweep_id:
         return _named(store, planned)
@@ -39,7 +39,7 @@ def choose_sweep(store: Store, planned: Planned) -> Session:
 
 
 def _named(store: Store, planned: Planned) -> Session:
-    """Return a session of the sweep that --resume or --sweep-id names; a first shard creates it."""
+    """Return a session of the sweep that --resume or --sweep-id names; --sweep-id may name a new one."""
     options, whole, chosen = planned.request.options, planned.whole, planned.chosen
     named = "--resume" if options.resume else "--sweep-id"
     sweep_id = options.resume or options.sweep_id
@@ -80,7 +80,7 @@ def _resumed(store: Store, planned: Planned, state: SweepState) -> Session:
 def _session(
     store: Store, planned: Planned, reason: str, state: SweepState | None = None
 ) -> Session:
-    """Return a session of the sweep in `state`, or of a new sweep if None."""
+    """Return a session that resumes the sweep of `state`; None: a session of a new sweep."""
     request, whole, plan = planned.request, planned.whole, planned.chosen
     options = request.options
     own, shard = options.part(plan), options.own_shard
@@ -128,8 +128,8 @@ def _session(
 
 
 def _lacks(store: Store, state: SweepState, plan: Plan) -> bool:
-    """Return whether a launch would run anything: a trial without a record, a repeat of a split
-    block, or a further block.
+    """Return whether the sweep has anything left to run: a trial without a record, a repeat of a
+    split block, or a further block of an open cell.
     """
     if plan.looks and not state.finished:
         return not is_over(store, state.sweep_id, plan, deciding_in(plan))

@@ -58,7 +58,7 @@ SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs tak
 class ForkServer(AbstractContextManager["ForkServer"]):
     """A server process that runs each job in a fresh process.
 
-    The server ends when our end of its input closes, so it cannot outlive this object's process.
+    The server ends when our end of its input closes, and so no later than the process that made it.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         gpu_uuids: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """`python`: that of another environment, which has torch and cudnn-sweep. `survey_only`:
-        skip imports that only measuring needs, which take seconds. `preload`: modules to import for
-        the children. `gpu_uuids`: the GPUs that the children see; empty: this process's.
-        `variables`: added to the environment. Raises ServerError if the server does not start,
-        PythonError if `python` is given.
+        """`python`: the program of another environment that has torch and cudnn-sweep. `survey_only`:
+        skip slow imports that only measuring needs. `preload`: modules to import for the processes
+        of jobs. `gpu_uuids`: the GPUs that these processes see; empty: those that this process sees.
+        `variables`: added to the environment. If the server does not start, raises PythonError for
+        another environment, else ServerError.
         """
         program = str(python.expanduser() if python else sys.executable)
         options = [*(["--survey-only"] if survey_only else []), *preload]
@@ -111,7 +111,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             raise kind(f"{name} {fault}")
 
     def _greeted(self) -> str | None:
-        """Return what is wrong with the server's greeting, if anything."""
+        """Wait for the server's greeting; return what is wrong with the greeting, None if nothing."""
         line = self._read(within_s=GREETING_S, most=GREETING_BYTES)
         if not line:
             with suppress(subprocess.TimeoutExpired):  # its output may close before it ends
@@ -138,7 +138,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         return self._process.pid
 
     def pin(self, cpus: Collection[int]) -> None:
-        """Keep later jobs' processes on these CPUs, which they inherit from the server's thread."""
+        """Pin the server's thread to these CPUs; the processes of later jobs inherit them."""
         os.sched_setaffinity(self.pid, cpus)
 
     def begin(self, request: Request) -> int:
@@ -157,7 +157,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             pass
 
     def run(self, request: Request) -> Outcome:
-        """Run a job. Its Outcome reports its faults. Raises ServerError if the server dies."""
+        """Run a job to its end. The Outcome has the job's faults. Raises ServerError if the server dies."""
         outcome = self.hear(self.begin(request))
         assert isinstance(outcome, Outcome), outcome
         return outcome
@@ -168,9 +168,9 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             self._requests.flush()
 
     def hear(self, number: int) -> Said | Outcome:
-        """Return a process's Outcome, or its report when it passes the baton.
+        """Wait until a process passes the baton back, and return its report; or its Outcome if it ends.
 
-        Keep messages of other processes. Raises ServerError if the server dies.
+        Messages of other processes are kept for later calls. Raises ServerError if the server dies.
         """
         while not self._heard[number]:
             answer = self._read()
@@ -197,8 +197,8 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         self._process.wait()
 
     def _read(self, within_s: float | None = None, most: int = sys.maxsize) -> bytes:
-        """Return a line. It is incomplete if the server has ended (a forked process may keep the
-        pipe open), is silent for `within_s`, or sends `most` bytes.
+        """Read a line. The line is incomplete if the server has ended (even if a forked process keeps
+        the pipe open), is silent for `within_s`, or sends `most` bytes without a line break.
         """
         replies = self._replies.fileno()
         while b"\n" not in self._unread and len(self._unread) < most:
@@ -215,9 +215,9 @@ class ForkServer(AbstractContextManager["ForkServer"]):
 
 
 def survey(server: ForkServer, workloads: list[str], *, needs_cuda: bool = False) -> Survey:
-    """Describe the machine and workloads; import no workload if `needs_cuda` without a GPU.
+    """Describe the machine and workloads. With `needs_cuda` but no GPU, import no workload.
 
-    Without an answer, raises ServerError with the reason, or ModelError if user code is imported.
+    If no answer comes, raises ModelError if the workloads are user code, else ServerError.
     """
     own, job = own_code(workloads), SurveyJob(workloads=workloads, needs_cuda=needs_cuda)
     try:
@@ -259,7 +259,7 @@ def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[
 
 
 def survey_of(python: Path, workloads: list[str]) -> Survey:
-    """Describe another environment and workloads there. Raises ServerError if it does not start."""
+    """Describe the environment of `python` and its workloads. Raises ServerError if no server starts."""
     with ForkServer(python=python, survey_only=True) as server:
         return survey(server, workloads)
 

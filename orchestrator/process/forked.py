@@ -1,4 +1,4 @@
-"""A forked process as its server sees it: its pipes, its replies, how long it may keep the baton."""
+"""A forked process as the server sees it: pipes, replies, and how long it may keep the baton."""
 
 import math
 import os
@@ -59,7 +59,7 @@ CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeErro
 
 
 class PipeBaton:
-    """Passes the baton: a line in one pipe brings it, a line in the other hands it back."""
+    """A process's side of the baton: a line in one pipe brings it, a line in the other returns it."""
 
     def __init__(self, turns: int, reply_to: int) -> None:
         self._turns = os.fdopen(turns, "rb")
@@ -118,7 +118,7 @@ class Forked:
             os.write(self._pass_to, turn + b"\n")
 
     def listen(self, ready: set[int]) -> bytes | None:
-        """Read the process's replies; return its Said if it passes the baton on."""
+        """Read what the process wrote. Return its Said (JSON) if it passes the baton on, else None."""
         if self._replies not in ready:
             return None
         data, passed = os.read(self._replies, 2**16), None
@@ -191,7 +191,7 @@ class Forked:
         self._log.close()
 
     def _understood(self, kind: TypeAdapter[Heard], line: bytes) -> Heard | None:
-        """Parse a line. Return None if user code wrote to our pipe: what follows is unusable."""
+        """Parse a line. Return None if user code wrote it to our pipe: later lines are unusable, too."""
         try:
             return kind.validate_json(line)
         except ValidationError:
@@ -225,7 +225,7 @@ class Forked:
 
 
 def live(request: Request, turns: int, reply_to: int, log: int, born: float) -> None:
-    """Run the job, write the reply and end the process. `born`: when it was forked, by `monotonic`."""
+    """Run the job, write the reply and end this process. `born`: the time of the fork, by `monotonic`."""
     global _replier
     _replier = os.getpid()
     try:
@@ -257,7 +257,7 @@ def _limit(request: Request, log: int) -> None:
 
 
 def _close_other_pipes(*ours: int) -> None:
-    """Close the pipes of the server and its other processes, to which a trial must not write."""
+    """Close all pipes and sockets but `ours`: a trial must not write to the server's other ones."""
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         with suppress(OSError):  # the descriptor of the listing is closed by now
             target = os.readlink(f"/proc/self/fd/{descriptor}")
@@ -311,7 +311,7 @@ def _print_traceback() -> None:
 
 
 def _describe(error: BaseException) -> str:
-    """Return the error and the line of code that raised it: the user's last line, if there is one."""
+    """Return the error's text and the line that raised it: if any, the last line of user code."""
     text = _storable(f"{type(error).__name__}: {_text(error)}".strip())
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames:
@@ -334,7 +334,7 @@ def _package(frame: FrameType) -> str:
 
 
 def _hint(job: object, error: BaseException) -> str:
-    """Return a hint if sizes do not match: a network that halves them may need multiples of 32."""
+    """Return a hint, such as to try multiples of 32 if a network rejects sizes; else ""."""
     if isinstance(job, TraceJob):
         return what_to_try(error, job.trace.input)
     if not isinstance(job, TrialJob | CallJob):
@@ -353,7 +353,7 @@ def _hint(job: object, error: BaseException) -> str:
 
 
 def _storable(text: str) -> str:
-    """Return at most MOST_CHARACTERS, without lone surrogates, which JSON cannot hold."""
+    """Cut a text to MOST_CHARACTERS, and escape its lone surrogates, which JSON cannot hold."""
     whole = text.encode(errors="backslashreplace").decode()
     cut = len(whole) - MOST_CHARACTERS
     return whole if cut <= 0 else f"{whole[:MOST_CHARACTERS]}... ({cut:,} characters more)"

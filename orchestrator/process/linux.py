@@ -18,12 +18,12 @@ def adopt_orphans() -> None:
 
 
 def die_with_parent() -> None:
-    """Let the kernel kill this process as soon as the parent's thread that forked it ends."""
+    """Let the kernel kill this process as soon as the thread that forked it ends."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_children(but: Collection[int] = ()) -> None:
-    """Kill and reap our children, and the orphans that they leave to us."""
+    """Kill and reap our children, except `but`, and orphans that the killed ones leave to us."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children")
     while children := set(map(int, listed.read_text().split())).difference(but):
         for pid in children:
@@ -32,7 +32,7 @@ def end_children(but: Collection[int] = ()) -> None:
 
 
 def give_back_memory() -> None:
-    """Return freed memory to the system: glibc keeps it, apart for each thread that allocates."""
+    """Return freed memory to the system: glibc would keep it, in an arena for each thread."""
     trim = getattr(_libc, "malloc_trim", None)  # only glibc has it
     if trim is not None:
         trim(0)

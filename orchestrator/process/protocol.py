@@ -1,10 +1,10 @@
 """The line protocol of a slot and its fork server: `WORD PROCESS JSON`.
 
-A slot begins processes, passes them the baton and ends them. The server sends a process's report
-when it passes the baton back, and its outcome when it has ended. A new process has the baton until
-it reports or ends; from then on one process at a time has it. The server may be of another version:
-its greeting has the protocol's number. An unknown field of a reply is ignored, and a missing field
-is null. The server refuses a request with an unknown field: that would change what is measured.
+A slot begins processes, passes them the baton and ends them. When a process passes the baton back,
+the server sends the process's report; when a process has ended, its outcome. A new process has the
+baton until it reports or ends; then one process at a time has it. The server may be of another
+version: its greeting has the protocol's number. An unknown field of a reply is ignored, a missing
+one is null. A request with an unknown field is refused, as that would change what is measured.
 """
 
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ EXACT = ConfigDict(ser_json_inf_nan="constants")  # an infinite error must not b
 
 PROTOCOL = 3  # raise it if a word's meaning changes; added or removed fields keep the number
 MODULES = "SWEEP_MODULES"
-"""Environment variable: folders in which a server looks for modules before installed ones."""
+"""Environment variable: folders that a server searches for modules before installed packages."""
 
 Status = Literal["ok", "error", "out_of_memory", "crash", "killed", "timeout"]
 
@@ -41,7 +41,7 @@ class TrialJob:
 
     trial: TrialRequest
     takes_turns: bool = False
-    """Pass the baton back after one-time costs and after all shapes; False: measure to the end."""
+    """Whether to pass the baton back after one-time costs, all shapes, and each turn."""
     kind: Literal["trial"] = "trial"
 
 
@@ -51,7 +51,7 @@ class LogJob:
 
     trial: TrialRequest
     shapes: int = 0
-    """Log a first step at so many of the regime's first shapes; 0: at the base shape."""
+    """How many of the regime's first shapes get a logged step each; 0: only the base shape."""
     kind: Literal["log"] = "log"
 
 
@@ -69,7 +69,7 @@ class SurveyJob:
 
     workloads: list[str]
     needs_cuda: bool = False
-    """Import no workload if there is no GPU."""
+    """Whether to import no workload if there is no GPU."""
     kind: Literal["survey"] = "survey"
 
 
@@ -83,7 +83,7 @@ class TraceJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """A job for a fresh process, and its limits."""
+    """A job for a fresh process, and the limits of that process."""
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
@@ -106,7 +106,7 @@ class Reply:
     survey: Survey | None = None
     trace: Trace | None = None
     is_mistake: bool = False
-    """Whether the request is wrong, not the user's code."""
+    """Whether an error is a mistake in the request, not in the user's code."""
     imported: list[str] = field(default_factory=list)
     """Modules that the process had to import; the server should preload them."""
 
@@ -126,7 +126,7 @@ class Outcome:
     ended_at: datetime
     process_s: float
     waited_s: float = 0.0
-    """Part of `process_s` in which the baton was elsewhere."""
+    """Part of `process_s` in which the process waited for the baton."""
     exit_s: float | None = None
     gap_s: float | None = None
 

@@ -1,8 +1,8 @@
 """The fork server: imports once what trials need, and forks a fresh process for each request.
 Several processes may live at a time, and take turns.
 
-It has one thread and never touches CUDA, and checks both: otherwise a forked process may hang or
-crash. Requests come on standard input, outcomes go to standard output. It ends with its input.
+The server has one thread, never touches CUDA, and checks both: else a forked process may hang or
+crash. Requests come on standard input, answers go to standard output. It ends with its input.
 """
 
 import gc
@@ -80,7 +80,7 @@ class Server:
         self._last_gone: float | None = None
 
     def serve(self) -> None:
-        """Serve requests until the slot has gone."""
+        """Serve requests until the slot closes the pipes, then kill all live processes."""
         with suppress(BrokenPipeError):
             while self._read_requests(ready := self._wait()):
                 for number, process in list(self._live.items()):
@@ -101,7 +101,7 @@ class Server:
         return set(select.select(watched, (), (), limit_s)[0])
 
     def _read_requests(self, ready: set[int]) -> bool:
-        """Do the requests that have come. Return whether there may be more."""
+        """Read and do the requests that have come. Return False after the last request."""
         if REQUESTS not in ready:
             return True
         data = os.read(REQUESTS, 2**16)
@@ -143,7 +143,7 @@ class Server:
 
 
 def _import_all(*, late: bool) -> None:
-    """Import a child's modules here, so that the child neither waits for imports nor times them."""
+    """Import what forked processes need, so that they neither wait for imports nor time them."""
     from cudnn_sweep.workloads.find_regime import regime_types
     from cudnn_sweep.workloads.find_state import state_types
     from cudnn_sweep.workloads.find_workload import bundled_workloads
@@ -171,7 +171,7 @@ def _preload(modules: Sequence[str]) -> None:
 
 
 def _check_fork(imported: str) -> None:
-    """Exit if forks would fail: they have one thread, and no CUDA if this process used it."""
+    """Exit if `imported` started a thread or touched CUDA: forked processes could use neither."""
     import torch
 
     if (count := len(os.listdir("/proc/self/task"))) != 1:

@@ -1,4 +1,4 @@
-"""Makes the one flat row of a trial: its plan, its measurement and its place."""
+"""Makes a trial's record, one flat row: what was planned, what was measured, and where."""
 
 import json
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ PARTS = ("memory", "calibration", "wall", "device", "choice", "ran", "computed",
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """How a slot ran a trial: columns of its row."""
+    """How a slot ran a trial: columns of the trial's row."""
 
     slot: str
     attempt: int
@@ -42,7 +42,7 @@ def make_record(
     attempt: Attempt,
     log: Outcome | None = None,
 ) -> RunRecord:
-    """Return a trial's row. If its process ended without a reply, the row has the planned config.
+    """Return a trial's row; without a reply of the trial's process, it has the config as planned.
 
     `log`: outcome of the untimed process that logs, if there was one.
     """
@@ -97,7 +97,7 @@ def _as_measured(measured: Measurement) -> dict[str, Any]:
 
 
 def _judged(outcome: Outcome, log: Outcome | None) -> tuple[str, str | None]:
-    """Return status and message: an error if PyTorch ran a plan that the trial's errata ban."""
+    """Return status and message: an error if a cuDNN plan ran that the trial's errata ban."""
     ran = log.reply.log_pass.banned_ran if log and log.reply and log.reply.log_pass else []
     return ("error", f"errata: ran {'; '.join(ran)}") if ran else (outcome.status, outcome.message)
 

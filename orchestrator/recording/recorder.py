@@ -1,4 +1,4 @@
-"""The launch's only recorder: makes trials durable before Tune gets results; counts progress."""
+"""Recorder, one per launch: makes records durable before Tune gets results, and counts progress."""
 
 import asyncio
 import re
@@ -36,16 +36,16 @@ class Progress:
     statuses: dict[str, int] = field(default_factory=dict)
     """Trials recorded in this launch, by status."""
     slots: dict[str, str] = field(default_factory=dict)
-    """The trial that each slot began last."""
+    """Trial that each slot began last, by the slot's name, until the slot's next record."""
     failures: list[Failure] = field(default_factory=list)
     warnings: list[WarningName] = field(default_factory=list)
-    """Faults of the timed code, each once."""
+    """Names of faults of the timed code, each once."""
     repeated: int = 0
-    """Records of trials that had a record already; a trial's first record counts."""
+    """Number of records of trials that had one already; only a trial's first record counts."""
     lost: int = 0
-    """Attempts without a record, because their worker died."""
+    """Number of attempts without a record, because their worker died."""
     held: int = 0
-    """Records that could not be written yet."""
+    """Number of records that could not be written yet."""
     kept_in: dict[str, int] = field(default_factory=dict)
     """Number of held records that were saved in another folder, by folder."""
     reasons: list[str] = field(default_factory=list)
@@ -53,14 +53,14 @@ class Progress:
     given_up: list[str] = field(default_factory=list)
     """Trials whose worker died too often."""
     hopeless: dict[str, str] = field(default_factory=dict)
-    """The message that each config raised, by the cell_id of a cell that is given up."""
+    """Message that every config of a given-up cell raised, by the cell_id."""
     standings: str | None = None
     """Text on how many cells are decided, in an until-decided sweep."""
     stopped: str | None = None
-    """Why no new trial starts."""
+    """Why no new trial starts; None while trials may start."""
 
     def then(self, later: "Progress") -> "Progress":
-        """Return the sum of both, for a launch that ran one plan after another."""
+        """Return the sum of this and a later progress, of a launch that ran one plan after another."""
         return Progress(
             statuses=dict(Counter(self.statuses) + Counter(later.statuses)),
             slots=dict(later.slots),
@@ -83,18 +83,18 @@ class Progress:
 
 
 def cause(status: str, message: str) -> tuple[str, str]:
-    """Return what equal failures share: status, and an exception's type and place, or message."""
+    """Return a failure's cause: the status, and an exception's type and line, else the message."""
     raised = RAISED.fullmatch(message)
     return status, f"{raised['type']} at {raised['place']}" if raised else message
 
 
 class Hopeless:
-    """Finds cells that cannot run: every config raised the same Python exception twice. Out of
-    memory, a crash and a hang are results: they count trial by trial.
+    """Finds cells that cannot run, as every config raised the same Python exception twice. Running
+    out of memory, crashing and hanging do not count: these are results of single trials.
     """
 
     def __init__(self, configs: int | None) -> None:
-        """`configs`: a cell's number of configs; None: no cell is given up."""
+        """`configs`: how many configs must fail to give a cell up; None: no cell is given up."""
         self._configs = configs
         self._seen: Counter[tuple[str, tuple[str, str], str]] = Counter()
         self._measured: set[str] = set()
@@ -116,13 +116,13 @@ class Hopeless:
 
 
 def configs_to_fail(session: Session) -> int:
-    """Return how many configs must fail to give a cell up: all, at least two if compared."""
+    """Return how many configs must fail to give a cell up: all, and at least two if any are compared."""
     return max(len(session.plan.configs()), 2 if session.contrasts else 1)
 
 
 class Recorder:
-    """Writes records. Those that arrive during a write share the next file: thirty rows take no
-    longer. Tune's host runs the recorder as a Ray actor, so that one event loop changes its state.
+    """Writes records. Those that arrive during a write share the next file, as writing thirty takes
+    no longer than one. The recorder is a Ray actor, so that one event loop changes its state.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Recorder:
         self._all_slots = asyncio.Event()
 
     def wanted(self, cells: dict[str, str]) -> set[str]:
-        """Return the trials neither recorded nor given up. `cells`: cell_ids by trial_id."""
+        """Return those trials of `cells` (cell_ids by trial_id) that are neither recorded nor given up."""
         wanted = {*cells}.difference(self._recorded, self._given_up())
         return {trial_id for trial_id in wanted if cells[trial_id] not in self._hopeless.cells}
 
@@ -190,11 +190,11 @@ class Recorder:
         return taken
 
     def expect_slots(self, count: int) -> None:
-        """Expect `count` slots to start with a block; others start when a waiting block may run."""
+        """Set for how many slots `wait_for_all_slots` waits: those that have a block at the start."""
         self._slots_missing = count
 
     async def wait_for_all_slots(self) -> None:
-        """Note that a slot is up, and wait for the others: their imports would disturb a block."""
+        """Note that a slot is up, and wait for the other slots: their imports would disturb a block."""
         self._slots_missing -= 1
         if self._slots_missing <= 0:
             self._all_slots.set()
@@ -203,7 +203,7 @@ class Recorder:
         self._all_slots.set()
 
     def slot_failed(self, reason: str) -> bool:
-        """Note that a slot did not start. Return whether trials stop: if a reason comes twice."""
+        """Note why a slot did not start. Return whether no new trial starts: so once a reason comes twice."""
         self._failed_slots.append(reason)
         if self._failed_slots.count(reason) > 1:
             self._progress.stopped = f"a slot does not come up: {reason}"
@@ -213,7 +213,7 @@ class Recorder:
         self._progress.stopped = self._progress.stopped or reason
 
     def trial_lost(self, reason: str) -> None:
-        """Note why a worker gave up a trial, which runs again, elsewhere or with a new fork server."""
+        """Note why a worker gave up a trial. The trial runs again, elsewhere or with a new fork server."""
         if reason not in self._progress.reasons:
             self._progress.reasons.append(reason)
 
@@ -222,10 +222,10 @@ class Recorder:
         self._has_ended = True
 
     async def finish(self, sweep_id: str, refuges: list[Path]) -> Progress:
-        """Write the records that are held, compact, and return the progress at the end.
+        """Write the held records, compact the sweep's files, and return the final progress.
 
-        A record that still cannot be written goes into the first of the folders `refuges` that takes it, laid out
-        like the results.
+        A record that still cannot be written goes into the first folder of `refuges` that takes it, in the layout
+        of results.
         """
         async with self._writing, self._compacting:
             held, self._held = self._held, {}
@@ -243,7 +243,7 @@ class Recorder:
             return self.progress()
 
     def _mark_end(self) -> None:
-        """Mark the launch's last record, for readers elsewhere, who do not see the lock."""
+        """Mark the last record as the launch's end, for other machines, which do not see the lock."""
         if self._last is None or not self._has_ended or self._progress.stopped:
             return
         end = replace(self._last, ends_launch=True)
@@ -260,7 +260,7 @@ class Recorder:
             return
 
     def _write(self, *records: RunRecord) -> str | None:
-        """Write records; return the error, or None. Other calls may run at the same time."""
+        """Write records; return the error, None without. Runs in a thread, beside the recorder's calls."""
         try:
             self._store.write(*records)
         except Exception as error:  # noqa: BLE001  # whatever it is, no record must be lost

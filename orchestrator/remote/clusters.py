@@ -1,4 +1,4 @@
-"""Clusters that run a launch or a night: this node's own, a running one, one that we start."""
+"""Clusters that run launches and nights: that of this node, a running one, one that we bring up."""
 
 import secrets
 import shlex
@@ -57,11 +57,11 @@ UNTIL_THE_LAUNCH = "unknown until the launch"
 END_S = 10.0  # for a driver to end after a signal
 
 Keep: TypeAlias = Callable[[str, str], None]
-"""Stores a night's outcome (JSON) by its sweep_id. Raises an AnalysisError if it is no outcome."""
+"""Stores a night's outcome: gets sweep_id and JSON. Raises an AnalysisError for other JSON."""
 
 
 class Cluster:
-    """A destination: a driver on the cluster runs a launch or a night over its nodes."""
+    """A destination: a driver on the cluster runs a launch or a night on the cluster's nodes."""
 
     where = "the cluster that this machine is a node of"
 
@@ -85,7 +85,7 @@ class Cluster:
         return ExitCode.FINE
 
     def _show_start(self, console: Console) -> None:
-        """Print how the cluster would be brought up."""
+        """Print how the cluster would be brought up, if a launch would do that."""
 
     def _size(self) -> str:
         """Return a text on the cluster's hosts and GPUs, as far as known before a survey."""
@@ -117,7 +117,7 @@ class Inside(Cluster):
         return replace(super()._job(request, night), inside=True)
 
     def _run(self, request: JobRequest, console: Console) -> Ended:
-        """Run the driver. Raises UnfinishedError if it ends early, SpecError if nothing started."""
+        """Run the driver. Raises UnfinishedError if it ends early, SpecError if it started nothing."""
         follower = Follower(request.sweep.results, console, is_here=True)
         with tempfile.TemporaryDirectory(prefix="sweep-inside-") as folder:
             work = Path(folder)
@@ -137,7 +137,7 @@ class Inside(Cluster):
 
 
 class RunningCluster(Cluster):
-    """The cluster whose dashboard the launch file names: the driver is a job, and outlives us."""
+    """The cluster whose dashboard the launch file names: the driver is a job that outlives this process."""
 
     def __init__(self, file: LaunchFile[SweepSpec]) -> None:
         super().__init__(file)
@@ -145,8 +145,8 @@ class RunningCluster(Cluster):
         self.where = f"the cluster {self.known.name}"
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
-        """Run the night there, or follow it. `keep` gets its outcome, and outcomes that earlier
-        nights left. Raises SweepBusyError if another night of this file is in progress.
+        """Run the night there, or follow it if it runs. `keep` gets the outcomes of this night, and of
+        nights that nobody followed. Raises SweepBusyError if another night of the file is running.
         """
         tonight = night.name.sweep_id
         self.make_ready(console)
@@ -169,7 +169,7 @@ class RunningCluster(Cluster):
         self.known.fetched(job).touch()
 
     def _fetch_nights(self, jobs: Jobs, night: NightJob, keep: Keep) -> SentJob | None:
-        """Fetch unfollowed nights' outcomes. Return this night's job if it runs or was fetched."""
+        """Fetch outcomes of ended nights. Return this night's job if it still runs, or was fetched now."""
         tonight = None
         for job in jobs.sent(self.known.sender()):
             mark, is_tonight = self.known.fetched(job), job.night == night.name.sweep_id
@@ -191,7 +191,7 @@ class RunningCluster(Cluster):
         return tonight
 
     def launch(self, request: SweepRequest, console: Console) -> int:
-        """Return the exit code of the sweep, or 0 if it continues without this process."""
+        """Send the sweep. Follow it and return its exit code, or return 0 if nobody follows it to its end."""
         sent, file = self._job(request), shlex.quote(str(request.options.file))
         self.make_ready(console)
         with self.jobs() as jobs:
@@ -260,7 +260,7 @@ class RunningCluster(Cluster):
 
 
 class BroughtUpCluster(RunningCluster):
-    """The cluster that Ray's launcher brings up by this file."""
+    """The cluster that Ray's cluster launcher brings up from the launch file."""
 
     @contextmanager
     def jobs(self) -> Iterator[Jobs]:
@@ -276,8 +276,8 @@ class BroughtUpCluster(RunningCluster):
         return replace(super()._job(request, night), workers=workers)
 
     def make_ready(self, console: Console) -> None:
-        """Bring the cluster up, unless it runs with this same file: `ray up` would end its jobs.
-        Raises ClusterError for a cluster that needs no token, and takes it down.
+        """Bring the cluster up; leave it if it runs with this same file: `ray up` would end its jobs.
+        If it needs no token, take it down and raise ClusterError.
         """
         launcher.wait_for_head(self.file.ray_part, partial(say, console))
         make_token(self.known.token)
@@ -303,7 +303,7 @@ class BroughtUpCluster(RunningCluster):
         )
 
     def _is_open(self, timeout_s: float = launcher.TUNNEL_S) -> bool:
-        """Return whether the cluster needs no token. Raises ClusterError if ours gets no answer."""
+        """Return whether the cluster answers without a token. Raises ClusterError if it refuses our token."""
         with launcher.tunnel(self.known.launch_file, timeout_s=timeout_s) as here:
             Jobs(here, self.known.token)
             return answers_anybody(here)

@@ -1,4 +1,4 @@
-"""Chooses a launch's Destination by its launch file: KINDS has a row for each kind of file."""
+"""Chooses the Destination of a launch file: KINDS has a row for each kind of file."""
 
 import json
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class Destination(Protocol):
     def night(
         self, request: SweepRequest, night: NightJob, keep: Keep, console: Console
     ) -> Place | None:
-        """Run the night there and `keep` its outcome, or return the place where we measure it."""
+        """Run the night there and `keep` the outcome, or return a place where this process is to measure."""
 
 
 File = LaunchFile[SweepSpec]
@@ -52,7 +52,7 @@ def destination_of(file: File) -> Destination:
 
 
 def cluster_of(file: File) -> RunningCluster:
-    """Return the cluster that gets the file's jobs. Raises SpecError if there is none."""
+    """Return the cluster to which a launch file sends jobs. Raises SpecError if it sends none."""
     destination = destination_of(file)
     if isinstance(destination, RunningCluster):
         return destination
@@ -61,7 +61,7 @@ def cluster_of(file: File) -> RunningCluster:
 
 
 def launch(options: LaunchOptions, console: Console) -> int:
-    """Launch, or print a dry run's plan. Return the exit code. Raises one of MISTAKES."""
+    """Launch; for a dry run only print the plan. Return the exit code. Raises an error of MISTAKES."""
     file = launch_file(options.file)
     request = replace(request_of(file, options), launched_at=monotonic())
     destination = destination_of(file)
@@ -111,11 +111,11 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
     (lambda file: "provider" in file.ray_part, BroughtUpCluster),
     (lambda file: True, lambda file: Here()),
 ]
-"""The test of each kind of launch file, and its destination; the first match wins."""
+"""For each kind of launch file a test, and the destination; the first test that holds decides."""
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:
-    """Print that a run without a GPU is only a demonstration, and how it is shortened."""
+    """Without a GPU, print that the run is only a demonstration, and how many blocks it leaves out."""
     if planned.machine.environment.device == "cuda":
         return
     suite = planned.request.suite
@@ -129,8 +129,8 @@ def tell_without_gpu(planned: Planned, console: Console) -> None:
 
 
 def to_json(ran: Ran, results: str) -> str:
-    """Return one JSON object. Verdicts and break-evens have the columns of `helps_or_hurts` and `break_even`, and their
-    cell's name. `results`: the location as it was typed.
+    """Return a sweep's outcome as one JSON object. A verdict has the columns of `helps_or_hurts`, a break-even those of
+    `break_even`, and both have their cell's name. `results`: the location as it was typed.
     """
 
     def named(row: Verdict | BreakEven) -> dict[str, object]:

@@ -1,7 +1,7 @@
-"""A launch on a cluster, as a Ray job on its head: looks at the nodes, plans, runs.
+"""The driver of a launch, a Ray job on a cluster's head: surveys the nodes, plans, runs.
 
-Started by `sweep launch` in a folder with the request and the user's own files. It prints events for whoever follows,
-and lines for people; nobody has to follow it. For a launch on a node of the cluster it is a process of that launch.
+`sweep launch` starts this driver in a folder with the request and the user's own files. The driver prints events for
+commands that follow it, if any, and lines for people. Of a launch on a node of the cluster it is a child, not a job.
 """
 
 import logging
@@ -72,7 +72,7 @@ class TheseNodes:
         """Status of each sweep by launch_id; a night has a second sweep, of its fresh trials."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Return the survey of one node: all nodes are alike."""
+        """Return the survey of the first node: all nodes have the same hardware and software."""
         return self._nodes[0].machine
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
@@ -136,7 +136,7 @@ class TheseNodes:
 
 
 def run(request: JobRequest, console: Console) -> Ended:
-    """Run a launch."""
+    """Run a launch on the cluster's nodes."""
     sweep, place = request.sweep, place_of(request, console)
     on_the_head = replace(sweep, results=results_of(request), launched_at=monotonic())
     ran = run_sweep(plan_sweep(on_the_head, place), place, console)
@@ -145,7 +145,7 @@ def run(request: JobRequest, console: Console) -> Ended:
 
 
 def drive(run: Callable[[JobRequest, Console], Ended]) -> int:
-    """Run this folder's request on this node's cluster, print its end, return the exit code."""
+    """Run the request in this folder on this node's cluster. Print an Ended; return its exit code."""
     request = read_request(Path.cwd())
     try:
         # Ray gives a job's folder to its workers; without a job, this process gives it
@@ -171,8 +171,8 @@ def leave(code: int) -> NoReturn:
 
 
 def results_of(request: JobRequest) -> str:
-    """Return the results' location on the head: a URL, or a folder with copies of the sender's
-    records. A relative folder is below the user's home.
+    """Return the results' location on the head: a URL; else a folder, into which the sender's
+    records are copied now. A relative folder is below ~/.cudnn-sweep there.
     """
     results = request.sweep.results
     if Location(results).is_url:
@@ -184,7 +184,7 @@ def results_of(request: JobRequest) -> str:
 
 
 def place_of(request: JobRequest, console: Console) -> TheseNodes:
-    """Return the nodes that can take part. Raises SpecError for none, or several GPU models."""
+    """Return the nodes that can take part. Raises SpecError if none can, or for several GPU models."""
     show, strict = partial(say, console), request.sweep.options.strict
     suite = request.sweep.suite
     wait_for_nodes(request.workers, show)
@@ -212,7 +212,7 @@ def emit(event: Event) -> None:
 
 
 def left_of(nodes: list[Node], alive: set[str]) -> list[Node]:
-    """Return the nodes that are alive (all if none is): a lost node's slots never begin."""
+    """Return the nodes that are alive, or all if none is: slots on a lost node would never begin."""
     return [node for node in nodes if node.node_id in alive] or nodes
 
 

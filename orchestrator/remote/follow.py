@@ -39,21 +39,21 @@ Connect = Callable[[], AbstractContextManager[Jobs]]
 
 
 class Follower:
-    """Handles a job's events: the display, copies of records, the end. A repeated event changes nothing."""
+    """Handles a job's events: shows progress, copies records, keeps the end. A repeated event changes nothing."""
 
     def __init__(self, results: str, console: Console, *, is_here: bool = False) -> None:
-        """No record is copied if `results` is a URL or if the job writes there (`is_here`)."""
+        """`results`: where copies of records go; no copies for a URL, or if the job itself writes there (`is_here`)."""
         self._console = console
         self._store = open_store(results)
         self._copies = not (is_here or Location(results).is_url)
         self._kept: dict[str, dict[str, bool]] = {}
-        """By sweep_id: attempts in `results`, and whether each is marked as a launch's end."""
+        """Attempts in `results`, by sweep_id; each with whether it is marked as a launch's end."""
         self.new: set[str] = set()
-        """The attempts that were copied."""
+        """Ids of the attempts whose records were copied."""
         self._progress = Progress()
         self._display = ExitStack()
         self.ended: Ended | None = None
-        """The job's last event, if it came: Ray takes seconds more to end the job."""
+        """The job's last event, None before; Ray ends the job only seconds later."""
 
     def take(self, line: str) -> None:
         event = from_line(line)
@@ -70,7 +70,7 @@ class Follower:
             self.ended = event
 
     def _start(self, event: Started) -> None:
-        """Show a sweep that starts, or the blocks of it that run again."""
+        """Show a sweep that starts, or repeats of its split blocks."""
         self._display.close()
         if event.reason:
             say(self._console, f"Sweep {event.sweep_id} ({event.reason})")
@@ -104,8 +104,8 @@ class Follower:
             self._store.try_to_compact(sweep_id)
 
     def report(self, ended_as: str) -> Ended:
-        """Return the job's end. Raises SpecError if nothing was started, with the reason; UnfinishedError, with
-        `ended_as`, if the driver ended early.
+        """Return the job's end. Raises SpecError with the reason if nothing was started, UnfinishedError with
+        `ended_as` if the driver ended early.
         """
         if self.ended is None:
             raise UnfinishedError(ended_as)
@@ -117,8 +117,8 @@ class Follower:
 
 
 def follow(connect: Connect, job: SentJob, console: Console) -> Ended:
-    """Follow a job to its end, over a new connection after each break, such as a laptop's sleep. Raises ClusterError if
-    the cluster is not reached for LOST_S, UnfinishedError if the job ended early, SpecError if nothing was started.
+    """Follow a job to its end, and connect again after a break, such as a laptop's sleep. Raises ClusterError if the
+    cluster is not reached for LOST_S, UnfinishedError if the job ended early, SpecError if nothing was started.
     """
     follower = Follower(job.results, console)
     taken, lost_at = 0, None
@@ -151,7 +151,7 @@ class JobStatus:
 
     job_id: str
     state: str
-    """As Ray reports it: pending, running, stopped, succeeded or failed."""
+    """The job's state in Ray: pending, running, stopped, succeeded or failed; here `not running`."""
     message: str
     results: str
     sweeps: tuple[SweepStatus, ...]
@@ -172,7 +172,7 @@ def status_of(jobs: Jobs, job: SentJob) -> JobStatus:
 
 
 def status_here(location: str) -> JobStatus:
-    """Return the status of this machine's sweep with the newest record."""
+    """Return the status of the sweep in `location` that has the newest record, as run on this machine."""
     store, holder = open_store(location), holder_of(location)
     states = sorted(store.sweeps(), key=lambda state: state.last_ended_at)[-1:]
     words = [f"By {holder}"] if holder else []
@@ -198,12 +198,12 @@ def status_here(location: str) -> JobStatus:
 
 
 def pull_records(jobs: Jobs, sent: Iterable[SentJob]) -> int:
-    """Copy records that are not in the results here, and return their number."""
+    """Copy the jobs' records that the results here lack; return how many were copied."""
     return sum(len(fetch(jobs, job).new) for job in sent if missing_here(jobs, job))
 
 
 def fetch(jobs: Jobs, job: SentJob) -> Follower:
-    """Read a job's output so far, copy its records, and return the follower with its end."""
+    """Read a job's output so far, and copy its records. Return the follower, which has the job's end."""
     follower = Follower(job.results, Console(quiet=True, force_terminal=False))
     for line in jobs.output(job.job_id).split("\n"):
         follower.take(line)
@@ -225,7 +225,7 @@ def missing_here(jobs: Jobs, job: SentJob) -> int:
 
 
 def _sweeps_of(jobs: Jobs, job: SentJob) -> dict[str, SweepStatus]:
-    """Return the job's sweeps by launch_id, as the job printed them last."""
+    """Return the status of each of the job's sweeps by launch_id, as the job printed it last."""
     for is_whole in (False, True):
         output = jobs.output(job.job_id) if is_whole else jobs.last_lines(job.job_id, LAST_LINES)
         for event in map(from_line, reversed(output.split("\n"))):

@@ -1,5 +1,5 @@
-"""A job on a cluster: its request, the files sent with it (our package as it is here, the user's
-code), and its events for whoever follows the job: marked lines in its output.
+"""A job on a cluster: its request, the files sent along (our package as it is here, and the user's
+code), and its events: marked lines in the job's output, for commands that follow the job.
 """
 
 import shlex
@@ -46,7 +46,7 @@ VARIABLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightJob:
-    """A night's request, besides the request of its sweep."""
+    """What a night's request has besides the request of the night's sweep."""
 
     options: NightOptions
     keys: NightlyKeys
@@ -59,13 +59,13 @@ class NightJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobRequest:
-    """A launch, or a night."""
+    """The request of a launch or, with `night`, of a night."""
 
     sweep: SweepRequest
     workers: int = 0
     """Number of nodes to wait for, besides the head."""
     inside: bool = False
-    """Whether the launch is on a node of the cluster, so that its driver is no job."""
+    """Whether the launch is on a node of the cluster, so that the driver is its child, not a job."""
     allow_unauthenticated: bool = False
     night: NightJob | None = None
 
@@ -105,7 +105,7 @@ class Started:
 
 @dataclass(kw_only=True, slots=True)
 class SweepStatus:
-    """Progress of a sweep."""
+    """How far one launch of a sweep is."""
 
     sweep_id: str
     trials_planned: int = 0
@@ -125,7 +125,7 @@ class Progressed:
     """Progress of a job: the last event of this kind replaces the earlier ones."""
 
     progress: Progress
-    """Progress of the trials that run now: the plan's, or those of repeated blocks."""
+    """Progress of what runs now: the session's plan, or repeats of split blocks."""
     sweeps: dict[str, SweepStatus]
     """The job's sweeps by launch_id; a night has a second sweep, of its fresh trials."""
     kind: Literal["progressed"] = "progressed"
@@ -143,7 +143,7 @@ class Recorded:
 class Ended:
     exit_code: int
     reason: str | None = None
-    """Why nothing was started."""
+    """Why nothing was started; None if something was."""
     outcome: str = ""
     """Outcome of a night, as in `night.json` of its reports."""
     kind: Literal["ended"] = "ended"
@@ -159,7 +159,7 @@ def to_line(event: Event) -> str:
 
 
 def from_line(line: str) -> Event | None:
-    """Return the event of a line; None if the line is plain output."""
+    """Return the event in a line; None for plain output, or an event that is cut off."""
     if not line.startswith(MARK):
         return None
     try:
@@ -169,7 +169,7 @@ def from_line(line: str) -> Event | None:
 
 
 def stage(request: JobRequest, folder: Path) -> dict[str, Any]:
-    """Fill `folder` with the job's files; return its runtime environment. Raises SpecError."""
+    """Fill `folder` with the job's files; return the job's runtime environment. Raises SpecError."""
     package, work = folder / PACKAGE, folder / "work"
     for name in FOLDERS:
         source = Path(import_module(f"{PACKAGE}.{name}").__path__[0])
@@ -191,7 +191,7 @@ def stage(request: JobRequest, folder: Path) -> dict[str, Any]:
 
 
 def take_own_code(request: SweepRequest, work: Path) -> None:
-    """Copy the files and modules of the user's own that the suite names. Raises SpecError."""
+    """Copy the user's own files and modules that the suite or `preload` names. Raises SpecError."""
     names = workload_names(request.suite)
     for axes in request.suite.cells:
         names += [name for name in (axes.model.loss, axes.model.inputs) if isinstance(name, str)]
@@ -217,7 +217,7 @@ def _take_file(place: str, work: Path) -> None:
 
 
 def _take_records(request: JobRequest, target: Path) -> None:
-    """Copy unfinished sweeps and a night's earlier nights, as the head may have lost them."""
+    """Copy records of unfinished sweeps and of earlier nights, as the head may have lost them."""
     location, night = Location(request.sweep.results), request.night
     if location.is_url or not location.folder.is_dir():
         return

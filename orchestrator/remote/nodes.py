@@ -29,7 +29,7 @@ NO_CUDA = "no CUDA, which the suite needs"
 class NodeReport:
     machine: Survey
     free_bytes: int
-    """Free space on the disk of its temporary files, where compute caches lie."""
+    """Free space on the disk of the node's temporary files, compute caches among them."""
     clock_s: float
 
 
@@ -65,7 +65,7 @@ Unfit: TypeAlias = list[tuple[str, str]]
 
 
 def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node], Unfit]:
-    """Survey all nodes with accelerators. Raises NeedsGpuError if there is none."""
+    """Survey all nodes with GPUs; return fit and unfit ones. Raises NeedsGpuError without GPUs."""
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
     if not alive:
         raise NeedsGpuError(
@@ -104,7 +104,7 @@ def _ask(node_id: str, question: Callable[..., object], *arguments: object) -> A
 
 
 def _as_they_come(answers: list[Any]) -> Iterator[tuple[Any, float]]:
-    """Yield each answer within ANSWER_S, and its time, to compare with the node's clock."""
+    """Yield each answer that comes within ANSWER_S, with its time, to compare the node's clock."""
     ends_s = time() + ANSWER_S
     while answers:
         came, answers = ray.wait(answers, timeout=max(0.0, ends_s - time()))
@@ -160,7 +160,7 @@ def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
 
 
 def _alike(fit: list[Node], unfit: Unfit) -> tuple[list[Node], Unfit]:
-    """Keep each model's nodes with the commonest hardware and software; the rest are unfit."""
+    """Keep each GPU model's nodes with the commonest hardware and software; others are unfit."""
     counts = Counter((node.model, _hashes(node)) for node in fit)
     common = dict(kind for kind, _ in reversed(counts.most_common()))
     reason = "its hardware or software is not that of the other nodes with"

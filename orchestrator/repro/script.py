@@ -26,7 +26,7 @@ KNOWN = {"problem", *(field.name for field in fields(CaseSide))}  # axes of a ce
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reproduced:
-    """Convolutions that torch alone can time, by the names of their settings."""
+    """A reported case or a trial that torch alone can time; `sides`: convolutions by their settings."""
 
     title: str
     address: str | None
@@ -35,7 +35,7 @@ class Reproduced:
 
 
 def of_case(case: FieldCase) -> Reproduced:
-    """Return a reported case. Raises ReproError if torch alone cannot reproduce it."""
+    """Read a reported case. Raises ReproError if torch alone cannot reproduce the case."""
     if not case.is_tested:
         raise ReproError(f"case {case.id} cannot be reproduced here: {case.not_here}")
     sides = case.sides()
@@ -48,7 +48,7 @@ def of_case(case: FieldCase) -> Reproduced:
 
 
 def stored_trial(trial_id: str, database: Database) -> Reproduced:
-    """Return a stored trial. Raises ReproError if there is none, or torch alone cannot reproduce it."""
+    """Read a stored trial. Raises ReproError for an unknown trial, or one that torch alone cannot reproduce."""
     select = f"select * from records where trial_id = {literal(trial_id)} limit 1"
     rows = database.query(select).to_pylist()
     if rows:

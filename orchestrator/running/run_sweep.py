@@ -1,5 +1,5 @@
-"""Runs a sweep: surveys a place, plans, chooses the sweep, runs its missing trials, ends. Trials
-run at a place: the GPUs of this machine, nodes of a cluster, or a fake that makes numbers up.
+"""Runs a sweep: surveys a place, plans, chooses the sweep, runs its missing trials, ends. A place
+is the GPUs of this machine, nodes of a cluster, or a fake that makes numbers up.
 """
 
 import math
@@ -55,7 +55,7 @@ class Place(Protocol):
     """Where a sweep's trials run."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Survey the place; import no workload if `needs_cuda` without a GPU. Raises SpecError."""
+        """Survey the place. With `needs_cuda` but no GPU, import no workload. Raises SpecError."""
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
         """Call each trial's model once, after `look`. Raises SpecError or ModelError on a fault."""
@@ -69,10 +69,10 @@ class Place(Protocol):
         """Hold the place, and yield the function that runs a session. Raises SweepBusyError."""
 
     def last_good(self, python: Path) -> Environment:
-        """Return the environment of `python`, to run trials beside ours. Raises ServerError."""
+        """Survey `python`, whose trials run beside ours. Raises ServerError, on a cluster SpecError."""
 
     def checks(self, results: str) -> Iterator[Check]:
-        """Yield a doctor's checks that take a few seconds, for a night."""
+        """Yield those checks of `sweep doctor` that take only seconds, before a night."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ class Ran(Summary):
 
 
 def plan_sweep(request: SweepRequest, place: Place) -> Planned:
-    """Plan a sweep for a place. Raises SpecError for a suite with a mistake, or unfit there."""
+    """Survey a place and plan a sweep for it. Raises SpecError for a suite that is wrong or unfit there."""
     preload = modules_to_preload(request.suite, request.preload)
     return planned_on(place.look(request.suite), request, preload)
 
@@ -127,7 +127,7 @@ def run_sweep(
     console: Console,
     if_cut: Callable[[Ran], object] = lambda ran: None,
 ) -> Ran:
-    """Resume or open a sweep, and run its missing trials. `if_cut`: called if that ends early."""
+    """Resume or open a sweep, and run its missing trials. `if_cut`: called if the run is interrupted."""
     request, machine = planned.request, planned.machine
     store = open_results(request.results, console)
 
@@ -207,12 +207,12 @@ class OpenSweep:
         return progress
 
     def repeats(self) -> Plan:
-        """Return repeats of blocks split over GPUs or launches, to run at the end of the sweep.
+        """Return repeats of the blocks that were split over GPUs or launches, to run at the end of the sweep.
 
-        A repeat has its own block, replicate and trial ids. So earlier records stay, and its trials
-        pair only with each other. The ids follow from the plan and the number of earlier repeats:
-        resuming plans nothing twice. A block is left out if the launch has only some of its trials
-        (--only). In an until-decided sweep, a further block replaces each split one.
+        A repeat has block, replicate and trial ids of its own. So earlier records stay, and trials of
+        a repeat pair only with each other. The ids follow from the plan and the number of earlier
+        repeats: resuming plans nothing twice. A block is left out if the launch has only some of its
+        trials (--only). An until-decided sweep repeats nothing: further blocks replace split ones.
         """
         own = self.session.own
         if self.whole.looks:
@@ -226,7 +226,7 @@ class OpenSweep:
         return replace(own, trials=tuple(repeats))
 
     def ended(self, progress: Progress) -> Ran:
-        """Return the sweep as recorded. Remove the scratch folder of a complete sweep."""
+        """Return the sweep as it ended; if it is complete, remove its scratch folder."""
         ran = Ran(store=self.store, session=self.session, progress=progress)
         if ran.is_complete:
             shutil.rmtree(self.session.scratch, ignore_errors=True)
@@ -244,7 +244,7 @@ def _results_needed() -> Iterator[None]:
 
 
 def _limited(session: Session, request: SweepRequest, gpus: int, console: Console) -> Session:
-    """Return the session, cell by cell if time does not suffice for all cells' first looks."""
+    """Return the session, set to `cell_by_cell` if the time left is too short for all first looks."""
     left_s, first = _seconds(request), session.plan.first_look()
     cells = len(first.cell_ids())
     if request.launched_at is None or left_s is None or not cells:
@@ -257,7 +257,7 @@ def _limited(session: Session, request: SweepRequest, gpus: int, console: Consol
 
 
 def _seconds(request: SweepRequest) -> float | None:
-    """Return the seconds left for blocks; a time limit includes the work around them."""
+    """Return the seconds left for blocks, as a time limit includes all other work; None: no limit."""
     if request.budget_minutes is None:
         return None
     spent_s = END_S + monotonic() - request.launched_at if request.launched_at else 0.0
@@ -297,7 +297,7 @@ def open_results(location: str, console: Console) -> Store:
 
 
 def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
-    """Print why no further trial started, and where unstored records are. Read no results."""
+    """Print why no further trial started, and where records are that the results lack."""
     if not progress.stopped:
         return
     say(console, f"\nStopped: {progress.stopped}", "bold red")
@@ -314,7 +314,7 @@ def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
 
 
 def _repeat(whole: Plan, trials: list[Trial], number: int) -> list[Trial]:
-    """Return a repeat of the block, with a number above the plan's blocks and earlier repeats."""
+    """Return repeat `number` of a block; its ids are above those of the plan and of earlier repeats."""
     last = whole.trials[-1]
     replicates = 1 + max(trial.replicate for trial in whole.trials)
     replicate = trials[0].replicate + number * replicates

@@ -1,4 +1,4 @@
-"""This machine as a place: one trial at a time on each GPU or on the CPU, by a Ray of its own."""
+"""This machine as a place: a Ray of its own has a slot for each GPU, or one slot for the CPU."""
 
 import math
 import os
@@ -51,7 +51,7 @@ class ThisMachine:
     """This machine as a Place."""
 
     def __init__(self, wait_s: float = 0.0, *, plans_only: bool = False) -> None:
-        """`wait_s`: longest wait for others' work on the GPUs; if infinite, for sweeps only.
+        """`wait_s`: longest wait for other work on the GPUs; if infinite, only sweeps are waited for.
         `plans_only`: nothing will run here.
         """
         self._wait_s = wait_s
@@ -63,9 +63,9 @@ class ThisMachine:
 
     @classmethod
     def free(cls, console: Console, *, waits: bool, needs_gpu: bool = False) -> Self:
-        """Return this machine once a device is free of sweeps; torch is not imported yet.
+        """Return this machine once one of its devices has no sweep; torch is not imported for that.
 
-        Raises SweepBusyError, naming the holder, unless it `waits`.
+        If all are held, waits or, without `waits`, raises SweepBusyError, naming a holder.
         """
         place = cls(wait_s=math.inf if waits else 0.0)
         held = partial(_held_devices, needs_gpu=needs_gpu)
@@ -74,7 +74,7 @@ class ThisMachine:
         return place
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Survey the machine from a process of its own: planning imports no workload and touches no GPU."""
+        """Survey the machine in a process for that alone: this process imports no workload and uses no GPU."""
         refuses = suite.needs_cuda and not self._plans_only
         machine = self._survey(suite, needs_cuda=needs_cuda or refuses)
         if refuses and machine.environment.device != "cuda":
@@ -170,7 +170,7 @@ def _warning_of_a_wait(own: str) -> Iterator[None]:
 def _waited(
     busy: Callable[[], str | None], began: float, wait_s: float, console: Console
 ) -> str | None:
-    """Wait while `busy` returns a reason, and print each new one. Return the last if time is up."""
+    """Wait while `busy` returns a reason; print each new reason. Return the last one if time is up."""
     shown = ""
     while (reason := busy()) and time.monotonic() < began + wait_s:
         if reason != shown:
@@ -182,7 +182,7 @@ def _waited(
 
 
 def _held_devices(*, needs_gpu: bool) -> str | None:
-    """Return a holder if sweeps hold every visible GPU (without GPUs: the CPU); else None."""
+    """Describe a holder if sweeps hold every visible GPU or, without GPUs, the CPU; else None."""
     gpus = may_be_seen(os.environ.get("CUDA_VISIBLE_DEVICES"), listed_gpus())
     has_rocm = Path("/dev/kfd").exists()  # NVML does not list GPUs of ROCm
     if not gpus and (needs_gpu or has_rocm):
@@ -193,9 +193,9 @@ def _held_devices(*, needs_gpu: bool) -> str | None:
 
 @contextmanager
 def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Iterator[None]:
-    """Hold these GPUs, or the CPU. Also wait for others' processes; trials beside those are marked.
+    """Hold these GPUs; if none, the CPU. With a finite `wait_s`, also wait for processes of others.
 
-    Raises SweepBusyError if another sweep still holds a device after `wait_s`.
+    After `wait_s`, raises SweepBusyError for another sweep; trials beside other processes are marked.
     """
     began = time.monotonic()
     with ExitStack() as held:

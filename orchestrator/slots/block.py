@@ -40,12 +40,12 @@ class Member(Protocol):
 
 
 class Rounds:
-    """Runs rounds of the members in random order, one turn each; drops members that have ended."""
+    """Runs rounds: in each, every member that has not ended takes one turn, in random order."""
 
     def __init__(
         self, members: Sequence[Member], spec: MeasureSpec, *, seed: int, cpus: tuple[int, ...] = ()
     ) -> None:
-        """`cpus`: on which the members take their turns; empty: on all CPUs that they may use."""
+        """`cpus`: the CPUs on which members take their turns; empty: all CPUs that they may use."""
         self._living = list(members)
         self._spec = spec
         self._order = random.Random(seed)
@@ -65,7 +65,7 @@ class Rounds:
         self._round("report", self._living, stopped=stopped)
 
     def _warm_up(self, stage: Stage, members: list[Member]) -> None:
-        """Run rounds until all members have settled: one warm-up, as they share the device."""
+        """Run rounds until all members have settled or time is up: one warm-up of the device."""
         spec = self._spec
         limit_s = max(spec.warmup_s, spec.warmup_limit_s) * len(members)
         began = monotonic()
@@ -79,7 +79,7 @@ class Rounds:
     def _time(
         self, stage: Stage, members: list[Member], budget_s: float, spared_s: float = 0.0
     ) -> str | None:
-        """Time rounds; return why they stopped, None if no member lives. `budget_s`: for each."""
+        """Time rounds; return why they stopped, None if all members ended. `budget_s`: of each."""
         times: dict[Member, list[float]] = {member: [] for member in members}
         began, number = monotonic(), 0
         while reports := self._round(stage, members, number=number):
@@ -120,16 +120,16 @@ class Running:
     number: int
     """Number by which the server knows the process."""
     follows: bool
-    """Whether no other process ran on this server since the previous trial."""
+    """Whether the slot's previous trial ran on the same server and has ended."""
     new_cache: bool
     """Whether the trial found its compute cache empty."""
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     pid: int = 0
     overlapped_s: float = 0.0
-    """Part of its one-time costs that it paid while others of its block paid theirs, too."""
+    """Seconds of its one-time costs in which another process of the block paid its own, too."""
     busy_cpus: float = 0.0
     cpus: tuple[int, ...] = ()
-    """CPUs on which the process took its turns; empty: on all that it might use."""
+    """CPUs on which the process took its turns; empty: all CPUs that it might use."""
     outcome: Outcome | None = None
 
     def listen(self) -> Said | None:
@@ -162,8 +162,8 @@ class Block:
         """Why the remaining trials run alone; None: they take turns."""
 
     def measure(self) -> Iterator[RunRecord]:
-        """Yield a record for each trial. A trial that runs alone after losses gets a crash if its
-        server dies. Raises ServerError if a server dies under any other trial.
+        """Yield a record for each trial. If the server of a trial that runs alone after losses
+        dies, the record is of a crash. Raises ServerError if the server of any other trial dies.
         """
         try:
             yield from self._measure()
@@ -187,7 +187,7 @@ class Block:
             yield self._slot.record(running, alone_reason=self._alone)
 
     def _start(self, *, takes_turns: bool, beside: bool = False) -> Running | None:
-        """Begin the next trial's process; None if no further trial may start."""
+        """Begin the next trial's process and return it; None if no further trial may start."""
         trial = self._todo.pop(0)
         if trial.trial_id not in self._attempts:  # measuring a trial again is no new attempt
             attempt = self._begin_trial(trial)
@@ -263,7 +263,7 @@ class Block:
         yield from self._finish(living, "rest")
 
     def _finish(self, members: list[Running], stage: Stage) -> Iterator[RunRecord]:
-        """Run each member to its end, one at a time. Processes that log run after all others."""
+        """Run members to their ends, one at a time, then logging processes. Yield the records."""
         alone = self._alone
         record = partial(self._slot.record, in_turns=alone is None, alone_reason=alone)
         held: list[Running] = []
@@ -295,7 +295,7 @@ class Block:
 
 
 def _may_start_beside(running: Running) -> bool:
-    """Return whether another process may start beside it: not if this one must run alone."""
+    """Return whether another process may start beside `running`: not if that must run alone."""
     cell = running.trial.cell
     return cell.may_end() and cell.state == PLAIN and _lost(running) is None
 
@@ -322,7 +322,7 @@ def _died_with_its_server(running: Running, error: ServerError) -> Outcome:
 
 
 def _lacked_memory(running: Running) -> bool:
-    """Return whether the process may have failed because others of its block held memory."""
+    """Return whether a process may have failed because other ones of its block held memory."""
     outcome = running.outcome
     if outcome is None:
         return False
@@ -332,9 +332,9 @@ def _lacked_memory(running: Running) -> bool:
 
 
 def _dropped(records: Sequence[RunRecord]) -> bool:
-    """Return whether a search may have dropped a plan because others of its block held memory.
+    """Return whether a search may have dropped a cuDNN plan, as other processes held memory.
 
-    Then the log has a workspace that fits the process with most free memory, but not all others.
+    Then a logged workspace fits into the most memory that a process found free, not into the least.
     """
     free = [record.cold_free_bytes for record in records if record.cold_free_bytes is not None]
     wanted = [record.logged_largest_workspace_bytes or 0 for record in records]

@@ -1,4 +1,4 @@
-"""Chooses a plan's next block: in the plan's order, or of the cell that is decided soonest."""
+"""Chooses the next block: in the plan's order, or from the cell that may be decided soonest."""
 
 import sys
 import time
@@ -21,23 +21,23 @@ class _Cell:
     """A cell that may get further blocks."""
 
     released: int
-    """Blocks with a lower number may run: the cell's blocks up to its present look."""
+    """Number of the cell's first blocks that may run: those up to its present look."""
     waiting: deque[Trial] = field(default_factory=deque)
-    """First trial of each block of the cell's later looks, in the plan's order."""
+    """First trial of each of the cell's blocks that may not run yet, in the plan's order."""
 
 
 class BlockQueue:
-    """A plan's blocks in order. With looks: all up to a look, then open cells' up to the next.
+    """Hands out a plan's blocks. With looks: all blocks up to one look, then open cells' up to the next.
 
-    Results are read when no block is left to hand out. So cells are judged together, and the order
-    depends on plan and records alone. Open cells that are behind catch up first: a resumed sweep
-    judges them together, too. A block for a warm cache waits until another has filled it.
+    Records are read when no block is left to hand out. So cells are judged together, and the order
+    depends on plan and records alone. Open cells with fewer looks catch up first: a resumed sweep
+    judges cells together, too. A block for a warm cache waits until another block has filled it.
     """
 
     def __init__(
         self, session: Session, ask: Callable[[], Mapping[str, Standing]], *, gpu: bool = False
     ) -> None:
-        """`ask`: returns the cells' standings by the present records; `gpu`: trials have a compute cache."""
+        """`ask`: returns the cells' standings by present records. `gpu`: whether trials use compute caches."""
         plan = session.plan.cell_by_cell() if session.cell_by_cell else session.plan
         self._looks = plan.looks or NO_LOOK
         self._ask = ask
@@ -61,7 +61,7 @@ class BlockQueue:
             self._release(self._cells[cell_id])
 
     def take(self) -> int | None:
-        """Return the block to run now; None if there is none, or each waits for a running one."""
+        """Return the block to run now; None if none is left, or each waits for a running block."""
         if not self._ready:
             self._look()
         block = next((block for block in self._ready if not self._waits(block)), None)
@@ -74,7 +74,7 @@ class BlockQueue:
         return sum(not self._waits(block) for block in self._ready)
 
     def _waits(self, block: int) -> bool:
-        """Return whether the block waits for another block, which fills its compute cache."""
+        """Return whether the block must wait for another one, which fills the compute cache of both."""
         first = self._ready[block]
         filling = self._filling.get((first.cell.cell_id, first.cache_generation))
         return filling != block and (filling in self._ready or filling in self._running)
@@ -89,7 +89,7 @@ class BlockQueue:
         return not self._ready and not self._running
 
     def time_is_up(self) -> None:
-        """Keep the blocks without which there is no answer at all, and drop the others."""
+        """Drop all waiting blocks, except each cell's first ones, without which there is no advice."""
         for block, first in list(self._ready.items()):
             if first.replicate >= self._owed:
                 del self._ready[block]
@@ -100,9 +100,9 @@ class BlockQueue:
         self._cells.clear()
 
     def _look(self) -> None:
-        """Release further blocks of the open cells that are behind, and drop decided cells.
+        """Drop decided cells, and release further blocks of the open cells with the fewest looks.
 
-        A cell with a running block waits for the next look.
+        A cell with a running block waits for the next call.
         """
         busy = {first.cell.cell_id for first in self._running.values()}
         due = {cell_id: cell for cell_id, cell in self._cells.items() if cell_id not in busy}

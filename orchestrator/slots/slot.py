@@ -26,7 +26,7 @@ from cudnn_sweep.workloads.hashes import content_hash
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceServer:
-    """A software's fork server, and the environment that it finds on the slot's device."""
+    """A fork server, and the environment that it finds on the slot's device."""
 
     server: ForkServer
     environment: Environment
@@ -40,7 +40,7 @@ class Slot(Protocol):
     name: str
 
     def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
-        """Yield a block's final records, failures too. Raises ServerError if a server dies."""
+        """Run a block's trials, and yield a record of each, failures too. Raises ServerError."""
 
     def close(self) -> None: ...
 
@@ -48,18 +48,18 @@ class Slot(Protocol):
 Server: TypeAlias = tuple[str, tuple[tuple[str, str], ...], int]
 OWN: Server = (OWN_SOFTWARE, (), 0)
 OPENED_AT_ONCE = 4
-"""Number of fork servers: each imports torch, which takes seconds, and opens a CUDA context."""
+"""Number of fork servers that start at once: each imports torch and opens a CUDA context."""
 
 
 def server_of(trial: Trial, *, apart: bool = False) -> Server:
-    """Return the key of a trial's fork server: its software, and variables that `import torch`
-    reads. `apart`: a twin has a server of its own.
+    """Return the key of a trial's fork server: the trial's software, and those of its variables
+    that `import torch` reads. `apart`: whether a twin has a server of its own.
     """
     return trial.software, tuple(trial.config.at_import.items()), trial.twin if apart else 0
 
 
 class ForkedSlot:
-    """Each trial runs in a process that a fork server forks."""
+    """A slot whose trials run in processes that fork servers fork."""
 
     def __init__(self, session: Session, name: str, servers: Mapping[Server, DeviceServer]) -> None:
         self._session = session
@@ -67,14 +67,14 @@ class ForkedSlot:
         self._servers = dict(servers)
         self._apart = _several(session.plan.trials)
         self._worn: set[Server] = set()
-        """Servers whose processes a block has compared: the next such block needs new servers."""
+        """Servers that a block has compared: a further block that compares them needs new ones."""
         self._ran_last = OWN
 
     @classmethod
     def open(cls, session: Session, accelerator: str) -> Self:
         """Open the fork servers that the plan needs. `accelerator`: names the slot if there is no GPU.
 
-        Raises ServerError if a fork server or CUDA does not come up, or finds another device than the plan's.
+        Raises ServerError if a fork server or CUDA does not come up, or if the device is not the plan's.
         """
         apart = _several(session.plan.trials)
         servers_needed = {server_of(trial, apart=apart) for trial in session.plan.trials}
@@ -109,10 +109,10 @@ class ForkedSlot:
         yield from Block(self, trials, begin).measure()
 
     def renew(self, trials: Sequence[Trial]) -> None:
-        """Start these trials' servers anew: no two blocks compare processes of the same two servers.
+        """Start these trials' servers anew, so that no two blocks compare processes of the same servers.
 
-        A server's processes share its seed of hashes and its layout of memory. If these make a CPU-bound loop
-        slower, each block would show it again, and it would look like an effect of the side. (Mytkowicz et al.,
+        A server's processes share one hash seed and one memory layout. If these make a CPU-bound loop slower,
+        each block shows that again, as if the slower loop were an effect of the side. (Mytkowicz et al.,
         "Producing wrong data without doing anything obviously wrong!", 2009; pyperf starts 20 processes for it.)
         """
 
@@ -143,7 +143,7 @@ class ForkedSlot:
         )
 
     def record(self, running: Running, **how: Any) -> RunRecord:
-        """Return the record of an ended trial, after running its process that logs. `how`: as in Attempt."""
+        """Return an ended trial's record; first run the trial's logging process, if any. `how`: fields of Attempt."""
         trial, outcome, log = running.trial, running.outcome, None
         assert outcome is not None
         if not running.follows:
@@ -204,9 +204,9 @@ class ForkedSlot:
             place.server.close()
 
     def compute_cache(self, trial: Trial) -> str | None:
-        """Return a compute cache's folder; None if nothing is compiled for it. The user's own cache is untouched.
+        """Return the folder of a trial's compute cache, never of the user's own; None if the trial compiles nothing.
 
-        GPUs of one model and driver share it: what CUDA compiles for one, the others load.
+        GPUs of one model and driver share a folder: what CUDA compiles for one GPU, the others load.
         """
         if not (self._on_gpu(trial) or trial.config.how.compiles):
             return None
@@ -239,7 +239,7 @@ def _server(session: Session, key: Server, *, survey_only: bool = False) -> Fork
 
 
 def _open(session: Session, key: Server, *, survey_only: bool) -> DeviceServer:
-    """Return a fork server with its environment, pinned to the cores of its GPU, if any."""
+    """Start a fork server, survey its environment, and pin the server to its GPU's cores, if any."""
     server = _server(session, key, survey_only=survey_only)
     wanted = {trial.cell.gpu for trial in session.plan.trials}
     try:

@@ -56,7 +56,7 @@ SlotMaker = Callable[[Session, str], Slot]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slots:
-    """How many trials may run at once, and Ray's resources of each."""
+    """How many blocks may run at once, and the resources that Ray gives to each."""
 
     count: int
     gpu: bool
@@ -72,7 +72,7 @@ class Slots:
 
 
 class BlockRunner(tune.Trainable):
-    """A slot's actor. Tune's trial is a block, which stays on its GPU. A step makes a record."""
+    """The actor of a slot. A trial of Tune is a block, which stays on one GPU; its steps make records."""
 
     def setup(  # type: ignore[override]  # tune.with_parameters adds the rest
         self, config: dict[str, Any], session: Session, make_slot: SlotMaker, recorder: Any
@@ -108,7 +108,7 @@ class BlockRunner(tune.Trainable):
         return {"done": stopped or not self._left, "stopped": stopped, "took_s": took_s}
 
     def _wanted(self, trials: list[Trial]) -> list[Trial]:
-        """Return the trials left to run: an earlier worker may have recorded some of a block."""
+        """Return those of a block's trials that an earlier worker has neither recorded nor given up."""
         cells = {trial.trial_id: trial.cell.cell_id for trial in trials}
         wanted = ray.get(self._recorder.wanted.remote(cells))
         return [trial for trial in trials if trial.trial_id in wanted]
@@ -119,7 +119,7 @@ class BlockRunner(tune.Trainable):
         return cast("int | None", ray.get(begin))
 
     def _record_next(self, records: Iterator[RunRecord]) -> bool:
-        """Store the next record. Return whether it exists and is durable: others may start then."""
+        """Store the next record. Return whether there was one and it is durable, so that trials go on."""
         try:
             record = next(records, None)
         except Exception as error:
@@ -176,8 +176,8 @@ class BlockSearcher(Searcher):
 
 
 class ActorsKept(FIFOScheduler):
-    """FIFO order in which trials keep their actors. Tune's default gives a waiting trial another's
-    actor and ends the starting one: a lost slot never returns. It also checks all trials per step.
+    """FIFO order in which Tune's trials keep their actors. Tune's default gives a waiting trial the actor of
+    another and ends the one that is starting: a lost slot never returns. It also checks all trials per step.
     """
 
     def choose_trial_to_run(self, tune_controller: object) -> None:
@@ -254,7 +254,7 @@ class Host:
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
         recorder, configs = ray.remote(Recorder).options(**options), configs_to_fail(session)
         self.recorder: Any = recorder.remote(results, followed=followed, configs=configs)
-        """Actor that lives as long as the Ray that runs it, unless it is killed."""
+        """Ray actor that keeps the records; it lives until Ray ends or the actor is killed."""
 
     def progress(self) -> Progress:
         """Return the progress; another thread may call this while `run` runs."""

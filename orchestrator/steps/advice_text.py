@@ -49,9 +49,9 @@ REMEDIES = {
     "killed": SMALLER,
     "timeout": "a smaller input, or more time: `sweep advise --minutes`",
 }
-"""What to try next, by a failed trial's status; its message may know more."""
+"""What to try after a failed trial, by the trial's status, unless its message has a hint."""
 Figure: TypeAlias = tuple[str, str, Callable[[float], str]]
-"""Label, column and text of a figure."""
+"""A line of a table: its label, the column that it shows, and how to write a value."""
 OF_JOB: tuple[Figure, ...] = (
     ("with off", "baseline_s", clock),
     ("with on", "candidate_s", clock),
@@ -94,20 +94,20 @@ NAMED = 4  # operations
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
-    """A choice of kernels kept in an errata file, with its time against off alone."""
+    """A choice of kernels that an errata file keeps, timed against benchmark off without the file."""
 
     file: str
     advice: Advice
-    """Advice on off with the file's errata against off alone, for the requested start."""
+    """Advice for the requested start: off with the file's errata against off without errata."""
     measured: Freeze
     cannot: Sequence[str] = ()
-    """Operations that cannot have their fastest plan."""
+    """Operations that cannot keep their fastest cuDNN plan."""
     operations: int | None = None
     """Number of all operations; None if this command made no search."""
 
     @property
     def gains(self) -> bool:
-        """Whether the interval shows a faster step than off, and the job's decision allows it."""
+        """Whether the interval shows a faster step than with off, and the job's advice is not against it."""
         decision = self.advice.advice
         is_faster = (self.measured.frozen_ratio_high or 1) < 1
         return is_faster and (
@@ -133,19 +133,19 @@ class Kept:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answered:
-    """The answer of a store about a job, with the job's names."""
+    """What a store's records say about a job, with the options that describe the job."""
 
     options: AdviseOptions
     sweep_id: str
     advice: Advice | None = None
-    """For the requested start; None without trials on a GPU, or if no trial is complete."""
+    """Advice for the requested start; None without complete trials on a GPU."""
     other: Advice | None = None
-    """For the other start."""
+    """Advice for the other start: warm instead of container, or the reverse."""
     kernels: Sequence[KernelChange] = ()
     ranks: Sequence[RankPrediction] = ()
     """Predictions for off, on and frozen, if a number of ranks was requested."""
     kept: Kept | None = None
-    """None: no kept choice was compared."""
+    """The kept choice of kernels; None if none was compared."""
     times_ms: Sequence[float] = ()
     """Time of a step in each process."""
     failures: Sequence[tuple[str, str]] = ()
@@ -226,7 +226,7 @@ def answer_of(answered: Answered) -> Answer:
 
 
 def _state(answered: Answered) -> State:
-    """Return whether there is a decision, time was too short for one, or the model does not run."""
+    """Return `fine` with a decision, `cannot tell` without one, `does not run` if the model fails."""
     advice = answered.advice
     if answered.fails:
         return "does not run"
@@ -316,7 +316,7 @@ def three_ways(kept: Kept) -> Section:
 
 
 def _table(label: str, figures: Sequence[Figure], rows: Mapping[str, AnswerRow]) -> Section:
-    """Return a table of the figures that a row has, each with the ends of its interval below it."""
+    """Return a table: a line for each figure that a row has, and below it the interval's ends."""
 
     def lines() -> Iterator[Sequence[str]]:
         for name, column, text in figures:

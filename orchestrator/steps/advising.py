@@ -43,7 +43,7 @@ TIMED_ON_CPU = (
 
 
 def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
-    """Measure, and return the answer; progress goes to `console`.
+    """Answer by measuring, or by stored results if the options say so; print progress to `console`.
 
     Without a GPU, the newest stored measurement of the step answers; if there is none, a step is timed on the CPU.
     """
@@ -75,7 +75,7 @@ def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
 def suite_to_compare(
     options: AdviseOptions, errata: str | None, float64: bool = False
 ) -> SuiteSpec:
-    """Return a suite with benchmark off and on, and with off under these errata if there are some."""
+    """Return a suite with benchmark off and on; with `errata`, also with off under these errata."""
     measure = MeasureSpec(
         reference_replicates=int(float64), logged_replicates=0, calibrate=False, device_budget_s=0.3
     )
@@ -106,7 +106,7 @@ def _from_store(options: AdviseOptions) -> Answer:
 
 
 def _from_reference(options: AdviseOptions) -> Answer:
-    """Answer for each measured GPU model and input; all other settings are PyTorch's defaults."""
+    """Answer from the installed results, for each GPU model and input, with all else at its default."""
     wanted = {
         "workload": options.workload.removeprefix(BUNDLED),
         "direction": options.direction or "training",
@@ -143,9 +143,9 @@ def _from_reference(options: AdviseOptions) -> Answer:
 
 
 def _newest(store: Store, options: AdviseOptions, *, on_gpu: bool = False) -> str | None:
-    """Return the newest sweep of this step, with the same input, regime, direction and arguments.
+    """Return the newest sweep of the options' step: same input, regime, direction and arguments.
 
-    Prefers a sweep on a GPU; with `on_gpu`, returns no other.
+    A sweep on a GPU goes before newer ones on a CPU; with `on_gpu`, CPU sweeps do not count.
     """
     cells = stored_cells(store, SUITE, options.workload)
     gpus_first = sorted(cells, key=lambda cell: cell.device == "cpu")
@@ -192,5 +192,5 @@ def kept_choice(
 
 
 def _with_most_blocks(rows: Sequence[Advice]) -> Advice | None:
-    """Return the row with most blocks for the requested start (container or warm)."""
+    """Return, of the rows for the requested start (container or warm), the one with most blocks."""
     return max((row for row in rows if row.asked), key=lambda row: row.blocks, default=None)

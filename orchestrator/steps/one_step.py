@@ -1,4 +1,4 @@
-"""Plans a model's step, for `sweep advise` and its like, or a suite's cells (`bans`, `bisect`)."""
+"""Plans a model's step, for commands such as `sweep advise`; for `bans` and `bisect` also a suite's cells."""
 
 from collections.abc import Mapping, Sequence
 from time import monotonic
@@ -56,7 +56,7 @@ def suite_of(
     measure: MeasureSpec | None = None,
     configs: Sequence[Config] = (),
 ) -> SuiteSpec:
-    """Return a suite of one cell with `configs`; default: off and on, without a GPU off alone."""
+    """Return a suite of one cell with `configs`; default: benchmark off and on, without a GPU only off."""
     one_input(options.input)
     axes: dict[str, object] = {
         "workload": options.workload,
@@ -85,7 +85,7 @@ def suite_of(
 
 
 def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, SuiteSpec]:
-    """Return the name and a suite of one block: a suite's cells without configs, or a model's step.
+    """Return a name and a suite, with one config and one block: a named suite's cells, or a model's step.
 
     Raises SpecError for an unknown suite, or options that a suite does not take.
     """
@@ -155,7 +155,7 @@ def plan_step(
     min_effect: float = MIN_EFFECT,
     one_sided: bool = False,
 ) -> Planned:
-    """Plan a new sweep of the step. A process may take half of `left_s` (by default the time left).
+    """Plan a new sweep of the step. A process may take half of `left_s`, by default the command's time left.
 
     Raises SpecError, with the reason, for a workload that cannot be used.
     """
@@ -189,7 +189,7 @@ def check_step(options: AdviseOptions | TurnOptions, machine: Survey) -> None:
 
 
 def blocks_minutes(left_s: float) -> float:
-    """Return the part of the time left that is for blocks."""
+    """Return the minutes for blocks, of `left_s` seconds that the command has left."""
     return max(left_s - START_AND_END_S, LEAST_S) / 60
 
 
@@ -213,7 +213,7 @@ def _read_expect(text: str | None) -> Expect | None:
 
 
 def one_input(texts: Sequence[str]) -> Shape | None:
-    """Return the sizes of `--input`. Raises SpecError."""
+    """Return the sizes of `--input`, if given. Raises SpecError, for several inputs BadParameter."""
     try:
         shapes = [none_empty(parse_sizes(text)) for text in texts]
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The sequence of every command about a step: open what will be written, measure, print the answer, write it."""
+"""What each command about a step does: open the files to write, measure, print the answer, write the answer."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,7 +23,7 @@ def answer_step(
     out: Console,
     *further: Any,
 ) -> int:
-    """Measure, print the answer on `out`, and return the exit code. `further` goes to `measure`."""
+    """Measure, print the answer on `out`, and return the exit code. `further`: more arguments of `measure`."""
     with reported(options.write, measure.__name__, options.workload):
         if not options.measures_nothing:
             open_results(options.location, console)
@@ -34,7 +34,7 @@ def answer_step(
 def deliver(
     answer: Answer, files: Sequence[str], console: Console, out: Console, *, is_json: bool
 ) -> int:
-    """Print the answer on `out`, write all files, and return the exit code."""
+    """Print the answer on `out`, write it to `files`, write `answer.files`, and return the exit code."""
     code = answer.code
     try:
         text = formats()[".json" if is_json else ".txt"].render(answer).rstrip()
@@ -57,7 +57,7 @@ def deliver(
 
 @contextmanager
 def reported(files: Sequence[str], kind: str, subject: str) -> Iterator[None]:
-    """If there is no answer, write the reason into the files. Raises OutputError or SpecError before that."""
+    """If the `with` block fails, write the reason into `files`. Raises OutputError or SpecError before the block."""
 
     def no_answer(reason: str, state: State, *, streams: bool = True) -> None:
         headline = f"No answer: {reason}"

@@ -80,7 +80,7 @@ class StepOptions(_Model):
 
     @property
     def measures_nothing(self) -> bool:
-        """Return whether stored trials answer, so that no device is needed."""
+        """Return whether stored results give the answer, so that no device is needed."""
         return False
 
     @property
@@ -171,12 +171,12 @@ class AdviseOptions(_Answer, StepOptions, _Job):
         )
 
     def command(self) -> str:
-        """Return the command that does this again, as text for a shell."""
+        """Return the `sweep advise` command that asks the same again, as text for a shell."""
         return shlex.join([self.program, "advise", *self._words()])
 
     @property
     def again(self) -> str:
-        """Return the command that answers once more without measuring."""
+        """Return `command()` with `--from-store`, which answers again without measuring."""
         return f"{self.command()} --from-store"
 
     def _words(self) -> list[str]:

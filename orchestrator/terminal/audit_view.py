@@ -132,7 +132,7 @@ def made_at(model: Model) -> str | None:
 
 
 def place_text(place: SourceLine) -> str:
-    """Return a line's place; its file is relative to the current folder or to its package."""
+    """Return `FILE:LINE (FUNCTION)`; a file in site-packages or the current folder is relative to that folder."""
     file = place.file
     if PACKAGES in file:
         file = file.rpartition(PACKAGES)[2]

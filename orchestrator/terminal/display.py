@@ -82,7 +82,7 @@ class Display:
         self._limit_s = limit_s or math.inf
         self._began = self._last = monotonic()
         self._first: tuple[float, int] | None = None
-        """When trials were first seen, and how many were recorded by then."""
+        """Time at which a trial was first seen, and the number of trials recorded by then."""
         self._shown = self._failures = self._warnings = 0
         self._now = ""
         self._told: set[tuple[str, str]] = set()
@@ -125,12 +125,12 @@ class Display:
         return "; ".join(filter(None, told))
 
     def share(self, progress: Progress) -> float:
-        """Return the share that is done of the trials or of the time limit, whichever is larger."""
+        """Return the done share of the trials or of the time limit, whichever is larger."""
         of_trials = (self._before + progress.recorded) / (self._before + len(self._cells))
         return min(1.0, max(of_trials, (monotonic() - self._began) / self._limit_s))
 
     def time(self, progress: Progress) -> str:
-        """Return the elapsed time and, from the first trial on, an estimate of the time left."""
+        """Return the elapsed time and, once a trial has been recorded, the estimated time left."""
         now, recorded, trials = monotonic(), progress.recorded, len(self._cells)
         if self._first is None and (progress.slots or recorded):
             self._first = now, recorded

@@ -1,7 +1,7 @@
 """Draws an answer for people.
 
-All columns: a table, or a block of lines for each row if the table is wider than the terminal.
-Marked columns: always a table with one line for each row.
+With all columns: a table, or a block of lines for each row if a table would be too wide.
+With the columns that a question marks for terminals: always a table with one line for each row.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ GAP = 2  # between two columns
 
 
 def draw(answer: "pa.Table", width: int | None) -> str:
-    """Return the answer as text at most `width` wide; None: as wide as needed."""
+    """Return the answer as a table or, if `width` is too little, as blocks of lines."""
     from cudnn_sweep.analysis.engine.formats import plain_rows, readable
     from cudnn_sweep.analysis.words import printable
 
@@ -46,8 +46,8 @@ def draw(answer: "pa.Table", width: int | None) -> str:
 
 
 def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
-    """Draw a table. If it is too wide, drop intervals, then break heads into lines, then drop the
-    last columns, then cut texts.
+    """Draw a table. If it is wider than `width`, drop intervals, then break column names into
+    lines, then drop the last columns, then cut texts.
     """
     if not columns or not columns[0].texts:
         return ""
@@ -79,13 +79,13 @@ def _shortened(columns: "Sequence[MarkedColumn]", width: int) -> "Sequence[Marke
 def _room(
     columns: "Sequence[MarkedColumn]", width: int, sizes: "Sequence[int] | None" = None
 ) -> int:
-    """Return the width that columns of these sizes leave free, with gaps between them."""
+    """Return how much of `width` columns of these `sizes`, and the gaps between, leave free."""
     sizes = list(map(_narrow, columns)) if sizes is None else sizes
     return width - sum(sizes) - GAP * (len(columns) - 1)
 
 
 def _least(column: "MarkedColumn", least: int) -> int:
-    """Return the least width of a column: only long texts can be cut."""
+    """Return the width to which a column can be cut: numbers and short texts stay whole."""
     needed = _narrow(column)
     if column.is_number or needed <= LEAST_TEXT:
         return needed

@@ -17,7 +17,7 @@ from cudnn_sweep.workloads.problem import sizes_text
 
 
 def cell_labels(cells: Iterable[Cell]) -> dict[str, str]:
-    """Return each cell's name by its cell_id; no two are equal."""
+    """Return a name for each cell by cell_id; no two names are equal."""
     return names_apart(as_row(cell) for cell in cells)
 
 
@@ -29,8 +29,8 @@ def as_row(cell: Cell) -> CellRow:
 def print_part(
     console: Console, chosen: Plan, options: LaunchOptions, slots: int | None, *, gpu: bool
 ) -> None:
-    """Print the part of a plan that this launch runs, its shard or all: cells with their contrasts, then the counts
-    and the estimate. `slots`: None if their number is not known.
+    """Print the part of a plan that this launch runs, its shard or the whole plan: each cell with its number of
+    trials, then totals, contrasts and the estimated time. `slots`: number of slots, None if unknown.
     """
     plan = options.part(chosen)
     cells = whole_names(as_row(trial.cell) for trial in plan.trials)

@@ -1,4 +1,4 @@
-"""Prints messages for people, a line at a time, and chooses their console."""
+"""Prints messages and tables for people, and chooses the console to print on."""
 
 import sys
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ PLAIN_WIDTH = 180  # columns if the output is no terminal: a row of a table stay
 
 
 def console_here(*, stderr: bool = False, plain_width: int = PLAIN_WIDTH) -> Console:
-    """Return this process's terminal in its own width, or a pipe or file in `plain_width`."""
+    """Return a console as wide as the terminal, or as `plain_width` if stdout is no terminal."""
     width = None if sys.stdout.isatty() else plain_width
     return Console(width=width, stderr=stderr, markup=False)
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Print text as it is: no markup, emoji (`nets.py:Cat:`), wrapping or control characters."""
+    """Print text without markup, emoji (as in `nets.py:Cat:`), wrapping or control characters."""
     text = printable(text)
     console.print(text, style=style, markup=False, emoji=False, highlight=False, soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""Summary at a launch's end, with a verdict table; each part is read from the store when used."""
+"""Prints a summary at a launch's end, with a verdict table; reads a part from the store when the part is used."""
 
 import shlex
 from collections import Counter
@@ -55,7 +55,7 @@ RESEMBLING = (
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """A session's sweep as stored."""
+    """A session's sweep, as the store and the launch's progress describe it."""
 
     store: Store
     session: Session
@@ -67,7 +67,7 @@ class Summary:
 
     @cached_property
     def there(self) -> Collection[StoredTrial]:
-        """The trials of the plan that are recorded."""
+        """The plan's recorded trials, without the repeats of split blocks."""
         return planned(self.stored)
 
     @cached_property
@@ -97,12 +97,12 @@ class Summary:
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """The cells' names by cell_id."""
+        """Names of the cells, by cell_id."""
         return stored_names(self.store, self.session.sweep_id)
 
     @cached_property
     def warnings(self) -> Counter[WarningName]:
-        """Number of the sweep's records with each warning, repeated trials included."""
+        """Number of the sweep's records that have a warning, by warning; repeated trials count too."""
         column = self.store.snapshot(self.session.sweep_id).table(["warnings"])["warnings"]
         return Counter(name for names in column.to_pylist() for name in names or ())
 
@@ -111,7 +111,7 @@ class Summary:
         return list(slow_gpu_lines(self.store, self.session.sweep_id))
 
     def undecided(self) -> Iterator[str]:
-        """Yield how many cells are decided, and what more blocks would decide."""
+        """Yield lines on how many cells are decided, and on how many more blocks would decide one."""
         for _, verdicts in groupby(self.verdicts, lambda each: each.contrast):
             yield headline(list(verdicts), MIN_EFFECT, self.session.of_cells)
         yield from more_blocks(self.verdicts)
@@ -131,7 +131,7 @@ class Summary:
         yield from blocks_left_out(self.verdicts)
 
     def warned(self) -> Iterator[str]:
-        """Yield each cause of doubtful times, with what to do about it."""
+        """Yield a line for each cause of doubtful times, with advice."""
         trials = self.store.snapshot(self.session.sweep_id).table(["trial_id"]).num_rows
         for name, count in self.warnings.most_common():
             yield f"{count} of {trials} trials: {name}: {ADVICE[name]}"
@@ -145,7 +145,7 @@ class Summary:
 def print_summary(
     console: Console, summary: Summary, location: str, options: LaunchOptions
 ) -> None:
-    """Print the summary. `location`: the results' location as it was typed."""
+    """Print the summary. `location`: folder or URL of the results, as the user typed it."""
     verdicts, cells = summary.verdicts, summary.names
     if verdicts:
         gpus = ", ".join(sorted({verdict.gpu for verdict in verdicts}))
@@ -171,8 +171,8 @@ def print_summary(
 
 
 def verdict_columns(summary: Summary, *, has_room: bool) -> Iterator[MarkedColumn]:
-    """Yield columns with a row for each cell and contrast. Times are wall times per iteration, as
-    geometric means over blocks. `has_room`: whether intervals fit.
+    """Yield columns of a table with a row for each cell and contrast. Times are wall times per iteration,
+    as geometric means over blocks. `has_room`: whether the table has room for intervals.
     """
     verdicts, paid = summary.verdicts, summary.break_evens
 
@@ -199,14 +199,14 @@ def verdict_columns(summary: Summary, *, has_room: bool) -> Iterator[MarkedColum
 
 
 def device_text(verdict: Verdict) -> str:
-    """Return the ratio of device times and its verdict, with a star if the loop is CPU-bound."""
+    """Return ratio and verdict of the device time, with a star if the loop is CPU-bound."""
     if verdict.device_ratio is None or verdict.device_verdict is None:
         return ""
     return f"{ratio(verdict.device_ratio)} {verdict.device_verdict}{' *' * verdict.launch_bound}"
 
 
 def _failure_lines(summary: Summary, results: str, options: LaunchOptions) -> Iterator[str]:
-    """Yield each cause, with the command that runs one of its trials alone."""
+    """Yield lines on each cause of failed trials, with the command that runs one such trial alone."""
     progress, sweep_id = summary.progress, summary.session.sweep_id
     if progress.lost or progress.repeated:
         yield f"{progress.lost} tries lost their worker; {progress.repeated} records came twice."
@@ -261,7 +261,7 @@ def _next_lines(summary: Summary, results: str, options: LaunchOptions) -> Itera
 
 
 def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
-    """Yield a line for each GPU whose speed differs from that of most of its peers."""
+    """Yield a line for each GPU that is slower or faster than most other GPUs of its model."""
     one = attrgetter("gpu_uuid", "host", "gpu", "peers")
     off = [each for each in GpuSpeed.of(store, sweep_id) if each.finding not in ("alike", "alone")]
     for (uuid, host, gpu, peers), speeds in groupby(sorted(off, key=one), one):
@@ -273,7 +273,7 @@ def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
 
 
 def shard_lines(session: Session, there: Collection[StoredTrial]) -> Iterator[str]:
-    """Yield a shard's progress. `there`: the trials of the plan that are recorded."""
+    """Yield a line on the progress of the session's shard, if it has one. `there`: recorded trials of the plan."""
     if session.shard is None:
         return
     own = {trial.trial_id for trial in session.own.trials}
@@ -297,5 +297,5 @@ def split_lines(stored: Collection[StoredTrial]) -> Iterator[str]:
 
 
 def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
-    """Return the cell's name in `cells`, and the settings of both configs besides PyTorch's defaults."""
+    """Return the cell's name, and the settings that both configs share and PyTorch sets otherwise by default."""
     return " ".join([cells[verdict.cell_id], *unusual_in(verdict.other_settings)])

@@ -12,7 +12,7 @@ from cudnn_sweep.orchestrator.errors import OutputError
 
 @contextmanager
 def writing(file: Path) -> Iterator[None]:
-    """Raise OutputError if the `with` block cannot write `file`: that is no fault of ours."""
+    """Raise OutputError if the `with` block cannot write `file`, as this is not our own defect."""
     try:
         yield
     except OSError as error:
@@ -21,7 +21,7 @@ def writing(file: Path) -> Iterator[None]:
 
 @contextmanager
 def written_anew(file: Path) -> Iterator[Path]:
-    """Yield a path that becomes `file` at the end, if no such file exists. Raises OutputError."""
+    """Yield a path that becomes `file` at the end. Raises OutputError, also if `file` exists."""
     with writing(file), held_folder(f".{file.name}.", file.parent) as folder:
         made = folder / file.name
         yield made
@@ -39,7 +39,7 @@ def is_stream(path: Path) -> bool:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write text atomically: a reader finds all of it or the old file. Raises OutputError."""
+    """Write `text`, atomically if `path` is a regular file or new. Raises OutputError."""
     import pyarrow as pa
 
     from cudnn_sweep.analysis.store.folder import LocalFolder

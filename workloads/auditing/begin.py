@@ -1,4 +1,4 @@
-"""Begins an audit: Python calls this at its start, before it runs the user's script.
+"""Begins an audit when Python starts, before Python runs the user's script.
 
 Python itself runs the script, so `__main__`, sys.argv, sys.path and the exit code are those of
 `python script.py`. Functions of torch are replaced once the script has imported it.
@@ -32,7 +32,7 @@ END = signal.SIGRTMAX - 2  # ends a script at its limit of calls; scripts do not
 
 
 def begin(folder: str, before: Collection[str]) -> None:
-    """Begin the audit; take our sitecustomize's `folder` off sys.path. `before`: prior modules."""
+    """Begin the audit; take `folder`, that of our sitecustomize, off sys.path. `before`: modules imported earlier."""
     request = json.loads(os.environ.pop(VARIABLE))
     sys.path.remove(folder)
     if request["python_path"] is None:
@@ -86,7 +86,7 @@ class _Audit:
         self._writes.watch_flags(torch)
 
     def _watch_ends(self) -> None:
-        """Write the findings at os._exit too, as it runs no atexit function."""
+        """Write the findings at os._exit too, which runs no atexit functions."""
         end = os._exit
 
         def _exit(status: int) -> NoReturn:
@@ -98,7 +98,7 @@ class _Audit:
         os._exit = _exit
 
     def _end_after(self, calls: int) -> None:
-        """End the script in the main thread, as sys.exit() does, at a model's first call past the limit."""
+        """End the script, as sys.exit() in its main thread does, if `calls` of a model have reached the limit."""
         if self._steps is not None and calls >= self._steps:
             signal.pthread_kill(threading.main_thread().ident or 0, END)
 
@@ -154,7 +154,7 @@ def _cudnn_version(torch: ModuleType) -> int | None:
 
 
 def when_imported(name: str, do: Callable[[ModuleType], None]) -> None:
-    """Call `do` with the module `name` as soon as it is imported."""
+    """Call `do` with the module called `name` as soon as a script has imported it."""
     sys.meta_path.insert(0, _Finder(name, do))
 
 

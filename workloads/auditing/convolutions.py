@@ -1,8 +1,8 @@
-"""Counts calls of torch's convolutions, and the distinct plans that they need.
+"""Counts calls of torch's convolutions, and the distinct plans of cuDNN that these calls need.
 
-Torch's convolution functions are replaced by functions that note each call. In the steady state this is a
-look-up of the call's sizes in a dictionary; the cost is in docs/your-model.md, measured by
-tests/studies/audit_cost.py. torch.compile, torch.jit and torch.fx see the functions as torch's own.
+Functions that note each call replace torch's convolution functions. To note a call with known sizes is
+one look-up in a dictionary; docs/your-model.md has its cost, measured by tests/studies/audit_cost.py.
+torch.compile, torch.jit and torch.fx take the new functions for torch's own.
 """
 
 from bisect import bisect_right
@@ -26,7 +26,7 @@ ARGUMENTS = {
     **{f"conv_transpose{dimensions}d": TRANSPOSED for dimensions in (1, 2, 3)},
 }
 TRACED = ("FakeTensor", "FunctionalTensor")
-"""Types of the tensors with which torch.compile and torch.export trace functions."""
+"""Names of tensor types with which torch.compile and torch.export trace functions."""
 
 Plan = tuple[Any, ...]
 Tensor = Any  # torch is not imported here
@@ -35,7 +35,7 @@ Call = Callable[..., Tensor]
 
 @dataclass(eq=False, slots=True)
 class Tally:
-    """Calls of one thread with the same key."""
+    """Calls in one thread that agree in function, sizes, types and flags: in their key."""
 
     plan: Convolution
     benchmark: bool
@@ -46,18 +46,18 @@ class Convolutions:
     def __init__(self, own: OwnErrors) -> None:
         self.own = own
         self.called: defaultdict[int, int] = defaultdict(int)
-        """Calls by thread. Each thread writes its own entries, so counting needs no lock."""
+        """Number of calls by thread. A thread writes its own entry alone, so counting needs no lock."""
         self.not_told_apart = 0
         self._lock = RLock()  # reentrant: the signal that ends the script may come while it is held
         self._tallies: dict[Any, Tally] = {}
         self._plans: dict[Plan, Convolution] = {}
-        """Plans in the order of their first calls."""
+        """Convolutions by their plans, in the order of the first calls."""
 
     def calls(self) -> int:
         return sum(list(self.called.values()))
 
     def distinct(self) -> tuple[Convolution, ...]:
-        """Return the plans in the order of their first calls."""
+        """Return the distinct convolutions, with numbers of calls, in the order of their first calls."""
         with self._lock:
             plans = {id(plan): replace(plan) for plan in self._plans.values()}
             for tally in list(self._tallies.values()):
@@ -79,7 +79,7 @@ class Convolutions:
                 scriptable[id(watched)] = scriptable[id(call)]
 
     def _watching(self, torch: ModuleType, call: Call, arguments: tuple[str, ...]) -> Call:
-        """Return the function that replaces `call`. It must be fast, as it runs at each convolution."""
+        """Return a function to replace `call`. The function must be fast, as it runs at each convolution."""
         tallies, called, name = self._tallies, self.called, call.__name__
         compiling, tracing = torch.compiler.is_dynamo_compiling, torch._C._is_tracing
         overridden = torch._C._has_torch_function_variadic
@@ -155,7 +155,7 @@ class Convolutions:
     def _meet(
         self, torch: Any, key: Any, arguments: tuple[str, ...], x: Tensor, weight: Tensor
     ) -> None:
-        """Note this thread's first call with a key."""
+        """Note this thread's first call with `key`, unless the call is traced or vmap hides its sizes."""
         # vmap hides the sizes that the convolution really has.
         if type(x).__name__ in TRACED or torch._C._functorch.peek_interpreter_stack() is not None:
             return
@@ -180,7 +180,7 @@ class Convolutions:
         self.called[get_ident()] += 1
 
     def _count_untold(self) -> None:
-        """Count a call without its sizes."""
+        """Count a call whose sizes are not noted."""
         with self._lock:
             self.called[get_ident()] += 1
             self.not_told_apart += 1
@@ -189,7 +189,7 @@ class Convolutions:
 def _described(
     torch: Any, key: Any, arguments: tuple[str, ...], x: Tensor, weight: Tensor
 ) -> tuple[dict[str, Any], bool]:
-    """Return the normalised key of PyTorch's plan cache, and whether autocast casts the input."""
+    """Return a call's key in PyTorch's plan cache, by fields of Convolution, and whether autocast casts `x`."""
     _, name, _, input_shape, weight_shape, *_, deterministic, tf32, _, rest = key
     given = dict(zip(arguments[3:], rest, strict=False))
     dimensions = len(weight_shape) - 2
@@ -220,7 +220,7 @@ def _described(
 def _given(
     arguments: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Return input, weight and the arguments after the bias; an argument left out is None."""
+    """Return a call's input, its weight, and the arguments after its bias, with None for one left out."""
     given = dict(zip(arguments, args, strict=False)) | kwargs
     x, weight, _, *rest = (given.get(name) for name in arguments)
     return x, weight, tuple(rest)
@@ -234,7 +234,7 @@ def _sizes(given: Any, otherwise: int, dimensions: int) -> Sizes | str:
 
 
 def arrivals_at(numbers: list[int], calls: int) -> tuple[tuple[int, int], ...]:
-    """Return (calls, distinct plans in them) for the first 1, 10, 100 ... calls and for all."""
+    """Return (n, distinct convolutions in the first n calls) for n = 1, 10, 100 ... and n = `calls`."""
     marks, mark = [], 1
     while mark < calls:
         marks.append(mark)

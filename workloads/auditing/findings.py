@@ -20,16 +20,16 @@ class SourceLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Write:
-    """Equal writes of a flag or environment variable from one line; `times` is their number."""
+    """Equal writes of a flag or an environment variable by one line; `times` is their number."""
 
     kind: Literal["flag", "variable"]
     name: str
     before: Value
     after: Value
     at: SourceLine
-    """The innermost frame outside of torch."""
+    """The innermost frame outside of torch, or inside torch if that set the flag for itself."""
     called_from: SourceLine | None
-    """The innermost frame of the user's own code in another file."""
+    """The innermost frame of the user's code in another file than `at`; None: there is none."""
     times: int
     at_call: int
     """How many convolutions had been called before the first of these writes."""
@@ -37,8 +37,8 @@ class Write:
 
 @dataclass(kw_only=True, slots=True)
 class Convolution:
-    """Calls that agree in all fields from `operation` to `deterministic`. With the alignment of
-    pointers, which is left out here, these fields are the key of PyTorch's plan cache."""
+    """Calls of convolutions that agree in all fields from `operation` to `deterministic`. These
+    fields and the alignment of pointers, left out here, are the key of PyTorch's plan cache."""
 
     operation: str
     input: Sizes
@@ -56,7 +56,7 @@ class Convolution:
     calls: int = 0
     calls_with_benchmark: int = 0
     arrived_at: int
-    """Number of its first call, if all calls of convolutions are numbered from 1."""
+    """Number of this convolution's first call, counting calls of all convolutions from 1."""
     benchmark_at_first: bool
     """Whether `benchmark` was on at the first call, whose plan later calls use."""
     autocast_at_first: bool
@@ -64,67 +64,67 @@ class Convolution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputShape:
-    """Shape of a model's input: of its first float tensor, or else of its first integer tensor."""
+    """Shape of a model's input, the first float tensor of a call, or else the first integer one."""
 
     shape: Sizes
     training: int
-    """Calls that recorded gradients."""
+    """Number of calls that recorded gradients."""
     inference: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Argument:
-    """An argument of a model, merged over calls that recorded gradients, or calls that did not."""
+    """An argument of a model, over all its calls that recorded gradients, or all that did not."""
 
     training: bool
     name: str | int
-    """The keyword, or the position of a positional argument."""
+    """The argument's keyword or, if it has none, its position."""
     key: str | None
-    """Key of a dict's part, dotted if nested; None: the argument is no dict."""
+    """Key of this value in a dict argument, dotted if nested; None: the argument is no dict."""
     kind: str
     """A tensor's dtype, another value's type, or `various` if calls differ."""
     shape: tuple[tuple[int | str, ...], ...] | None
-    """By dimension, all that its size always equalled: a number, names of the input's sizes."""
+    """For each dimension, what its size was in all calls: a number, sizes of the input by name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Making:
-    """How an instance of a class was made."""
+    """How the script made a module."""
 
     at: SourceLine
     """The innermost frame of the user's own code."""
     arguments: dict[str, Any]
-    """Plain values, by the name of the parameter."""
+    """Arguments that a suite can contain, by the parameter's name."""
     others: list[str]
-    """Name and type of the other arguments."""
+    """Name and type of each argument that a suite cannot contain."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Model:
-    """An outermost torch.nn.Module that ran convolutions, or has compiled ones, which go unseen."""
+    """Equal outermost modules that ran convolutions, or have compiled ones, which are not seen."""
 
     name: str
     module: str
     file: str | None
     wrapped_in: str | None
     made: Making | None
-    """How it was made; None: it is a copy."""
+    """How the script made it; None: unknown, as of a copy."""
     elements: int
-    """Number of elements of all its parameters."""
+    """Number of elements in all its parameters together."""
     parameters: tuple[str, ...]
-    """Parameters of `forward`."""
+    """Names of the parameters of `forward`."""
     arguments: tuple[Argument, ...] = ()
     own_loss: bool = False
-    """Whether it returned a loss in its last call that recorded gradients."""
+    """Whether the model itself returned a loss in its last call that recorded gradients."""
     calls: int = 0
     convolutions: int = 0
-    """Calls of convolutions within its calls."""
+    """Number of calls of convolutions within the model's calls."""
     in_a_call: tuple[tuple[bool, int], ...] = ()
-    """Distinct pairs, over its calls: whether gradients were recorded, number of convolutions."""
+    """Distinct pairs over its calls: whether a call recorded gradients, and its convolutions."""
     unseen: Literal["compiled"] | None
-    """Why its convolutions, or some of them, are not seen."""
+    """Why some or all of its convolutions are not seen; None: all are seen."""
     without_shape: int = 0
-    """Calls without a numeric tensor of two or more dimensions."""
+    """Number of calls without a numeric tensor of two or more dimensions."""
     shapes: tuple[InputShape, ...] = ()
 
 
@@ -133,23 +133,23 @@ class Findings:
     schema_version: int
     python: str
     torch: str | None
-    """None: the script did not import it."""
+    """Version of PyTorch; None: the script did not import torch."""
     cuda: str | None
     gpu: str | None
-    """None: the script did not use CUDA."""
+    """Name of the GPU; None: the script did not use CUDA."""
     cudnn: int | None
     wall_s: float
     limit_reached: bool
     error: str | None
-    """The class of an exception that ended the script."""
+    """Class of the exception that ended the script; None: there was none."""
     writes: tuple[Write, ...]
     flags_at_end: dict[str, Value]
     variables_at_start: dict[str, str]
     calls: int
     not_told_apart: int
-    """Calls counted without sizes: beyond 100,000 distinct ones, or of tensors without strides."""
+    """Number of calls without noted sizes: after 100,000 distinct calls, or without strides."""
     arrivals: tuple[tuple[int, int], ...]
-    """(number of calls from the start, distinct convolutions among them)."""
+    """Pairs: a number of calls from the start, and of distinct convolutions among these calls."""
     new_in_last_tenth: int
     convolutions: tuple[Convolution, ...]
     models: tuple[Model, ...]

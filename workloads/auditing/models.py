@@ -1,4 +1,4 @@
-"""Notes the arguments of the script's models, which are its outermost modules."""
+"""Notes how the script makes and calls its models, the modules that it calls outside of all others."""
 
 import copyreg
 import inspect
@@ -34,11 +34,11 @@ FEWEST_SIZES = 2  # dimensions of a batch, at least: a loss or a learning rate h
 COPYING = copyreg.__newobj__.__code__  # type: ignore[attr-defined]
 Module = Any  # torch is not imported here
 Given = tuple[tuple[str | int, str | None, str, Sizes | None], ...]
-"""(name, key, kind, shape) of each argument of a call."""
+"""Of each argument of a call: name, key, kind and shape, as in Argument."""
 
 
 class ModelCalls:
-    """Calls of equal modules: of one class, and made by one line with the same arguments."""
+    """Calls of equal modules: modules of one class that one line made with the same arguments."""
 
     def __init__(
         self, module: Module, unseen: Literal["compiled"] | None, made: Making | None = None
@@ -106,7 +106,7 @@ class Outermost:
     module: "ref[Module]"
     unseen: Literal["compiled"] | None
     calls: ModelCalls | None = None
-    """Calls of modules equal to it; None until it runs a convolution, which a loss never does."""
+    """Calls of this module and its equals; None before its first convolution (a loss has none)."""
 
 
 class Models:
@@ -115,7 +115,7 @@ class Models:
     def __init__(
         self, own: OwnErrors, convolutions: Convolutions, ending: Callable[[int], None]
     ) -> None:
-        """Start without models. Before a call, `ending` gets the calls of the busiest model."""
+        """Start without models. Before each call of a model, `ending` gets the busiest model's number of calls."""
         self._own = own
         self._convolutions = convolutions
         self._ending = ending
@@ -125,7 +125,7 @@ class Models:
         self._torch: Any = None
 
     def summaries(self) -> tuple[Model, ...]:
-        """Return the models; the model with the most convolutions comes first."""
+        """Return the models; those with more calls of convolutions come first."""
         called = [calls.summary() for calls in list(self._by_kind.values())]
         return tuple(sorted(called, key=lambda model: -model.convolutions))
 
@@ -137,7 +137,7 @@ class Models:
 
         @wraps(torch.nn.Module.__call__)
         def __call__(module: Module, *args: Any, **kwargs: Any) -> Any:
-            """Do what torch's `__call__` does, without a further frame for every layer."""
+            """Do what torch's `__call__` does, without one more stack frame for each layer."""
             call = module._compiled_call_impl or module._call_impl
             if compiling() or (thread := get_ident()) in inside:
                 return call(*args, **kwargs)
@@ -239,7 +239,7 @@ def _plain(value: Any) -> tuple[Any, ...]:
 
 
 def _unseen_in(torch: ModuleType, module: Module) -> Literal["compiled"] | None:
-    """Return `compiled` if torch.compile(part) or part.compile() compiled a part with convolutions."""
+    """Return `compiled` if a part of `module` with convolutions was compiled by torch.compile or `.compile()`."""
     convolution = torch.nn.modules.conv._ConvNd
     for part in module.modules():
         is_compiled = hasattr(part, "_orig_mod") or part._compiled_call_impl is not None
@@ -255,7 +255,7 @@ def _unwrapped(module: Module) -> Module:
 
 
 def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Given:
-    """Return a call's arguments. A dict is split into its values; a list, as of images, is not."""
+    """Return a call's arguments. A dict is split into its values; a list, such as one of images, is not."""
 
     def parts(name: str | int, value: Any, key: str | None = None) -> Iterator[Any]:
         if isinstance(value, torch.Tensor):
@@ -271,7 +271,7 @@ def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
 
 
 def _first_shape(given: Given) -> Sizes | None:
-    """Return the shape of the first tensor of floats, else of whole numbers."""
+    """Return the shape of the first float tensor, or else integer tensor, of two or more dimensions."""
     shapes = (shape for part in ("float", "int") for *_, kind, shape in given if part in kind)
     return next((shape for shape in shapes if shape and len(shape) >= FEWEST_SIZES), None)
 

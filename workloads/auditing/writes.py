@@ -31,29 +31,29 @@ FLAGS = {
         "_set_deterministic_algorithms",
     ),
 }
-"""(getter, setter) in torch._C by flag; a build without CUDA, or an older torch, lacks some."""
+"""Names of getter and setter in torch._C, by flag; older torch, or torch without CUDA, lacks some."""
 PRECISIONS = {
     ("generic", "all"): "fp32_precision of torch.backends",
     ("cuda", "all"): "fp32_precision",
     ("cuda", "conv"): "conv.fp32_precision",
     ("cuda", "rnn"): "rnn.fp32_precision",
 }
-"""Names of cuDNN's precisions by the setter's arguments. Matrix products do not use cuDNN."""
+"""Names of cuDNN's precision flags, by the setter's arguments; matrix products do not use cuDNN."""
 PRECISION = ("_get_fp32_precision_getter", "_set_fp32_precision_setter")
 
 R = TypeVar("R")
 
 OURS = os.path.dirname(__file__) + os.sep
 GENERATED = ("<frozen ", "<eval_with_key>")
-"""Prefixes of the file names of Python's frozen modules, and of code that torch generates."""
+"""Beginnings of file names: of frozen modules of Python, and of code that torch generates."""
 PASSING_ON = {
     os.path.join(sysconfig.get_path("stdlib"), f"{name}.py")
     for name in ("contextlib", "os", "_collections_abc", "functools")
 }
-"""Files of Python's library that pass a write on, so that none of them is the writer."""
+"""Files of the standard library that only pass a write on, and so do not count as its writer."""
 INSTALLED = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 NOT_OWN = (*(folder + os.sep for folder in INSTALLED), OURS, "<")
-"""Path prefixes of files that are not the user's own."""
+"""Beginnings of the paths of files that are not the user's own."""
 
 
 def place(frame: FrameType) -> SourceLine:
@@ -64,21 +64,21 @@ def place(frame: FrameType) -> SourceLine:
 
 class Writes:
     def __init__(self, own: OwnErrors, calls: Callable[[], int], elsewhere: str) -> None:
-        """Count convolutions by `calls`. If a fork sets a flag, make file `elsewhere` + its id."""
+        """Count convolutions by `calls`. A forked process that sets a flag makes the file `elsewhere` + process id."""
         self._own = own
         self._elsewhere, self._process = elsewhere, os.getpid()
         self._torch = "\0"  # folder of the package torch, once imported
         self._setters: tuple[str, ...] = ()
-        """Torch's files with functions that set flags for their callers."""
+        """Beginnings of the paths of torch's files with functions that set flags for their callers."""
         self._calls = calls
         self._seen: dict[tuple[object, ...], Write] = {}
         self._by_torch: dict[str, tuple[Value, Value]] = {}
-        """(value before torch's first write, value after its last) of a flag torch itself sets."""
+        """For each flag that torch itself sets: its values before torch's first and after torch's last write."""
         self._lock = RLock()  # reentrant: the signal that ends the script may come while it is held
         self._flags: dict[str, Callable[[], Value]] = {}
 
     def writes(self) -> tuple[Write, ...]:
-        """Return the writes, without torch's own to a flag that it set back."""
+        """Return the writes, except those by which torch itself set a flag and later set it back."""
         with self._lock:
             back = {name for name, (first, last) in self._by_torch.items() if first == last}
             writes = self._seen.values()
@@ -88,11 +88,11 @@ class Writes:
         return at.file.startswith(self._torch)
 
     def flags(self) -> dict[str, Value]:
-        """Return the flags' values now; nothing before torch is imported."""
+        """Return the flags' present values by name; no flags before torch is imported."""
         return {name: _value_of(get) for name, get in self._flags.items()}
 
     def watch_variables(self) -> None:
-        """Watch the two functions that os.environ calls."""
+        """Note changes of os.environ, by the two functions that it calls."""
         os.putenv = self._noting_variable(os.putenv)
         os.unsetenv = self._noting_variable(os.unsetenv)
 
@@ -111,7 +111,7 @@ class Writes:
             self._replace(torch, PRECISION[1], noting)
 
     def _replace(self, torch: ModuleType, name: str, noting: Callable[..., object]) -> None:
-        """Replace a setter in torch._C, and in the attributes of torch.backends.cudnn that keep it."""
+        """Replace the setter called `name` in torch._C, and in attributes of torch.backends.cudnn that refer to it."""
         before = getattr(torch._C, name)
         setattr(torch._C, name, noting)
         for attribute in vars(type(torch.backends.cudnn)).values():
@@ -200,7 +200,7 @@ def variables_now() -> dict[str, str]:
 
 
 def _value_of(get: Callable[[], Value]) -> Value:
-    """Return a flag's value; None if the getter raises, as after use of torch's other interface to TF32."""
+    """Return a flag's value; None if `get` raises, as it does once torch's other interface to TF32 was used."""
     try:
         value = get()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""Controls: operations that never read `benchmark`, so a sweep must find no effect of it.
+"""Controls: operations that never read `benchmark`, so that a sweep must find no effect of `benchmark`.
 
 Recurrent layers, normalisation and attention run in cuDNN; pooling and activations are PyTorch's own.
 """

@@ -1,4 +1,4 @@
-"""One convolution of a problem file: forward, one backward operation, or all three."""
+"""One convolution of a problem file: forward, one of two backward operations, or all three."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +37,7 @@ def conv(context: Context) -> TimedStep:
 
 
 def _backward(context: Context, problem: ConvProblem, weight: torch.Tensor) -> TimedStep:
-    """Return a step that computes one gradient by the operation that autograd calls."""
+    """Return a step that computes the input's or weight's gradient by autograd's own operation."""
     name, wanted = GRADIENTS[context.direction]
 
     def prepare(shape: Shape) -> Pair:
@@ -70,7 +70,7 @@ def _backward(context: Context, problem: ConvProblem, weight: torch.Tensor) -> T
 
 
 def _functional(problem: ConvProblem) -> tuple[Callable[..., torch.Tensor], tuple[Any, ...]]:
-    """Return torch.nn.functional's convolution, which alone CPU autocast casts, and its sizes."""
+    """Return torch.nn.functional's convolution (CPU autocast casts no other), and its sizes."""
     first, spatial = (problem.stride, problem.padding), len(problem.kernel_size)
     if problem.transposed:
         last = (problem.output_padding, problem.groups, problem.dilation)

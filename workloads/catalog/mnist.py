@@ -1,8 +1,8 @@
 """The tutorial MNIST net, trained on real digits.
 
 Net and optimiser are those of PyTorch's old basic MNIST example, with cross entropy and batches of 100. The
-digits are 8×8 images (see ../digits/README.md) scaled to 28×28; 1,500 are trained on, the others held back
-for the accuracy.
+digits are 8×8 images (see ../digits/README.md) scaled to 28×28; the net is trained on 1,500,
+and the others are held back to measure its accuracy.
 """
 
 import gzip
@@ -36,7 +36,7 @@ def mnist_net() -> nn.Sequential:
 
 
 def load_digits() -> Batch:
-    """Return all images as float32 of shape (1797, 1, 28, 28) with values from 0 to 1, and their digits."""
+    """Return all images as float32 of shape (1797, 1, 28, 28) with values from 0 to 1, and the digit of each."""
     table = numpy.loadtxt(gzip.decompress(DIGITS.read_bytes()).splitlines(), delimiter=",")
     images = torch.tensor(table[:, :-1] / 16, dtype=torch.float32).reshape(-1, 1, 8, 8)
     labels = torch.tensor(table[:, -1], dtype=torch.long)

@@ -27,14 +27,14 @@ class Cell:
     precision: str
     layout: str
     gpu: str
-    """The GPU's model; without CUDA the processor's."""
+    """Model of the GPU or, without CUDA, of the processor."""
     listed_shapes: tuple[ListedShape, ...] = ()
     """The shapes of a regime that reads them from a file."""
     placement: str = ""
-    """`strides` if rows from before this column measured a convolution in another layout."""
+    """`strides` if rows without this column ran a convolution of the cell in another layout."""
 
     def under(self, config: Config) -> "Cell":
-        """Return the cell with the layout and precision of the config, if the config has any."""
+        """Return the cell with the config's layout and precision where these are not null."""
         given = {name: value for name in OF_CELL if (value := getattr(config, name)) is not None}
         return replace(self, **given)
 
@@ -43,7 +43,7 @@ class Cell:
         return text_hash(self.as_json())
 
     def as_json(self) -> str:
-        """Return the fields as JSON without defaults of newer fields, so that ids stay the same."""
+        """Return the fields as JSON, without newer ones at their defaults, so that ids stay."""
         values = asdict(self)
         for field in fields(self):
             if values[field.name] == field.default:
@@ -55,14 +55,14 @@ class Cell:
         return json.dumps(values, sort_keys=True)
 
     def shapes(self) -> ShapeRegime:
-        """Return the cell's regime. A regime of the user's own is imported: see `make_regime`."""
+        """Return the cell's regime. This imports a regime of the user's own: see `make_regime`."""
         if self.listed_shapes:
             draws, seed = (int(self.regime_parameters[name]) for name in ("draws", "seed"))
             return Listed(shapes=self.listed_shapes, draws=draws, seed=seed)
         return make_regime(self.regime, self.regime_parameters)
 
     def may_end(self) -> bool:
-        """Return whether the loop may be closed. Planning calls this; it imports no user's code."""
+        """Return whether the loop may be closed, without importing user code, for planning."""
         return self.own_regime is not None or self.shapes().period(self.input_shape) is not None
 
     @property

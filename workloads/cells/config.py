@@ -133,17 +133,17 @@ class Config:
     step."""
 
     def beside(self, layout: str | None, precision: str | None) -> "Config":
-        """Return the config with null for a layout or precision that is the cell's own, and for `eager`."""
+        """Return the config with null in place of values equal to `layout`, `precision` and `eager`."""
         own = {"layout": layout, "precision": precision, "execution": EAGER}
         equal: dict[str, Any] = {name: None for name in own if getattr(self, name) == own[name]}
         return replace(self, **equal)
 
     def columns(self) -> dict[str, Any]:
-        """Return the settings by the names of their columns."""
+        """Return the settings' values, by the names of their columns in a record."""
         return {OF_CELL.get(name, name): value for name, value in asdict(self).items()}
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings by name, without those of a step that are null."""
+        """Return the settings by name, except those of layout, precision and execution that are null."""
         return {name: value for name, value in asdict(self).items() if value or name not in OF_STEP}
 
     @property
@@ -152,13 +152,13 @@ class Config:
 
     @property
     def at_import(self) -> dict[str, str]:
-        """Variables that torch reads at its import, and the variable that names a gate's side."""
+        """Environment variables: those that torch reads when it is imported, and the one that names a gate's side."""
         read = {name: self.environment[name] for name in ALLOCATORS if name in self.environment}
         return read if self.code is None else read | {CODE: self.code}
 
     @property
     def variables(self) -> dict[str, str]:
-        """Environment variables of all settings but `errata`."""
+        """Environment variables of all settings but `errata` and `code`."""
         limit = self.plan_cache_limit
         return {
             **({HEURISTIC_MODE_B: "1"} if self.heuristic_mode_b else {}),
@@ -168,7 +168,7 @@ class Config:
         }
 
     def apply(self) -> None:
-        """Set variables (before the first CUDA call), then flags; autograd's for this thread alone.
+        """Set variables, which must precede the first CUDA call, then flags; autograd's flag for this thread alone.
 
         Flags are set as attributes: `cudnn.flags(benchmark=True)` would turn cuDNN off.
         """
@@ -187,7 +187,7 @@ class Config:
 
 
 def read_back(variables: Iterable[str]) -> Config:
-    """Return the settings in force in this process; `variables`: names in its `environment`."""
+    """Return the settings in force in this process; `variables`: names of those to read into `environment`."""
     import torch
     from torch.backends import cudnn
 
@@ -211,8 +211,8 @@ def read_back(variables: Iterable[str]) -> Config:
 def apply_config(config: Config) -> Config:
     """Apply `config` and return the config read back. Raises WorkloadError if the two differ.
 
-    Precision is applied by itself; of the layout, columns of Choice have what convolutions met, and columns of Ran how
-    steps ran.
+    Layout, precision and execution are not read back here: Precision applies itself, the columns of Choice have
+    the layouts that convolutions met, and the columns of Ran have how steps ran.
     """
     config.apply()
     of_step = {name: getattr(config, name) for name in OF_STEP}

@@ -1,13 +1,13 @@
 """Errata: rules by which cuDNN's frontend bans plans, as a config's text and as the frontend's JSON.
 
-A rule bans all plans of an engine, or its plans with certain knobs: `ConvFwd:67:k2=16`. A rule
-`pin ConvFwd:1` bans all other engines of that operation. After `@` a rule may name its versions of
-cuDNN: one, `@91900`, or a range that excludes its end, `@91900-91901`. A plan's tag is its name in
+A rule bans all plans of an engine, or those of its plans with certain knobs: `ConvFwd:67:k2=16`. A rule
+`pin ConvFwd:1` bans all other engines of that operation. After `@` a rule may have versions of
+cuDNN: one, `@91900`, or a range without its end, `@91900-91901`. A plan's tag is its name in
 the frontend's log, such as `ConvFwd_eng67_k2=16_k13=0`.
 
-PyTorch reads the file of CUDNN_ERRATA_JSON_FILE once a process, in place of its own rules. Its own rules are
-therefore merged in here; they stand as text in its library (aten/src/ATen/native/cudnn/Conv_v8.cpp). The
-frontend matches as `Rule.bans` does (cudnn_frontend_EngineFallbackList.h and cudnn_frontend_utils.h).
+PyTorch reads the file of CUDNN_ERRATA_JSON_FILE once a process, in place of PyTorch's own rules. These, which
+stand as text in PyTorch's library (aten/src/ATen/native/cudnn/Conv_v8.cpp), are therefore merged in here. The
+frontend matches plans as `Rule.bans` does (cudnn_frontend_EngineFallbackList.h and cudnn_frontend_utils.h).
 """
 
 import json
@@ -49,9 +49,9 @@ class Rule:
     knobs: tuple[str, ...] = ()
     pin: bool = False
     start: int = 0
-    """First version of cuDNN that the rule holds for, such as 91900."""
+    """First version of cuDNN in which the rule holds, such as 91900."""
     end: int | None = None
-    """Version from which the rule no longer holds; None: it holds for all later ones."""
+    """First version of cuDNN in which the rule holds no longer; None: there is none."""
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -72,7 +72,7 @@ class Rule:
 
     @classmethod
     def against(cls, tag: str, version: int) -> Self:
-        """Return the narrowest rule against this plan under this cuDNN."""
+        """Return the narrowest rule that bans the plan with this tag in this version of cuDNN."""
         match = TAG.fullmatch(tag)
         assert match is not None, tag
         return cls(
@@ -102,7 +102,7 @@ class Rule:
         return f"{text}@{self.start}-" if self.start else text
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return the rule as entries of the frontend's file: a pin is an entry per other engine."""
+        """Return the rule as entries of the frontend's file: for a pin, one for each engine but the pinned one."""
         engines = [engine for engine in range(ENGINES) if engine != self.engine]
         return [
             {
@@ -118,19 +118,19 @@ class Rule:
 
 
 def rules_of(text: str | None) -> tuple[Rule, ...]:
-    """Return the rules of a config's text. Raises ValueError."""
+    """Return the rules that a config's text contains. Raises ValueError."""
     return tuple(map(Rule.of, text.split(","))) if text else ()
 
 
 def text_of(rules: Iterable[Rule]) -> str:
-    """Return the canonical text of rules; "" bans nothing, yet replaces PyTorch's own rules."""
+    """Return the rules as a config's text: each one once, sorted; "" if there are none."""
     return ", ".join(sorted({str(rule) for rule in rules}))
 
 
 def read_errata(given: object, folder: Path | None) -> object:
-    """Return a suite's `errata` as a config's text; a value of another type is returned unchanged.
+    """Return a suite's `errata`, a text or list of texts, as a config's text; other values, unchanged.
 
-    `folder`: the suite's folder; None: `given` is a config's text already. Raises ValueError.
+    `folder`: the suite's folder, or None if `given` is a config's text already. Raises ValueError.
     """
     if isinstance(given, str) and folder is not None and given.endswith(".json"):
         return text_of(read_file(folder / given))
@@ -142,12 +142,12 @@ def read_errata(given: object, folder: Path | None) -> object:
 
 
 def read_file(file: Path) -> set[Rule]:
-    """Return the rules of the frontend's JSON, without PyTorch's own. Raises ValueError."""
+    """Return the rules of `file`, JSON of cuDNN's frontend, except PyTorch's own. Raises ValueError."""
     return read_kept(file)[0]
 
 
 def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
-    """Return the rules of `read_file`, and the file's JSON. Raises ValueError."""
+    """Return the rules as `read_file` does, and the file's JSON without its checksum. Raises ValueError."""
     try:
         with file.open("rb") as opened:
             whole = json.loads(opened.read(MOST_BYTES + 1).decode("utf-8-sig"))
@@ -166,7 +166,7 @@ def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
 
 
 def _of_json(entries: list[dict[str, Any]]) -> set[Rule]:
-    """Return the rules. Raises ValueError if a rule's id contradicts the fields cuDNN reads."""
+    """Return the entries' rules, except PyTorch's own. Raises ValueError if an id contradicts its entry's fields."""
     rules: dict[str, set[Rule]] = {}
     for entry in entries:
         name = str(entry.get("rule_id", ""))
@@ -189,7 +189,7 @@ def _of_entry(entry: dict[str, Any]) -> Rule:
 
 
 def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) -> str:
-    """Return the frontend's JSON with PyTorch's own rules. `beside`: further keys, kept with a checksum."""
+    """Return `rules` and PyTorch's own as the frontend's JSON. `beside`: more keys; with any, a checksum is added."""
     entries = [entry for rule in rules for entry in rule.entries()]
     whole = {"version": 1, **beside, "rules": [*pytorchs_own(), *entries]}
     if beside:
@@ -199,7 +199,7 @@ def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) 
 
 @cache
 def pytorchs_own() -> list[dict[str, Any]]:
-    """Return the rules of this torch itself; none if it was built without CUDA."""
+    """Return the rules that the installed torch itself has; none if this torch was built without CUDA."""
     torch = find_spec("torch")
     library = Path(torch.origin or "").parent / "lib" / "libtorch_cuda.so" if torch else None
     if library is None or not library.exists():
@@ -213,7 +213,7 @@ def pytorchs_own() -> list[dict[str, Any]]:
 
 
 def use_errata(text: str | None) -> None:
-    """Put these rules in force in a process that has built no plan yet; None: PyTorch's own rules."""
+    """Put the rules of `text` in force, in a process that has built no plan of cuDNN yet; None: PyTorch's own alone."""
     os.environ.pop(ERRATA_FILE, None)
     if text is not None:
         file = os.memfd_create("errata.json")  # it ends with the process
@@ -222,6 +222,6 @@ def use_errata(text: str | None) -> None:
 
 
 def errata_in_force() -> str | None:
-    """Return the text of the rules that `use_errata` set."""
+    """Return the text of the rules that `use_errata` put in force; None: PyTorch's own alone."""
     file = os.environ.get(ERRATA_FILE)
     return None if file is None else text_of(read_file(Path(file)))

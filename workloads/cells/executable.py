@@ -1,4 +1,4 @@
-"""What an execution cannot run, found before anything is measured."""
+"""Finds, before anything is measured, why an execution cannot run a cell."""
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import Config
@@ -11,9 +11,9 @@ from cudnn_sweep.workloads.states.plain import Plain
 def execution_fault(
     cell: Cell, config: Config, traits: WorkloadFacts, *, device: str, compiler: str | None
 ) -> str | None:
-    """Return why a config's execution cannot run a cell; None if it can, or if only a run shows it.
+    """Return why a config's execution cannot run a cell; None if it can, or if only a trial would show why not.
 
-    `compiler`: the machine's C++ compiler; None: it has none.
+    `compiler`: the machine's C++ compiler; None: the machine has none.
     """
     how, name = config.how, f"execution {config.execution}"
     if how.needs_cuda and device != "cuda":

@@ -1,4 +1,4 @@
-"""A suite's cells on one GPU model: every combination of its axes, checked."""
+"""A suite's cells on one GPU model: every combination of the values of the axes, checked."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -34,32 +34,32 @@ OPEN_SHAPES_CHECKED = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkloadFacts:
-    """The facts of a workload, or of a user's own regime, that planning needs without importing it."""
+    """What planning knows of a workload, or of a user's own regime, without importing it."""
 
     directions: tuple[str, ...] = ()
     varies: tuple[str, ...] = ()
     input_shape: Shape | None = None
-    """None: the problem or the cell's `input` gives it."""
+    """Shape of the input; None: the problem or the cell's `input` gives the shape."""
     recomputes: bool = False
     is_model: bool = False
     regime_parameters: dict[str, int | float | None] | None = None
-    """Defaults of a regime's parameters, None if a parameter has no default. No regime: None."""
+    """A regime's parameters, each with its default, or None if it has none. Of a workload: None."""
     fault: str | None = None
-    """Why no cell can use it; None: cells can."""
+    """Why no cell can use the workload or regime; None: cells can use it."""
     fails: bool = False
     """Whether the fault is an error of the user's code."""
     by_strides: bool = False
-    """Whether the weight's strides alone make a convolution of a model channels_last."""
+    """Whether a model has a convolution that only its weight's strides make channels_last."""
 
 
 Facts = Mapping[str, WorkloadFacts]
-"""Facts by the name of a workload or of a user's own regime."""
+"""Facts of workloads and of a user's own regimes, by their names."""
 
 
 def without_missing(suite: SuiteSpec, facts: Facts) -> tuple[SuiteSpec, dict[str, str]]:
-    """Return the suite without models whose pip extra cannot be imported; also their faults.
+    """Return the suite without models whose pip extra cannot be imported, and each such model's fault by name.
 
-    The suite is returned as it is if no cell would be left.
+    If no cell would be left, the suite is returned as it is, without faults.
     """
     extras = {name: traits for name, traits in facts.items() if name.split(".")[0] in EXTRAS}
     missing = {name: traits.fault for name, traits in extras.items() if traits.fault is not None}
@@ -81,7 +81,7 @@ def expand_cells(
 def configs_of_cells(
     suite: SuiteSpec, facts: Facts, *, device: Literal["cuda", "cpu"], gpu: str
 ) -> dict[str, tuple[Config, ...]]:
-    """Return the configs of each cell by its id; nothing if all cells have the suite's configs."""
+    """Return each cell's configs by cell_id; an empty dict if all cells have the suite's configs."""
     if all(axes.configs is None for axes in suite.cells):
         return {}
     configs: dict[str, dict[Config, None]] = {}
@@ -93,7 +93,7 @@ def configs_of_cells(
 def _cells(
     suite: SuiteSpec, facts: Facts, device: str, gpu: str
 ) -> Iterator[tuple[CellAxes, Cell]]:
-    """Yield each cell with its entry of the suite. Raises CellsError with the entry's number."""
+    """Yield each cell with the entry of the suite that it comes from. Raises CellsError with the entry's number."""
     own = {name: spec.problem(name) for name, spec in suite.problems.items()}
     for number, axes in enumerate(suite.cells):
         try:
@@ -111,7 +111,7 @@ def _cells(
 
 
 def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cell | None:
-    """Return the cell; None if its regime comes from `all` and does not suit it."""
+    """Return the cell of one combination; None if its regime comes from `all` and does not suit the cell."""
     workload, problem = chosen.pop("workload"), chosen.pop("problem")
     traits = _usable(facts[workload])
     if traits.regime_parameters is not None:
@@ -144,9 +144,9 @@ def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cel
 
 
 def _is_by_strides(cell: Cell, traits: WorkloadFacts) -> bool:
-    """Return whether a convolution is channels_last by strides alone, unlike rows before version 3.
+    """Return whether a convolution is channels_last by strides alone, as none was in records before version 3.
 
-    A network has such a convolution if its input has one channel or pixel, or with `by_strides`.
+    A network has such a convolution if its input has one channel or one pixel, or by `traits.by_strides`.
     """
     tensors = [cell.input_shape, *([cell.problem.weight_shape] if cell.problem else [])]
     return cell.layout == "channels_last" and (
@@ -217,17 +217,17 @@ def _direction(workload: str, traits: WorkloadFacts, name: str | None) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Rule:
-    """A regime of a cell."""
+    """The regime of a cell, with its parameters."""
 
     name: str
     parameters: dict[str, float]
     varies: set[str]
     shapes: ShapeRegime | None = None
-    """None: a regime of the user's own. Only a trial's process makes its shapes."""
+    """The regime; None: one of the user's own, whose shapes only a trial's process makes."""
 
 
 def _regimes(axes: CellAxes) -> list[tuple[RegimeChoice, bool]]:
-    """Return each regime of an entry, and whether it comes from `all`."""
+    """Return each regime of an entry, with whether the regime comes from `all`."""
     choices = as_list(axes.regime)
     chosen = {
         name_and_numbers("regime", choice)[0]
@@ -250,7 +250,7 @@ def _suiting_regime(
     problem: ConvProblem | None,
     facts: Facts,
 ) -> _Rule | None:
-    """Return the rule; None if it comes from `all` and does not suit the cell."""
+    """Return the rule of `regime`; None if the rule comes from `all` and does not suit the cell."""
     choice, by_all = regime
     try:
         rule = _rule(choice, base, facts)
@@ -270,7 +270,7 @@ def _suiting_regime(
 
 
 def _rule(choice: RegimeChoice, base: Shape, facts: Facts) -> _Rule:
-    """Return the rule of a choice. Raises WorkloadError for an unknown rule."""
+    """Return the rule that `choice`, a suite's `regime`, means. Raises WorkloadError for an unknown rule."""
     if isinstance(choice, ListedChoice):
         spec, listed = choice.listed, choice.listed.rule(base)
         numbers = listed.parameters()
@@ -286,7 +286,7 @@ def _rule(choice: RegimeChoice, base: Shape, facts: Facts) -> _Rule:
 
 
 def _own_rule(name: str, numbers: dict[str, float], traits: WorkloadFacts) -> _Rule:
-    """Return a rule of the user's own. Raises WorkloadError for parameters that it does not take."""
+    """Return a rule of the user's own. Raises WorkloadError for parameters that the rule does not take, or lacks."""
     wanted = traits.regime_parameters
     if wanted is None:
         raise WorkloadError(f"regime {name} is no regime: write it under `workload`")
@@ -300,7 +300,7 @@ def _own_rule(name: str, numbers: dict[str, float], traits: WorkloadFacts) -> _R
 
 
 def _check_shapes(rule: ShapeRegime, problem: ConvProblem | None, base: Shape) -> None:
-    """Raise WorkloadError if the rule does not suit, or a shape is smaller than the problem's kernel."""
+    """Raise WorkloadError if the rule does not suit `base`, or makes an input too small for the problem's filters."""
     for shape in rule.period(base) or islice(rule.stream(base), OPEN_SHAPES_CHECKED):
         if problem is not None and min(problem.output_shape(shape)) < 1:
             raise WorkloadError(

@@ -24,12 +24,12 @@ SETTINGS = {field.name for field in fields(Config)} - set(AXES)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseSide:
-    """What a case measures on one side; a case of kind `bound` has one side, others two."""
+    """What a case measures on one side; a case of kind `bound` has one side, any other two."""
 
     workload: str
     """conv, or a model's import path."""
     problem: ConvProblem | None
-    """None: a model."""
+    """The convolution; None: the side measures a model."""
     input_shape: Shape
     direction: str
     precision: str
@@ -40,7 +40,7 @@ class CaseSide:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FieldCase:
-    """A reported case. docs/field.md explains the fields, which are columns of its line."""
+    """A reported case, one line of a CSV file whose columns are the fields: see docs/field.md."""
 
     id: str
     address: str
@@ -89,7 +89,7 @@ class FieldCase:
         return baseline, self._side(_pairs(self.candidate), candidate)
 
     def contrast(self) -> tuple[str, str]:
-        """Return the names of the two sides, made of the keys in which they differ."""
+        """Return, of baseline and candidate, the values `key=value` in which the two differ."""
         baseline = " ".join(f"{key}={self._usual(key)}" for key in _pairs(self.candidate))
         return baseline, self.candidate
 
@@ -116,7 +116,7 @@ class FieldCase:
 
 @cache
 def load_field_cases() -> dict[str, FieldCase]:
-    """Return every case of every file by its id."""
+    """Return all cases of all files, by the id of the case."""
     tables = sorted(FIELD.iterdir(), key=lambda file: file.name)
     lines = (csv.DictReader(table.read_text(encoding="utf-8").splitlines()) for table in tables)
     cases = [FieldCase(**row) for rows in lines for row in rows]
@@ -131,7 +131,7 @@ def find_field_case(name: str) -> FieldCase:
 
 
 def with_field_cases(suite: SuiteSpec) -> SuiteSpec:
-    """Return the suite with the cells and configs of all cases that can be tested."""
+    """Return the suite with cells and configs of all testable cases in place of its own cells."""
     tested = [case for case in load_field_cases().values() if case.is_tested]
     problems: dict[str, ProblemSpec] = {}
     cells: dict[tuple[tuple[str, str], ...], list[Config]] = {}
@@ -160,5 +160,5 @@ def _spec_of(problem: ConvProblem) -> ProblemSpec:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Return `groups=4 bias=no` as keys and values."""
+    """Return a text such as `groups=4 bias=no` as values by key."""
     return dict(word.split("=") for word in text.split())

@@ -1,4 +1,4 @@
-"""Shapes and their counts from a user's file, `batch,height,width,count`."""
+"""Shapes and their counts from a user's file, with columns such as `batch,height,width,count`."""
 
 import csv
 import random
@@ -92,9 +92,9 @@ class ListedSpec(BaseModel):
         return {"batch" if name == "batch" else "space" for name in names}
 
     def rule(self, base: Shape) -> Listed:
-        """Return the regime for inputs like `base`; sizes that the file leaves out are those of `base`.
+        """Return the regime of the file's shapes; sizes for which the file has no column are those of `base`.
 
-        Raises WorkloadError if file and `base` have different spatial dimensions.
+        Raises WorkloadError if the file's spatial dimensions are not those of `base`.
         """
         space = [name for name in self.rows[0] if name not in ("batch", COUNT)]
         if space and set(space) != set(space_names(base)):
@@ -120,7 +120,7 @@ class ListedChoice(BaseModel):
 
 
 def read_rows(folder: Path, file: str) -> tuple[dict[str, int], ...]:
-    """Return the file's rows. Raises ValueError with the line, the text found and the text allowed."""
+    """Return the rows of `file`. Raises ValueError with the line, what was found there and what is allowed."""
     path = folder / file
     try:
         with path.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""A trial's request and its results; both cross a process boundary as JSON."""
+"""The request for a trial and the trial's results; both go from process to process as JSON."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -71,14 +71,14 @@ class TrialRequest:
     measure: MeasureSpec
     seed: int
     compute_cache: str | None
-    """Folder for CUDA's compiled kernels; None: leave it alone."""
+    """Folder for CUDA's compiled kernels; None: the folder that CUDA uses anyway."""
     reference: bool = False
-    """Compare what the step computes with float64."""
+    """Whether to compare the step's results with those in float64."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedPlan:
-    """A plan that was built for an operation, with its time in the search."""
+    """A plan that cuDNN built for an operation, with the plan's time in the search, if it was timed."""
 
     engine: str
     ms: float | None
@@ -86,20 +86,20 @@ class TimedPlan:
 
 @dataclass(kw_only=True)
 class LogPass(measured.Logged):
-    """Results of the log pass, an untimed process."""
+    """Results of the log pass, an untimed process that logs cuDNN's choice of engines."""
 
     kernels_hash: str | None = None
     plans: list[list[TimedPlan]] = field(default_factory=list)
-    """Plans of each operation of `logged_choices`, in the order in which PyTorch tries them."""
+    """For each operation of `logged_choices`, its plans in the order in which PyTorch tries them."""
     calls: list[int] = field(default_factory=list)
-    """How often one step at each shape calls each operation of `logged_choices`; empty: unknown."""
+    """For each operation of `logged_choices`, its calls in a step at every shape; empty: unknown."""
     banned_ran: list[str] = field(default_factory=list)
-    """Plans that ran though the config's errata ban them."""
+    """Texts: each plan that ran although a rule of the config's errata bans it, and the rule."""
 
 
 @dataclass(kw_only=True)
 class Measurement(measured.Measured):
-    """The values measured so far: filled in during the trial, so that a failure keeps the values before it."""
+    """The values measured so far, filled in during the trial, so that a failure keeps the earlier ones."""
 
     config: Config | None = None
     memory: measured.MemoryUse = field(default_factory=measured.MemoryUse)
@@ -111,4 +111,4 @@ class Measurement(measured.Measured):
     computed: measured.Computed = field(default_factory=measured.Computed)
     telemetry: measured.GpuTelemetry = field(default_factory=measured.GpuTelemetry)
     phases_s: dict[str, float] = field(default_factory=dict)
-    """Seconds by phase: start, one_time, build, cold, calibration, steady, checks."""
+    """Seconds that each phase took: start, one_time, build, cold, calibration, steady, checks."""

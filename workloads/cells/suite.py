@@ -37,7 +37,7 @@ Batch = Annotated[int, Field(ge=1, lt=2**31)]
 
 
 def _read_sizes(text: object) -> Shape:
-    """Return the sizes in `8x3x224x224`, or in a single number, which YAML reads as an integer."""
+    """Return the sizes that a text such as `8x3x224x224` means, or a single number, which YAML makes an integer."""
     if isinstance(text, str | int) and not isinstance(text, bool):
         return parse_sizes(str(text))
     raise ValueError(f"expected sizes such as 8x3x224x224, found {text!r}")
@@ -75,7 +75,7 @@ def _with_batch(sizes: Shape) -> Shape:
 
 
 def _of_one_rank(inputs: list[Shape]) -> list[Shape]:
-    """Return `inputs`; each is a cell. Raises ValueError if their numbers of sizes differ."""
+    """Return `inputs`, each of which makes a cell. Raises ValueError unless all have equally many sizes."""
     if len({len(sizes) for sizes in inputs}) > 1:
         texts = ", ".join(map(sizes_text, inputs))
         raise ValueError(
@@ -227,7 +227,7 @@ class CellAxes(BaseModel):
     contain has the configs of all of them."""
 
     def values_on(self, device: str) -> dict[str, list[Any]]:
-        """Return the values of each axis on `cuda` or `cpu`, by its key."""
+        """Return the values of each axis on `cuda` or `cpu`, by the axis's key."""
         chosen = {
             name: getattr(value, device)
             if isinstance(value, BatchByDevice | PrecisionByDevice)
@@ -345,7 +345,7 @@ class SuiteSpec(BaseModel):
 
     @property
     def every_config(self) -> list[Config]:
-        """Distinct configs of suite and cells; then the same with null for layout and precision."""
+        """Distinct configs of the suite and its cells, then these configs with null for layout and precision."""
         of_cells = [config for axes in self.cells for config in axes.configs or ()]
         configs = [*self.configs, *of_cells]
         plain = [config.beside(config.layout, config.precision) for config in configs]
@@ -357,7 +357,7 @@ class SuiteSpec(BaseModel):
         return self.replicates.looks if isinstance(self.replicates, UntilDecided) else ()
 
     def on(self, device: str) -> "SuiteSpec":
-        """Return the suite as it runs on `cuda` or `cpu`."""
+        """Return the suite as it runs on `device`: `cuda`, or `cpu` with the keys of `without_gpu`."""
         if device == "cuda":
             return self
         changes = {key: value for key, value in self.without_gpu if value is not None}
@@ -366,14 +366,14 @@ class SuiteSpec(BaseModel):
         return self.model_copy(update=changes)
 
     def with_blocks(self, default: Replicates) -> "SuiteSpec":
-        """Return the suite with `default` blocks per cell if it sets no `replicates`."""
+        """Return the suite with `replicates` set to `default` if the suite does not set that key."""
         return self if self.replicates else self.model_copy(update={"replicates": default})
 
 
 def too_many(
     cells: Sequence[CellAxes], configs: Sequence[Config], replicates: Replicates | None
 ) -> str | None:
-    """Return why a plan has too many trials, or None. A file's problems count as one."""
+    """Return why a plan has too many trials; None: it has not. All problems of one file count as one."""
     combinations = (prod(map(len, axes.values_on("cpu").values())) for axes in cells)
     pairs = sum(
         count * len(axes.configs or configs)
@@ -389,7 +389,7 @@ def too_many_trials(trials: int) -> str | None:
 
 
 def workload_names(suite: SuiteSpec) -> list[str]:
-    """Return the names that planning looks at: workloads, models, and the user's own regimes."""
+    """Return the names of a suite's workloads, models and regimes of the user's own, for planning to look up."""
     names = (
         name for axes in suite.cells for name in (*as_list(axes.workload), *_own_regimes(axes))
     )
@@ -404,5 +404,5 @@ def _own_regimes(axes: CellAxes) -> Iterator[str]:
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return an axis's values; pydantic has checked their types."""
+    """Return an axis's value or values as a list; pydantic has checked their types."""
     return value if isinstance(value, list) else [value]

@@ -11,13 +11,13 @@ NO_LIMIT = "max"
 
 
 def usable_cpus(system: Path = SYSTEM, ours: Path = OURS) -> int:
-    """Return how many CPUs this process can use. A container with a quota may see all CPUs."""
+    """Return how many CPUs this process can keep busy; with a quota, a container may see more than that."""
     allowed = len(os.sched_getaffinity(0))
     return max(1, min([allowed, *map(math.ceil, _limits(system, ours))]))
 
 
 def _limits(system: Path, ours: Path) -> Iterator[float]:
-    """Yield the limit, in CPUs, of each control group around this process, of version 2 and version 1."""
+    """Yield the limit, as a number of CPUs, of each control group (of version 1 or 2) that has this process in it."""
     for line in text_of(ours).splitlines():
         number, names, path = line.split(":", 2)
         files: tuple[str, ...]
@@ -35,7 +35,7 @@ def _limits(system: Path, ours: Path) -> Iterator[float]:
 
 
 def text_of(file: Path) -> str:
-    """Return the text of a file of the kernel; no text if it is not there."""
+    """Return the text of a file that the kernel provides; no text if the file cannot be read."""
     try:
         return file.read_text()
     except OSError:

@@ -32,7 +32,7 @@ class _KernelNodeParameters(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GraphNode:
-    """A kernel launch, or a memory operation, whose sizes are left out."""
+    """A node of a CUDA graph: a kernel launch, or another operation, whose sizes are left out."""
 
     handle: int
     name: str
@@ -42,7 +42,7 @@ class GraphNode:
 
 
 def graph_nodes(graph: int) -> list[GraphNode]:
-    """Return the graph's nodes in the order of their capture, in about 10 µs a node. Raises DriverError."""
+    """Return the graph's nodes in the order of their capture; takes 10 µs a node. Raises DriverError."""
     count = ctypes.c_size_t(_count(graph))
     handles = (ctypes.c_void_p * count.value)()
     if count.value:
@@ -51,14 +51,14 @@ def graph_nodes(graph: int) -> list[GraphNode]:
 
 
 def count_captured(stream: int) -> int:
-    """Return how many nodes the running capture of this stream has so far."""
+    """Return how many nodes the capture that runs on this stream has so far."""
     status, graph = ctypes.c_int(), ctypes.c_void_p()
     _call("cuStreamGetCaptureInfo_v2", stream, byref(status), None, byref(graph), None, None)
     return _count(graph.value) if graph.value else 0
 
 
 def set_enabled(executable: int, node: GraphNode, enabled: bool) -> None:
-    """Set whether a replay of the instantiated graph runs this node."""
+    """Set whether replays of `executable`, an instantiated graph, run this node."""
     _call("cuGraphNodeSetEnabled", executable, node.handle, enabled)
 
 
@@ -101,7 +101,7 @@ def _read_node(handle: int) -> GraphNode:
 
 
 def _call(function: str, *arguments: object) -> None:
-    """Call the driver. Numbers are handles, addresses and sizes, all of 64 bits. Raises DriverError."""
+    """Call a function of the driver; integers are handles, addresses or sizes of 64 bits. Raises DriverError."""
     wide = (ctypes.c_uint64(value) if isinstance(value, int) else value for value in arguments)
     code = _driver(function)(*wide)
     if code != 0:

@@ -1,4 +1,4 @@
-"""Environment: hardware and software of a measurement. A child captures it, as that starts CUDA."""
+"""Environment: hardware and software of a measurement, captured in a child process, as capturing starts CUDA."""
 
 import os
 import platform
@@ -20,7 +20,7 @@ SOFTWARE = ("torch", "cuda", "cudnn", "driver", "python", "ray", "version")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Environment:
-    """Columns of the record; `records/row.py` explains them."""
+    """Columns of a record that describe hardware and software; `records/row.py` explains them."""
 
     device: Literal["cuda", "cpu"]
     gpu: str
@@ -60,8 +60,8 @@ class Environment:
 def capture_environment(variables: Mapping[str, str] = os.environ) -> Environment:
     """Return the environment of this process, with its first GPU or else its CPU.
 
-    SWEEP_VERSION and SWEEP_COMMIT name code that is neither installed nor in a git checkout. SWEEP_FAKE_GPU
-    replaces a CPU's model, to try out a cluster of several GPU models.
+    SWEEP_VERSION and SWEEP_COMMIT, if set, are version and commit, for code that is not installed or not in git.
+    SWEEP_FAKE_GPU replaces the model of a CPU, to try out a cluster of several GPU models.
     """
     import torch
 
@@ -87,7 +87,7 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
 
 
 def host_name() -> str:
-    """Return the host's name with a hash of its boot id, if known: many hosts have the name vm."""
+    """Return the host's name with a hash of its boot id (if known), as many hosts have the same name, vm."""
     boot = f"-{content_hash(BOOT_ID.read_text())[:6]}" if BOOT_ID.exists() else ""
     return f"{socket.gethostname()}{boot}"
 
@@ -107,7 +107,7 @@ def our_version() -> str:
 
 
 def our_commit() -> str | None:
-    """Return the commit of this file's checkout, with `-dirty` after changes; None: no checkout."""
+    """Return the commit of this file's checkout, with `-dirty` after changes; None: no checkout, or git failed."""
     checkout = Path(__file__).parents[2]
     if not (checkout / ".git").exists():
         return None

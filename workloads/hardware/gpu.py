@@ -15,7 +15,7 @@ MIG = " MIG "  # in names, before a slice's profile
 
 
 def read_gpu() -> dict[str, Any]:
-    """Return Environment's fields of the first GPU; without NVML some are None."""
+    """Return the first GPU's values of fields of Environment; without NVML some are None."""
     properties = torch.cuda.get_device_properties(0)
     uuid = gpu_uuid(0)
     nvml = NvmlGpu(uuid)
@@ -32,7 +32,7 @@ def read_gpu() -> dict[str, Any]:
 
 
 def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
-    """Return model and UUID of each GPU or slice for trials; NVML lists slices that CUDA omits."""
+    """Return model and UUID of each GPU or slice for trials, also slices that CUDA omits."""
     if not torch.cuda.is_available():
         return []
     first = gpu_uuid(0, variables)
@@ -46,7 +46,7 @@ def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[tuple[str, str]
 
 
 def gpu_uuid(index: int, variables: Mapping[str, str] = os.environ) -> str:
-    """Return a GPU's UUID as in NVML. CUDA's has no prefix; a slice's may be its whole GPU's."""
+    """Return a GPU's UUID by NVML. By CUDA it lacks the prefix, and a slice may have its GPU's."""
     properties = torch.cuda.get_device_properties(index)
     uuid = str(properties.uuid).removeprefix("GPU-").removeprefix("MIG-")
     whole = NvmlGpu(f"GPU-{uuid}")
@@ -57,6 +57,6 @@ def gpu_uuid(index: int, variables: Mapping[str, str] = os.environ) -> str:
 
 
 def _profile(name: str, nvml: NvmlGpu) -> str | None:
-    """Return a slice's profile, `1g.5gb` in the name `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
+    """Return a slice's profile, such as `1g.5gb` of `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
     names = (name, nvml.ask(pynvml.nvmlDeviceGetName) or "")
     return next((full.partition(MIG)[2] for full in names if MIG in full), None)

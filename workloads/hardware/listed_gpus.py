@@ -10,11 +10,11 @@ import pynvml
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListedGpu:
     uuid: str
-    """UUID as NVML writes it: `GPU-...`, for a slice `MIG-...`."""
+    """UUID as NVML writes it: `GPU-...`, or `MIG-...` for a slice."""
     name: str
-    """The model, for a slice with its profile: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
+    """Model, in a slice's case with the profile: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
     card: str
-    """UUID of the whole GPU."""
+    """UUID of the whole GPU, also if this is a slice of it."""
     card_index: int
     """NVML's number for the whole GPU."""
     pci_address: str
@@ -25,7 +25,7 @@ class ListedGpu:
         return self.uuid.startswith("MIG-")
 
     def is_called(self, entry: str) -> bool:
-        """Return whether a CUDA_VISIBLE_DEVICES entry, number or UUID, is this GPU or its card."""
+        """Return whether an entry of CUDA_VISIBLE_DEVICES (number, UUID) means this GPU or slice, or its whole GPU."""
         if entry.isdigit():
             return self.card_index == int(entry)
         is_uuid = entry.startswith(("GPU-", "MIG-"))
@@ -33,7 +33,7 @@ class ListedGpu:
 
 
 def listed_gpus() -> list[ListedGpu]:
-    """Return the GPUs in NVML's order, with slices in place of a sliced GPU. Empty without NVML."""
+    """Return the host's GPUs in NVML's order, each sliced GPU replaced by its slices; without NVML, none."""
     try:
         pynvml.nvmlInit()
         count = pynvml.nvmlDeviceGetCount()
@@ -43,7 +43,7 @@ def listed_gpus() -> list[ListedGpu]:
 
 
 def chosen_slices(visible: str | None, listed: Sequence[ListedGpu]) -> list[ListedGpu]:
-    """Return the slices in CUDA_VISIBLE_DEVICES, up to its first unknown entry, as CUDA does; all if it is not set."""
+    """Return the slices that `visible` (CUDA_VISIBLE_DEVICES) has before any unknown entry, as CUDA does; None: all."""
     slices = [gpu for gpu in listed if gpu.is_slice]
     if visible is None:
         return slices
@@ -57,8 +57,8 @@ def chosen_slices(visible: str | None, listed: Sequence[ListedGpu]) -> list[List
 
 
 def may_be_seen(visible: str | None, listed: Sequence[ListedGpu]) -> list[ListedGpu]:
-    """Return the GPUs that a process with this CUDA_VISIBLE_DEVICES may see. If it contains numbers
-    and GPU models differ, return all GPUs: CUDA may number them in another order.
+    """Return the GPUs that a process with `visible` as CUDA_VISIBLE_DEVICES may see. These are all GPUs if
+    `visible` has numbers and GPU models differ, as CUDA may number the GPUs in another order than NVML.
     """
     entries = [] if visible is None else [entry.strip() for entry in visible.split(",")]
     counted = any(entry.isdigit() for entry in entries) and len({gpu.name for gpu in listed}) > 1
@@ -68,9 +68,9 @@ def may_be_seen(visible: str | None, listed: Sequence[ListedGpu]) -> list[Listed
 
 
 def uuid_of_slice(cuda_uuid: str, visible: str | None, listed: Iterable[ListedGpu]) -> str | None:
-    """Return the slice's UUID, or None if NVML lists no such slice.
+    """Return the UUID by NVML of the slice that CUDA uses, or None if NVML lists no such slice.
 
-    `cuda_uuid` is the slice's or its GPU's, without a prefix. CUDA takes the first visible slice of a GPU.
+    `cuda_uuid`: without prefix, the slice's UUID or its whole GPU's. CUDA takes a GPU's first visible slice.
     """
     slices = [gpu for gpu in listed if gpu.is_slice]
     own = [gpu for gpu in slices if gpu.uuid == f"MIG-{cuda_uuid}"]
@@ -92,7 +92,7 @@ def _on_card(index: int) -> Iterator[ListedGpu]:
 
 
 def is_sliced(whole: Any) -> bool:
-    """Return whether a GPU, by NVML's handle, is cut into slices."""
+    """Return whether `whole`, NVML's handle of a GPU, is cut into slices."""
     try:
         present, _pending = pynvml.nvmlDeviceGetMigMode(whole)
     except pynvml.NVMLError:  # most GPUs cannot be sliced

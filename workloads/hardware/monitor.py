@@ -1,4 +1,4 @@
-"""Monitor: reads clocks, heat and processes of a GPU during a trial, by NVML or from a script."""
+"""Monitor: reads a GPU's clocks, heat and processes during a trial, from NVML or a fixed list."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ FAKE_ENERGY_MJ = 100_000  # added at each reading of a fake's energy
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuReading:
-    """One reading; None: unknown for this GPU, driver or slice."""
+    """One reading; a field is None if this GPU, slice or driver does not tell it."""
 
     sm_clock_mhz: int | None = None
     memory_clock_mhz: int | None = None
@@ -37,10 +37,10 @@ class Monitor(Protocol):
     def read(self) -> GpuReading: ...
 
     def know(self, pids: Iterable[int], /) -> None:
-        """Count these processes as ours, beside this one."""
+        """Count the processes `pids` as ours, besides the process that calls this."""
 
     def energy_mj(self) -> int | None:
-        """Return the energy used since some moment in the past."""
+        """Return the energy used since a fixed moment in the past; None: unknown."""
 
 
 CALM = GpuReading(
@@ -64,7 +64,7 @@ SCRIPTS: dict[MonitorKind, tuple[GpuReading, ...]] = {
 
 
 class FakeMonitor:
-    """A monitor that repeats its script; it runs on any machine."""
+    """A monitor for any machine, which repeats the readings of its entry in SCRIPTS."""
 
     def __init__(self, source: MonitorKind) -> None:
         self.source = source
@@ -77,7 +77,7 @@ class FakeMonitor:
         return next(self._readings)
 
     def know(self, pids: Iterable[int], /) -> None:
-        """Do nothing: the script has the number of other processes."""
+        """Do nothing: the fixed readings contain the number of other processes."""
 
     def energy_mj(self) -> int | None:
         self._energy_mj += FAKE_ENERGY_MJ

@@ -1,4 +1,4 @@
-"""NVML's answers about one GPU, and the monitor that reads them; None without an answer."""
+"""NVML's answers about one GPU, None for a missing one, and the monitor that reads the answers."""
 
 import os
 from collections.abc import Callable, Collection, Iterable
@@ -33,7 +33,7 @@ REASON_QUESTIONS = (
 
 
 class NvmlGpu:
-    """One GPU or slice. An answer is None if library, driver, GPU or slice lacks it."""
+    """One GPU or slice. An answer is None if NVML, the driver, the GPU or the slice has none."""
 
     def __init__(self, uuid: str) -> None:
         """Open the GPU. `uuid` is NVML's, GPU-... or MIG-... The first call in a process takes 7 ms."""
@@ -50,28 +50,28 @@ class NvmlGpu:
 
     @property
     def is_sliced(self) -> bool:
-        """Whether it is cut into slices."""
+        """Whether the GPU is cut into slices."""
         return self.answers and is_sliced(self._handle)
 
     def ask(self, question: Callable[..., Any], *arguments: object) -> Any:
-        """Call `question`, one of pynvml's functions of a device."""
+        """Call `question`, a function of pynvml about a device, and return its answer."""
         try:
             return question(self._handle, *arguments) if self.answers else None
         except pynvml.NVMLError:
             return None
 
     def ask_whole(self, question: Callable[..., Any], *arguments: object) -> Any:
-        """Call `question`; None for a slice, as clocks, power and heat are the whole GPU's."""
+        """Call `question`, or return None for a slice: clocks, power and heat are those of the whole GPU."""
         return None if self.is_slice else self.ask(question, *arguments)
 
 
 class NvmlMonitor:
-    """A monitor by NVML. `read` takes 30 µs, mostly for the processes; `energy_mj` 3 to 14 ms."""
+    """A monitor by NVML. `read` takes 30 µs, mostly for the processes; `energy_mj` takes 3 to 14 ms."""
 
     source: MonitorKind = "nvml"
 
     def __init__(self, gpu: NvmlGpu, our_pids: Collection[int] | None = None) -> None:
-        """Watch a GPU. `our_pids`: our processes that use it; None: this process alone."""
+        """Watch a GPU. `our_pids`: our processes that use the GPU; None: this process alone."""
         self._gpu = gpu
         self.max_sm_clock_mhz: int | None = gpu.ask_whole(
             pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM
@@ -103,7 +103,7 @@ class NvmlMonitor:
         return None
 
     def _other_processes(self) -> int | None:
-        """Return how many processes are not ours. NVML may list ours under ids of the host."""
+        """Return how many processes on the GPU are not ours. NVML may list our processes under ids of the host."""
         listed = self._gpu.ask(pynvml.nvmlDeviceGetComputeRunningProcesses)
         if listed is None:
             return None
@@ -115,7 +115,7 @@ class NvmlMonitor:
 def open_monitor(
     kind: MonitorKind, uuid: str | None, *, our_pids: Collection[int] | None = None
 ) -> Monitor | None:
-    """Return NVML's monitor or a fake; None if `off`, or without NVML: measuring works without it.
+    """Return NVML's monitor or a fake; None if `off`, or without NVML: trials do without a monitor then.
 
     `our_pids`: our processes that use the GPU; None: this process alone.
     """

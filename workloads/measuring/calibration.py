@@ -19,7 +19,7 @@ COPIED_BYTES = {"cuda": 2**28, "cpu": 2**25}  # more than a cache holds
 
 
 def calibrate(device: Device, precision: Precision) -> Calibration:
-    """Time a matrix product and a copy, for tens of milliseconds. Unknown if too little memory is left."""
+    """Time a matrix product and a copy, for tens of milliseconds; speeds stay None if too little memory is left."""
     ceilings = Calibration()
     # A pool of its own, freed afterwards, leaves the workload's memory blocks as they are.
     pool = torch.cuda.use_mem_pool(torch.cuda.MemPool()) if device.is_cuda else nullcontext()
@@ -70,7 +70,7 @@ def _device_s(run: Callable[[], object], calls: int, device: Device) -> float:
 
 @contextmanager
 def _matmul_precision(wanted: str) -> Iterator[None]:
-    """Set the precision of matrix products, for which PyTorch leaves TF32 off, to that of convolutions."""
+    """Give matrix products, for which PyTorch leaves TF32 off, the precision `wanted` in the `with` block."""
     matmul = torch.backends.cuda.matmul
     before = matmul.fp32_precision
     matmul.fp32_precision = wanted

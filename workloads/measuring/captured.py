@@ -1,4 +1,4 @@
-"""A step as a CUDA graph of all that it does, one for each shape that it meets."""
+"""A step as a CUDA graph of all its work, with one graph for each shape of its input."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
@@ -24,14 +24,14 @@ from cudnn_sweep.workloads.workload import TimedStep
 class _Captured:
     graph: Graph
     inputs: list[torch.Tensor]
-    """Where the graph reads its inputs."""
+    """The tensors from which the graph reads its inputs."""
     result: Any
 
 
 class CapturedStep:
-    """Runs a step by copying its inputs in and replaying its graph; the first call of a shape makes the graph.
+    """Runs a step by copying inputs into a graph's tensors and replaying the graph, which a shape's first call makes.
 
-    Gradients are made in the capture: a step begins by dropping those of the step before.
+    A step begins by dropping the gradients of the step before, so that the capture itself makes new ones.
     """
 
     def __init__(self, step: TimedStep) -> None:
@@ -54,7 +54,7 @@ class CapturedStep:
         return captured.result
 
     def _meet(self, key: tuple[Any, ...], inputs: Any) -> Any:
-        """Warm up, capture, and return the first step's result. Raises WorkloadError if a graph cannot hold the step."""
+        """Run the step, capture it, and return the run's result. Raises WorkloadError if no graph can hold the step."""
         run: Callable[[], Any] = partial(self._step.run, inputs)
         first, results = _without_graph(run()), list[Any]()
         try:
@@ -72,7 +72,7 @@ class CapturedStep:
 
 
 def executed(step: TimedStep, execution: str) -> TimedStep:
-    """Return a step as its execution runs it. `as_written` of the result runs it so that operations can be seen."""
+    """Return `step` as `execution` runs it. The `as_written` of the result runs so that operations can be seen."""
     how = EXECUTIONS[execution]
     if how.captured:
         return replace(step, run=CapturedStep(step), as_written=step.run)
@@ -85,7 +85,7 @@ def executed(step: TimedStep, execution: str) -> TimedStep:
 
 
 def _kind(leaf: Any) -> Any:
-    """Return what tells graphs apart. Raises WorkloadError for an input that has no such value."""
+    """Return a part of the key of an input's graph. Raises WorkloadError for a value that cannot be hashed."""
     if isinstance(leaf, torch.Tensor):
         return leaf.shape, leaf.stride(), leaf.dtype
     if not isinstance(leaf, Hashable):
@@ -103,5 +103,5 @@ def _copied(leaf: Any) -> Any:
 
 
 def _without_graph(result: Any) -> Any:
-    """Return a result without its autograd graph, which would spoil a capture."""
+    """Return a tensor without its autograd graph, which would spoil a capture; None for other results."""
     return result.detach() if isinstance(result, torch.Tensor) else None

@@ -1,6 +1,6 @@
 """The kernels chosen for a step, read from the timed process, and the step's work.
 
-Roofline, the least time of that work at the calibration's ceilings: S. Williams, A. Waterman,
+The roofline is the least time of that work at the speeds of calibration: S. Williams, A. Waterman,
 D. Patterson, "Roofline", Communications of the ACM 52(4), 2009.
 """
 
@@ -62,9 +62,9 @@ CONVOLVES = re.compile(
 def read_choice(
     step: TimedStep, shape: Shape, device: Device, layout: str = "contiguous"
 ) -> tuple[Choice, list[ConvolutionWork]]:
-    """Return the launches of a step at this shape, and its convolutions' work. Runs the step a few times, untimed.
+    """Return the kernels that a step runs at `shape`, and its convolutions' work, by a few untimed runs.
 
-    Layers that lose the layout are noted, unless it is contiguous.
+    The layers that lose channels_last are noted too, unless `layout` is contiguous.
     """
     watch_of = StepWatch if layout == "contiguous" else LayoutWatch
     run = partial(step.run, step.prepare(shape))
@@ -89,7 +89,7 @@ def read_choice(
 
 
 def routes_at(step: TimedStep, shapes: Iterable[Shape]) -> set[str]:
-    """Return the backends that PyTorch selects at these shapes. Runs one untimed step at each."""
+    """Return the backends that PyTorch selects for convolutions at `shapes`. Runs one untimed step at each shape."""
     routes: set[str] = set()
     for shape in shapes:
         with StepWatch() as watch:
@@ -99,12 +99,12 @@ def routes_at(step: TimedStep, shapes: Iterable[Shape]) -> set[str]:
 
 
 def as_written(step: TimedStep) -> Callable[[Any], Any]:
-    """Return the function that runs a step so that its operations can be seen."""
+    """Return the function that runs `step` so that its operations can be seen: `as_written`, or else `run`."""
     return step.as_written or step.run
 
 
 def _from_graph(run: Step, watch_of: type[StepWatch]) -> tuple[Choice, list[ConvolutionWork]]:
-    """Capture one step, counting the launches after each operation."""
+    """Return the choice and the work of one step, captured while launches are counted after each operation."""
     watch = watch_of(count_launches=lambda: count_captured(torch.cuda.current_stream().cuda_stream))
 
     def watched() -> None:
@@ -140,7 +140,7 @@ def _seen(watch: StepWatch) -> Choice:
 
 
 def _losses(watch: LayoutWatch) -> list[str]:
-    """Return the layers that lose channels_last, in order, each with its operation."""
+    """Return the layers that lose channels_last, in the order of running, each with the losing operation."""
     numbers = [number for number in losses_in(watch.operations) if number is not None]
     lost = [watch.operations[number] for number in numbers]
     return list(dict.fromkeys(f"{by.layer}: {by.name}" for by in lost))
@@ -154,7 +154,7 @@ def _note_kernels(choice: Choice, source: str, kernels: list[Kernel]) -> None:
 
 
 def _operations(watch: StepWatch, nodes: int) -> list[str | None]:
-    """Return the operation that launched each node, by the number of nodes after each operation."""
+    """Return for each node the operation that launched it, found from the numbers of launches in `watch`."""
     names: list[str | None] = []
     for name, count in watch.launches:
         names += [name] * (count - len(names))
@@ -173,7 +173,7 @@ def _launch(node: GraphNode, operation: str | None) -> Kernel:
 
 
 def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
-    """Return the median replay with these nodes, less that without them; the two alternate."""
+    """Return the median time of replays with these nodes, less that of replays without, which alternate."""
     if not nodes:
         return 0.0
     replays = max(1, min(MAX_REPLAYS, round(ROUND_MS / replay_ms(graph, 1)[0])))
@@ -188,7 +188,7 @@ def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
 
 
 def kind_of(name: str, operation: str | None) -> str:
-    """Return a kernel's kind. `operation`: PyTorch's operation that launched it; None: unknown."""
+    """Return a kernel's kind. `operation`: PyTorch's operation that launched the kernel; None: unknown."""
     if name.startswith(TRITON):
         return "other"
     convolves = "convolution" in (operation or "")  # also cuDNN's own, as cudnn_convolution_relu
@@ -200,13 +200,13 @@ def kind_of(name: str, operation: str | None) -> str:
 
 
 def kernels_hash(kernels: list[Kernel]) -> str | None:
-    """Return the hash of the convolutions' kernels, their order and grids; None without any."""
+    """Return a hash of the convolutions' kernels: names, grids and order; None if there are no such kernels."""
     ran = [(kernel.name, kernel.grid) for kernel in kernels if kernel.kind == "convolution"]
     return content_hash(ran) if ran else None
 
 
 def note_roofline(work: list[ConvolutionWork], measured: Measurement) -> None:
-    """Note the roofline, and its share of device time (on a CPU wall time) unless steps differ in shape."""
+    """Note the roofline and, unless steps differ in shape, its share of the device time (on a CPU, wall time)."""
     least_ms = roofline_ms(work, measured.calibration)
     measured.choice.roofline_ms = least_ms
     step_ms = measured.device.steady_device_ms or measured.wall.steady_wall_ms
@@ -215,7 +215,7 @@ def note_roofline(work: list[ConvolutionWork], measured: Measurement) -> None:
 
 
 def roofline_ms(work: list[ConvolutionWork], ceilings: Calibration) -> float | None:
-    """Return the sum of convolutions' least times, each at its limiting ceiling; None: unknown."""
+    """Return the sum of the convolutions' least times by arithmetic or memory, whichever is longer; None: unknown."""
     tflops, gbps = ceilings.calibration_matmul_tflops, ceilings.calibration_copy_gbps
     if not work or not tflops or not gbps:
         return None

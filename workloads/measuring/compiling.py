@@ -1,6 +1,6 @@
-"""torch.compile in a trial: the time that it takes, what it splits, and what it leaves to Python.
+"""torch.compile in a trial: its time, where it splits the model, and what it leaves to Python.
 
-Compiled code runs none of Python's watchers: operations are seen where the step runs as written.
+Watchers in Python do not run in compiled code, so operations are seen in a step that runs as written.
 """
 
 import threading
@@ -20,10 +20,10 @@ RECOMPILED = "Detected recompile"  # begins torch's message under the stance bel
 
 
 class CompileWatch:
-    """Counts and times the compilations of this process, also those of a first backward pass."""
+    """Counts and times all compilations of this process, also those that a first backward pass starts."""
 
     def __init__(self, execution: str) -> None:
-        """Import the compiler, which takes seconds, and let it fail where it would run eagerly in silence."""
+        """Import the compiler, which takes seconds, and make it fail where it would silently run code as written."""
         import torch._inductor.compile_fx  # a first compile would import it
         from torch._dynamo.callback import callback_handler
         from torch._dynamo.utils import counters
@@ -47,13 +47,13 @@ class CompileWatch:
         self._seconds += perf_counter() - self._began
 
     def note_shape(self, ran: Ran) -> None:
-        """Note what compiling took since the last shape."""
+        """Note number and time of the compilations since the shape noted before."""
         ran.cold_compile_ms = [*(ran.cold_compile_ms or ()), self._seconds * 1e3]
         ran.cold_compiles = [*(ran.cold_compiles or ()), self._compiles]
         self._seconds, self._compiles = 0.0, 0
 
     def note(self, ran: Ran) -> None:
-        """Note what was compiled. Raises WorkloadError if a step ran otherwise than the execution says."""
+        """Note what was compiled. Raises WorkloadError if steps did not run as their execution says."""
         counted = self._counters
         ran.compiled_graphs = counted["stats"]["unique_graphs"]
         ran.graph_breaks = sorted({_first_line(reason) for reason in counted["graph_break"]})
@@ -69,7 +69,7 @@ class CompileWatch:
 
     @contextmanager
     def nothing_more(self) -> Iterator[None]:
-        """Raise WorkloadError for a recompilation within: it would be timed as steps."""
+        """Raise WorkloadError if the `with` block compiles the model again, which would count as time of steps."""
         try:
             with torch.compiler.set_stance("fail_on_recompile"):
                 yield
@@ -82,7 +82,7 @@ class CompileWatch:
             ) from error
 
     def end_workers(self) -> None:
-        """End the compiler's processes and threads: a process with others cannot take turns. A later compilation
+        """End the compiler's processes and threads, as a process that has any cannot take turns. A later compilation
         starts new ones.
         """
         from torch._inductor.async_compile import AsyncCompile, shutdown_compile_workers

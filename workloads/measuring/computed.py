@@ -30,9 +30,9 @@ Tensors = dict[str, torch.Tensor]
 def compute(
     workload: Workload, context: Context, shape: Shape, seed: int, *, reference: bool, flops: int
 ) -> tuple[Computed, bool]:
-    """Return fingerprints of a new step's outputs and gradients, and whether all of these are finite.
+    """Return fingerprints and errors of a new step's outputs and gradients, and whether all values are finite.
 
-    All random numbers come from `seed`. With too many `flops` in convolutions, no reference exists.
+    All random numbers come from `seed`. Errors need `reference`, and not too many `flops` in convolutions.
     """
     torch.manual_seed(seed)
     step = workload.step(context)
@@ -67,9 +67,9 @@ def compute(
 
 
 def fingerprint(tensor: torch.Tensor) -> str:
-    """Return a hash of bits and places, equal in all layouts. GPU and CPU give different hashes.
+    """Return a hash of each element's bits and position, equal in all layouts but not on GPU and CPU.
 
-    The GPU hashes by itself: a sum of integers does not depend on the order of the summands.
+    A GPU computes the hash as a sum of integers, which does not depend on the order of the summands.
     """
     bits = tensor.detach().contiguous().view(INTEGERS[tensor.element_size()]).flatten()
     if not bits.is_cuda:
@@ -93,7 +93,7 @@ def _hash_on_device(bits: torch.Tensor) -> str:
 def _reference(
     workload: Workload, context: Context, shape: Shape, seed: int, flops: int
 ) -> tuple[Tensors, str | None]:
-    """Return the results of the same step and numbers in float64 without cuDNN, or why there are none."""
+    """Return the same step's results, with the same random numbers, in float64 without cuDNN, or why there are none."""
     most = REFERENCE_FLOPS[context.device.type]
     if flops > most:
         return {}, f"{flops:.2g} operations are more than {most:.0g}: too slow in float64"
@@ -115,7 +115,7 @@ def _kind(name: str) -> str:
 
 
 def _typical_sizes(exact: Tensors) -> dict[str, float]:
-    """Return the largest root mean square of a tensor, by kind (`value`, `gradient`)."""
+    """Return the largest root mean square among tensors of each kind (`value`, `gradient`), by kind."""
     sizes: dict[str, float] = {}
     for name, tensor in exact.items():
         kind = _kind(name)
@@ -124,9 +124,9 @@ def _typical_sizes(exact: Tensors) -> dict[str, float]:
 
 
 def _errors(result: torch.Tensor, exact: torch.Tensor, typical: float) -> tuple[float, float]:
-    """Return the relative L2 and maximum errors.
+    """Return the L2 and the maximum error of `result`, relative to those norms of `exact`.
 
-    They are relative to `typical` if `exact` is zero but for rounding; infinite if `typical` is zero too.
+    If `exact` is zero but for rounding, both are relative to `typical`; if that is zero too, infinite.
     """
     exact = exact.detach()
     difference = result.detach().to(torch.float64) - exact

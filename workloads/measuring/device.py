@@ -12,7 +12,7 @@ MEMORY = {
     "peak_allocated": torch.cuda.max_memory_allocated,
     "peak_reserved": torch.cuda.max_memory_reserved,
 }
-"""Memory of the caching allocator in bytes, peaks since `forget_peak`."""
+"""Functions that return bytes of CUDA's caching allocator; peaks count from `forget_peak`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,11 +32,11 @@ class Device:
             torch.cuda.reset_peak_memory_stats()
 
     def free_bytes(self) -> tuple[int, int] | tuple[None, None]:
-        """Return the free and the total bytes of the device; unknown on a CPU."""
+        """Return the free and the total bytes of the device; both are None on a CPU."""
         return torch.cuda.mem_get_info() if self.is_cuda else (None, None)
 
     def note_memory(self, memory: MemoryUse, column: str) -> None:
-        """Fill the columns that fit the pattern `column`, as `steady_{}_bytes`; on a CPU none."""
+        """Fill columns of `memory` named as `column`, such as `steady_{}_bytes`, if on a GPU."""
         for name, read in MEMORY.items() if self.is_cuda else ():
             if hasattr(memory, column.format(name)):
                 setattr(memory, column.format(name), read())

@@ -1,4 +1,4 @@
-"""Device time of a step: its time if the device never waited for the CPU."""
+"""Device time of a step: the time that a step would take if the device never waited for the CPU."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -32,10 +32,10 @@ class CannotCapture(Exception):
 
 
 def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
-    """Capture `run` and return the instantiated graph. CannotCapture leaves the process usable.
+    """Capture `run` and return the instantiated graph. Raises CannotCapture; the process stays usable.
 
-    `after` runs first and does the same work, perhaps fewer times, so that the extra work of first
-    calls, such as a search, is not captured.
+    `after` is called before the capture and does the same work, perhaps fewer times, so that the
+    extra work of first calls, such as a search, is not captured.
     """
     graph = Graph(keep_graph=True)
     pool = torch.cuda.graph_pool_handle()
@@ -49,7 +49,7 @@ def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
 
 
 def check_capturable(run: Callable[[], object]) -> None:
-    """Call `run`; raise CannotCapture if it waits for the device, as failed captures do harm."""
+    """Call `run`; raise CannotCapture if `run` waits for the device: trying to capture it would do harm."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")  # an error would leave the step half done
@@ -62,14 +62,14 @@ def check_capturable(run: Callable[[], object]) -> None:
 
 
 def replay_ms(graph: Graph, replays: int) -> list[float]:
-    """Return the device time of each of so many replays, back to back."""
+    """Return the device time of each of `replays` replays of the graph, run back to back."""
     return queued_ms(graph.replay, replays)
 
 
 def queued_ms(launch: Step, count: int) -> list[float]:
-    """Return the device time of each of so many calls of `launch`, which only starts a graph.
+    """Return the device time of each of `count` calls of `launch`, which only queues the replay of a graph.
 
-    The device first waits until some are queued, so that no time contains a launch.
+    The device first waits until some replays are queued, so that no time contains that of queueing.
     """
     torch.cuda._sleep(HEAD_START_CYCLES)
     marks = [torch.cuda.Event(enable_timing=True) for _ in range(2 * count)]
@@ -83,7 +83,7 @@ def queued_ms(launch: Step, count: int) -> list[float]:
 
 
 def _warm_on_a_side_stream(run: Callable[[], object]) -> None:
-    """Run on a side stream; autograd remembers it, and captures must avoid the default stream."""
+    """Call `run` on a side stream: autograd remembers the stream, and captures must avoid the default stream."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -94,7 +94,7 @@ def _warm_on_a_side_stream(run: Callable[[], object]) -> None:
 
 @contextmanager
 def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
-    """If a capture fails, take the random generator and the allocator out of capture mode."""
+    """If the capture in the `with` block fails, take random generator and allocator out of capture mode."""
     device = torch.cuda.current_device()
     generator = torch.cuda.default_generators[device]
     state = generator.clone_state()
@@ -111,29 +111,29 @@ def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
 
 
 class Replays:
-    """A graph that calls steps in rounds. A step finds the L2 cache as the one before left it."""
+    """A graph that runs `steps` in rounds. Each step finds the L2 cache as the step before left it."""
 
     source = "graph"
-    """What device times are taken from, as the results name it."""
+    """Where device times come from, by its name in the results."""
 
     def __init__(self, steps: list[Step]) -> None:
         """Capture the graph. Raises CannotCapture."""
         graph, rounds = _long_graph(steps)
         self._launch: Step = graph.replay
         self.calls = rounds * len(steps)
-        """Steps in one replay."""
+        """Number of steps in one replay."""
 
     def run(self, count: int) -> float:
         """Replay the graph `count` times and return the seconds on the device."""
         return sum(queued_ms(self._launch, count)) / 1e3
 
     def step_ms(self, count: int) -> list[float]:
-        """Return a step's mean time in each of `count` replays."""
+        """Return, for each of `count` replays, the mean device time of its steps."""
         return [duration / self.calls for duration in queued_ms(self._launch, count)]
 
 
 class OwnReplays(Replays):
-    """Rounds of steps that replay graphs themselves. A step's time contains the copies of its inputs."""
+    """Rounds of steps that replay graphs of their own. A step's time contains that of copying its inputs."""
 
     source = "own_graph"
 
@@ -148,7 +148,7 @@ class OwnReplays(Replays):
 
 
 def replays_of_batch(replay_s: float) -> int:
-    """Return how many replays of this length are timed together."""
+    """Return how many replays of `replay_s` seconds are timed between two synchronisations."""
     return max(1, round(BATCH_S / replay_s))
 
 
@@ -167,9 +167,9 @@ def time_replays(replays: Replays, spec: MeasureSpec, telemetry: Telemetry) -> S
 
 
 def time_profiled(steps: list[Step]) -> Sampled | None:
-    """Time rounds of `steps` by the sum of their kernel times, if a graph cannot hold them.
+    """Time rounds of `steps` that a graph cannot hold, as the sum of the times of their kernels.
 
-    Costs 2 s at a process's first use. None if the profiler sees no kernel.
+    The first call in a process takes 2 s. None if the profiler sees no kernel in a round.
     """
     profiled_kernels(steps)  # the profiler's own start
     samples: list[float] = []
@@ -184,7 +184,7 @@ def time_profiled(steps: list[Step]) -> Sampled | None:
 
 @contextmanager
 def profiler(*activities: ProfilerActivity) -> Iterator[profile]:
-    """Profile what runs in here, without the profiler's warnings."""
+    """Profile the `with` block, without the profiler's warnings."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*[Pp]rofiler")
         with profile(activities=activities) as profiled:
@@ -193,7 +193,7 @@ def profiler(*activities: ProfilerActivity) -> Iterator[profile]:
 
 
 def profiled_kernels(steps: list[Step]) -> list[tuple[str, float]]:
-    """Return name and milliseconds of each kernel and memory operation, in order."""
+    """Return name and milliseconds of each kernel and memory operation of `steps`, in order of start."""
     with profiler(ProfilerActivity.CUDA) as profiled:
         for step in steps:
             step()

@@ -28,7 +28,7 @@ def call_once(request: TrialRequest) -> None:
 
 @contextmanager
 def _expecting(cell: Cell) -> Iterator[None]:
-    """Raise WorkloadError if the first outermost module called inside has unexpected counts."""
+    """Raise WorkloadError if the first outermost module that the `with` block calls has other counts than expected."""
     assert cell.model is not None and cell.model.expect is not None
     watch, inside, counted = StepWatch(), list[nn.Module](), dict[str, int]()
 

@@ -1,4 +1,4 @@
-"""Where a step loses channels_last: layouts of each operation's tensors, and who converts back."""
+"""Finds where a step loses channels_last: which operation loses the layout, and which operations convert back."""
 
 import sys
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ MARK = "sweep operation "  # before an operation's number, in a profile
 
 
 class LayoutWatch(StepWatch):
-    """Follows layouts. A tensor is known by its storage, so a view, as of 5D in 4D, is no loss."""
+    """Notes the layouts that operations take and return. A view shares its tensor's storage, so it loses no layout."""
 
     def __init__(self, *, profiled: bool = False, **how: Any) -> None:
         super().__init__(**how)
@@ -69,7 +69,7 @@ class LayoutWatch(StepWatch):
         return result
 
     def _layer(self) -> str:
-        """Return the layer that runs the present operation: its path in the outermost module, and its class."""
+        """Return path and class of the innermost running module; outside modules `backward`, or an empty text."""
         modules: list[nn.Module] = []
         frame: FrameType | None = sys._getframe()
         while frame is not None:
@@ -95,7 +95,7 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def order_of(tensor: torch.Tensor) -> str | None:
-    """Return a tensor's layout by its strides, in any view; None: it has one order or few sizes."""
+    """Return a tensor's layout by its strides; None if both layouts have these strides, or below three dimensions."""
     sized = [n for n in range(tensor.dim()) if tensor.shape[n] > 1 and tensor.stride(n) > 0]
     if tensor.dim() < 3 or len(sized) < 2 or has_one_order(tensor.shape):
         return None
@@ -104,7 +104,7 @@ def order_of(tensor: torch.Tensor) -> str | None:
 
 
 def _converts(convolved: Sequence[torch.Tensor]) -> bool:
-    """Return whether a convolution has to convert one of its operands."""
+    """Return whether a convolution has to convert any of these tensors to the layout in which it runs."""
     forms = [memory_format(layout_of(*convolved), tensor.dim()) for tensor in convolved]
     pairs = zip(convolved, forms, strict=True)
     return not all(tensor.is_contiguous(memory_format=form) for tensor, form in pairs)

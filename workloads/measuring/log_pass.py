@@ -1,9 +1,9 @@
-"""The log pass: an untimed process that runs a step at the base shape while cuDNN's frontend logs its choices.
+"""The log pass: an untimed process that runs a step, at one or more shapes, while cuDNN's frontend logs its choices.
 
-The log lists the plans that PyTorch built, timed and took for each convolution. Writing it takes
-time, so this process is not timed. The timed process may choose otherwise: kernels are compared.
+The log lists the cuDNN plans that PyTorch built, timed and took for each convolution. Writing it takes time, so this
+process is not timed. The timed process may choose other plans, so the kernels of both processes are compared.
 
-A plan that ran although the config's errata ban it is a fault: PyTorch did not heed the errata there.
+Errata are rules that ban plans. If a banned plan runs, PyTorch has ignored its rule: that is a fault.
 
 Lines as torch 2.11 with cuDNN 9.19 writes them:
 
@@ -13,9 +13,9 @@ Lines as torch 2.11 with cuDNN 9.19 writes them:
     [cudnn_frontend] Plan ConvFwd_eng62_k2=0_k13=1 took     0.2688
     [cudnn_frontend] Auto-tuning returns 10 plans.
 
-A tag begins an operation's first call at a shape. A search takes its fastest plan. Without a search PyTorch
-builds plans until one runs, and takes this last plan. If errata block all plans of cuDNN's heuristic, a second
-tag begins the fallback list.
+A line with a tag begins an operation's first call at a shape. After a search PyTorch takes the fastest plan. Without
+a search it builds plans until one runs, and takes that one. If errata block every plan that cuDNN's heuristic
+proposed, the list of fallback plans follows, under a second line with the tag.
 """
 
 import os
@@ -54,7 +54,7 @@ MOST_STEPS = 1000  # of a regime, in which distinct shapes are looked for
 
 @dataclass(slots=True)
 class Operation:
-    """The log of one operation."""
+    """What the log says of one cuDNN operation at its first call at a shape."""
 
     name: str
     plans: list[LoggedChoice] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Operation:
 
     @property
     def goes_on(self) -> bool:
-        """Whether all plans so far are banned, so that PyTorch gets another list from cuDNN."""
+        """Whether errata block every plan so far, so that cuDNN's next list of plans is for this operation too."""
         return bool(self.plans) and not self.timed_ms and self.plans[-1].engine in self.blocked
 
     def choice(self) -> LoggedChoice:
@@ -77,15 +77,15 @@ class Operation:
         )
 
     def timed_plans(self) -> list[TimedPlan]:
-        """Return the plans in the order in which PyTorch tries them."""
+        """Return the distinct plans in the order in which PyTorch tried them, each with its time, if it was timed."""
         engines = dict.fromkeys(plan.engine for plan in self.plans)
         return [TimedPlan(engine=engine, ms=self.timed_ms.get(engine)) for engine in engines]
 
 
 def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
-    """Run the log pass, which needs CUDA. Raises the errors of the workload.
+    """Run a step, untimed, and read what cuDNN logs of it. Needs CUDA. Raises what the workload raises.
 
-    `shapes`: number of the regime's shapes to run, without kernels; 0: the base shape, with them.
+    `shapes`: how many shapes of the regime to run, without noting kernels; 0: only the base shape, with its kernels.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "cudnn-frontend.log")
@@ -142,7 +142,7 @@ def _banned(choices: Iterable[LoggedChoice], errata: str | None) -> list[str]:
 
 
 def read_log(text: str) -> list[Operation]:
-    """Return the operations with plans, in the order of their first calls at a shape."""
+    """Return an `Operation` for each first call at a shape, in the log's order, if the log lists plans for the call."""
     operations: list[Operation] = []
     for line in text.splitlines():
         if found := OPERATION.match(line):
@@ -172,6 +172,6 @@ def _read_line(line: str, operation: Operation) -> None:
 
 
 def _notes(listed: str) -> list[str]:
-    """Return the notes' names: `TENSOR_CORE` for `CUDNN_NUMERICAL_NOTE_TENSOR_CORE,`."""
+    """Split a plan's list of notes, and shorten each: `CUDNN_NUMERICAL_NOTE_TENSOR_CORE` becomes `TENSOR_CORE`."""
     names = [name for name in listed.split(",") if name]
     return [re.sub(r"^CUDNN_\w+?_NOTE_", "", name) for name in names]

@@ -1,4 +1,4 @@
-"""Runs a user's model once and notes its convolutions; in throw-away processes only."""
+"""Runs a user's model and notes the convolutions of one pass, only in processes that end afterwards."""
 
 import re
 from collections import Counter
@@ -67,7 +67,7 @@ class ConvolutionWatch(LayoutWatch):
 
 
 def trace_model(request: TraceRequest) -> Trace:
-    """Return the model's convolutions. Raises WorkloadError if it is unknown, fails, or runs no convolution."""
+    """Trace a model's forward pass. Raises WorkloadError if the model is unknown, fails, or runs no convolution."""
     precision = find_precision(request.precision)
     cuda = torch.cuda.is_available()
     torch.set_num_threads(usable_cpus())
@@ -137,7 +137,7 @@ def _call(net: torch.nn.Module, called: Called, training: bool, context: Context
 def with_conversions(
     operations: Sequence[TracedOperation], events: Iterable[Any]
 ) -> list[TracedOperation]:
-    """Return the operations with the milliseconds of their conversions, from the events of a profile."""
+    """Return `operations`, each with the device time of its layout conversions, from the events of a profile."""
     spent: Counter[int] = Counter()
     for event in events:
         part = event
@@ -153,7 +153,7 @@ def with_conversions(
 
 
 def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperation:
-    """Add the time of conversions; an operation that converts inside loses the layout and pays."""
+    """Return `operation` with its conversion time; if kernels inside it convert, it `pays`, and perhaps `loses`."""
     is_inside = ms > 0 and not operation.converts
     operation = replace(operation, conversion_ms=ms, pays=operation.pays or is_inside)
     if is_inside and operation.lost_by is None and "convolution" not in operation.name:
@@ -162,6 +162,6 @@ def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperat
 
 
 def _precision_of(dtype: torch.dtype, precision: Precision) -> str | None:
-    """Return the precision of one convolution; under autocast some convolutions stay in float32."""
+    """Name the precision of a convolution in `dtype`, as autocast leaves some in float32; None: it has no name."""
     float32 = "fp32" if precision.conv_fp32 == "ieee" else "tf32"
     return {torch.float32: float32, torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype)

@@ -1,4 +1,4 @@
-"""Settings that a fresh process makes first: cache, flags, TF32, threads and seed."""
+"""What a fresh process sets first: compute cache, cuDNN's flags, TF32, threads and seed."""
 
 import os
 from dataclasses import fields
@@ -20,11 +20,11 @@ COMPILED = "torch-compile"  # torch.compile's part of a compute cache
 
 
 def use_compute_cache(folder: Path, measured: Measurement) -> None:
-    """Point CUDA's cache of compiled kernels at `folder`, before the process's first CUDA call.
+    """Put the caches of CUDA, torch.compile and Triton in `folder`, before the process's first CUDA call.
 
-    Benchmark mode builds engines that are compiled at run time, and the driver keeps them. A fresh process does
-    not empty that cache, nor those of torch.compile and Triton, so a cold cost means little without its state. Each (GPU, cell, config) has a folder of
-    its own, and never the user's `~/.nv`. The cache is warm if an earlier trial used the folder at all.
+    Benchmark mode has some kernels compiled at run time, and CUDA's driver keeps them on disk. The caches outlive
+    the process, so a cold cost means little unless it is known whether they were empty. Each (GPU, cell, config)
+    has a folder of its own, never the user's `~/.nv`. The caches count as warm if an earlier trial had the folder.
     """
     measured.compute_cache = "warm" if folder.exists() else "empty"
     folder.mkdir(parents=True, exist_ok=True)
@@ -36,13 +36,13 @@ def use_compute_cache(folder: Path, measured: Measurement) -> None:
 
 
 def count_compiled(folder: Path) -> int:
-    """Return the number of CUDA's files with compiled kernels; the driver's index has none."""
+    """Count the files in which CUDA keeps compiled kernels; its index and torch.compile's files are left out."""
     files = (file for file in folder.rglob("*") if file.is_file() and file.name != "index")
     return sum(COMPILED not in file.parts for file in files)
 
 
 def apply_request(request: TrialRequest, measured: Measurement) -> None:
-    """Apply the request before the process's first CUDA call; note in `measured` the settings read back."""
+    """Set this process up for a trial, before its first CUDA call; note in `measured` the settings read back."""
     if request.compute_cache is not None:
         use_compute_cache(Path(request.compute_cache), measured)
     torch.set_num_threads(usable_cpus())
@@ -56,7 +56,7 @@ def apply_request(request: TrialRequest, measured: Measurement) -> None:
 
 
 def context_of(cell: Cell, device: Device, config: Config | None = None) -> Context:
-    """Return a cell's context under a config; fields of the same names are copied from the cell."""
+    """Make the `Context` of a cell under a config; fields that `Cell` has too are copied from the cell."""
     config = config or Config()
     cell = cell.under(config)
     made = {

@@ -1,4 +1,4 @@
-"""Samples: when there are enough of them, and their statistics."""
+"""Samples of a step's time: when they suffice, and their median, quantiles and error."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ LEAST_S = 0.3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sampled:
-    """Times per iteration of the same work, each a mean over many iterations."""
+    """Samples of a step's time: means over groups of steps or, in an open loop, single steps."""
 
     samples_ms: list[float]
     iterations: int
     stop: str
-    """Why sampling ended."""
+    """Why sampling ended: `precision`, `budget` or `horizon`."""
 
     @property
     def median_ms(self) -> float:
@@ -37,7 +37,7 @@ class Sampled:
 def sample(
     take: Callable[[], list[float]], *, iterations: int, budget_s: float, error: float
 ) -> Sampled:
-    """Take samples, each of so many iterations, until they are precise or the time is up."""
+    """Take samples of `iterations` each until the median is precise (`error`) or the time is up."""
     samples_ms: list[float] = []
     began = perf_counter()
     while True:
@@ -53,7 +53,7 @@ def sample(
 def stop_reason(
     samples_ms: list[float], elapsed_s: float, *, budget_s: float, error: float
 ) -> str | None:
-    """Return `precision` or `budget` if sampling ends here, else None."""
+    """Return why sampling should end now, `precision` or `budget`; None: it should go on."""
     if elapsed_s >= budget_s:
         return "budget"
     if len(samples_ms) < MIN_SAMPLES or elapsed_s < LEAST_S:
@@ -62,15 +62,15 @@ def stop_reason(
 
 
 def median_error(samples: list[float]) -> float:
-    """Return the median's standard error as a share of the median, for any distribution."""
+    """Estimate the median's standard error, as a share of the median, for any distribution."""
     middle_value = median(samples)
     return _median_deviation(samples) / middle_value if middle_value else 0.0
 
 
 def paired_error(by_process: Sequence[Sequence[float]]) -> float:
-    """Return the standard error of two processes' median ratio; the largest over all pairs.
+    """Return the relative standard error of two processes' median time ratio, for the worst pair.
 
-    `by_process`: times by round. A single process has the error of its own median.
+    `by_process`: each process's times, one per round. For a single process, its own median's error.
     """
     if len(by_process) == 1:
         return median_error(list(by_process[0]))
@@ -84,9 +84,9 @@ def paired_error(by_process: Sequence[Sequence[float]]) -> float:
 def _median_deviation(samples: list[float]) -> float:
     """Return the standard error of the median.
 
-    As many of n samples lie below the true median as n coins show heads: n/2, with a standard
-    deviation of √n/2. Half the distance of samples at n/2 ± √n/2 is therefore one standard error.
-    Outliers do not move it (David and Nagaraja, Order Statistics, section 7.1).
+    Of n samples, the number below the true median varies like the heads of n coins: n/2 on average,
+    with a standard deviation of √n/2. One standard error is therefore half the distance between the
+    samples ranked n/2 ± √n/2. Outliers do not move it (David and Nagaraja, Order Statistics, 7.1).
     """
     ordered = sorted(samples)
     middle, deviation = (len(ordered) - 1) / 2, math.sqrt(len(ordered)) / 2

@@ -1,4 +1,4 @@
-"""Steady state, twice: wall time of a user's loop, and time of the device alone."""
+"""Measures a loop's steady state twice: in wall time, and in time of the device alone."""
 
 import math
 from functools import partial
@@ -42,7 +42,7 @@ class Loop:
     def __init__(
         self, step: TimedStep, period: tuple[Shape, ...], batches: int, device: Device
     ) -> None:
-        """Make `batches` inputs or more, in whole periods of shapes: then all rounds are alike."""
+        """Prepare at least `batches` inputs, in whole periods of shapes, so that the loop repeats the same work."""
         self.inputs = _inputs(step, period, batches)
         self.shapes = period
         self.period = len(period)
@@ -50,10 +50,10 @@ class Loop:
         self.device = device
         self._next = cycle(self.inputs)
         self.result: Any = None
-        """Result of the last step: a training step's loss."""
+        """Result of the last step that ran; for a training step, the loss."""
 
     def run(self, periods: int) -> float:
-        """Run so many periods and return their seconds; synchronise only before and after them."""
+        """Run the step for so many periods of shapes and return the seconds; synchronise only before and after."""
         run, following = self.step.run, self._next
         self.device.synchronise()
         began = perf_counter()
@@ -70,7 +70,7 @@ class Loop:
         return (process_time() - cpu_began) / (perf_counter() - began)
 
     def lead_in(self, round_s: float) -> None:
-        """Run a few untimed steps; none if a step is longer than a timed group."""
+        """Run a few steps untimed before a timed group; none if a step takes `GROUP_S` or longer."""
         step_s = round_s / self.period
         if step_s < GROUP_S:
             for _ in range(math.ceil(LEAD_IN_S / step_s)):
@@ -78,14 +78,14 @@ class Loop:
 
 
 def periods_of_group(round_s: float, spec: MeasureSpec, group_s: float = GROUP_S) -> int:
-    """Return how many periods of this length are timed together."""
+    """Return how many periods, of `round_s` seconds each, are timed together as one group."""
     affordable = spec.steady_budget_s / MIN_SAMPLES / round_s
     wanted = max(group_s / round_s, LEAST_PERIODS)
     return max(1, math.ceil(min(wanted, affordable)))
 
 
 def time_closed(loop: Loop, round_s: float, spec: MeasureSpec, telemetry: Telemetry) -> Sampled:
-    """Time the loop as a user runs it: no synchronise inside a group of iterations."""
+    """Time the loop as a user runs it: in groups of steps, without synchronising inside a group."""
     periods = periods_of_group(round_s, spec)
     size = periods * loop.period
 
@@ -127,7 +127,7 @@ def _inputs(step: TimedStep, period: tuple[Shape, ...], batches: int) -> list[An
 def measure_closed(
     loop: Loop, spec: MeasureSpec, telemetry: Telemetry, measured: Measurement
 ) -> None:
-    """Warm up and time the loop, then the device. A failing step keeps the values measured before it."""
+    """Warm up and time the loop, then the device alone. If a step fails, `measured` keeps the values so far."""
     device = loop.device
     measured.loop_kind = "closed"
     warm = warm_up(loop.run, spec, telemetry)
@@ -155,7 +155,7 @@ def measure_open(
     telemetry: Telemetry,
     measured: Measurement,
 ) -> None:
-    """Time the loop as new shapes keep arriving. Device time stays unknown: searches are part of it."""
+    """Time a loop in which new shapes keep arriving. Device time is not measured: it would include searches."""
     measured.loop_kind = "open"
     device.forget_peak()
     telemetry.begin()
@@ -177,7 +177,7 @@ def loss_of(result: object) -> float | None:
 
 
 def capture_loop(loop: Loop, part: SteadyDevice) -> Replays | None:
-    """Return a graph of the loop's steps. If they cannot be captured, note the profiler's device time instead."""
+    """Capture the loop's steps in a CUDA graph. If that fails, note the profiler's device time and return None."""
     steps: list[Step] = [partial(loop.step.run, inputs) for inputs in loop.inputs]
     if isinstance(loop.step.run, CapturedStep):
         return OwnReplays(steps)
@@ -214,7 +214,7 @@ def note_launch_bound(measured: Measurement) -> None:
 
 
 def note_warm_up(warm: WarmUp, spec: MeasureSpec, wall: SteadyWall) -> None:
-    """Note the warm-up; if `warmup_s` is 0, it is unknown whether it settled."""
+    """Note how long the warm-up took and whether it settled, which is unknown if `warmup_s` is 0."""
     wall.warmup_s = warm.seconds
     wall.warmup_settled = warm.settled if spec.warmup_s > 0 else None
 

@@ -1,6 +1,6 @@
-"""Steady state of processes that take turns: each times a group of steps, then the next process does.
+"""Measures steady states in turns: a process times a group of its steps, then the next process does.
 
-In turns a lasting change of the host affects both of two processes; one after another, only one.
+A lasting change of the host then affects every process of a block, not only those that run after it.
 """
 
 import os
@@ -35,7 +35,7 @@ def measure_in_turns(
     baton: Baton,
     turn: Turn,
 ) -> None:
-    """Measure from the first turn until the turn to report."""
+    """Do what each `turn` orders, and pass the baton on, until the order is to report."""
     everywhere = os.sched_getaffinity(0)
     measured.loop_kind = "closed"
     part = SteadyInTurns(loop, spec, telemetry, measured)
@@ -129,7 +129,7 @@ class SteadyInTurns:
         loop.result = None  # an autograd graph that it holds would spoil a capture
 
     def _capture(self) -> bool:
-        """Return whether a graph was captured; if it cannot be, the device time is the profiler's."""
+        """Capture the loop in a CUDA graph and return whether that worked; if not, the profiler times the loop."""
         if self._loop.device.is_cuda and self._spec.device_budget_s:
             self._replays = capture_loop(self._loop, self._measured.device)
         return self._replays is not None

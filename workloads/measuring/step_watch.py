@@ -1,4 +1,4 @@
-"""The operations of a step, from watching one untimed run of it."""
+"""Watches one untimed run of a step, and notes the step's operations."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -32,16 +32,16 @@ COMPOSITES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConvolutionWork:
-    """One convolution in one direction: the operations and the memory traffic that it cannot avoid."""
+    """The least work of one convolution in one direction: floating-point operations, and bytes moved."""
 
     flops: int
     bytes: int
 
 
 class StepWatch(TorchDispatchMode):
-    """Notes each operation that runs inside it: convolutions with their route and work, operations of cuDNN.
+    """Notes the operations that run inside it: convolutions, with backend and work, and cuDNN's other operations.
 
-    `count_launches` is called after each operation: its count assigns a capture's launches to it.
+    `count_launches` returns a capture's launches so far. It is called after each operation, to tell whose they are.
     """
 
     def __init__(self, count_launches: Callable[[], int] | None = None) -> None:
@@ -50,18 +50,18 @@ class StepWatch(TorchDispatchMode):
         self.backward_routes: list[str] = []
         self.work: list[ConvolutionWork] = []
         self.cudnn_calls: list[tuple[str, Hashable]] = []
-        """cuDNN's convolutions in order: (operation, key that separates calls of one operation)."""
+        """(cuDNN's operation, key of its arguments) for each convolution that cuDNN runs, in order."""
         self.cudnn_operations: set[str] = set()
         self.inputs: set[str] = set()
         self.weights: set[str] = set()
         """Distinct types and layouts of the convolutions' weights, as `bfloat16 channels_last`."""
         self.launches: list[tuple[str, int]] = []
-        """Operations in order, each with the number of launches up to its end."""
+        """Operations in order, each with the number of all launches until it ended."""
         self._count = count_launches
 
     @property
     def selected_routes(self) -> list[str]:
-        """Routes of the forward convolutions; of the backward ones in a step without forward ones."""
+        """Backends of the step's forward convolutions; if it has none, of its backward convolutions."""
         return self.routes or self.backward_routes
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -87,7 +87,7 @@ class StepWatch(TorchDispatchMode):
         return result
 
     def note_forward(self, sizes: Any, output: torch.Tensor) -> None:
-        """Note a forward convolution. `sizes`: the arguments of `aten.convolution`, in its order."""
+        """Note a forward convolution. `sizes`: the arguments of `aten.convolution`, in that operation's order."""
         images, weight, transposed = sizes[0], sizes[1], sizes[6]
         self.routes.append(_route(*sizes))
         self._note_operands(images, weight)
@@ -106,20 +106,20 @@ class StepWatch(TorchDispatchMode):
 
 
 def _key(argument: Any) -> Hashable:
-    """Return a key that is equal for calls with one entry in PyTorch's cache of cuDNN's plans."""
+    """Return a key that two calls share if one entry of PyTorch's cache of cuDNN's plans serves both."""
     if isinstance(argument, torch.Tensor):
         return argument.shape, argument.stride(), argument.dtype
     return tuple(map(_key, argument)) if isinstance(argument, list | tuple) else argument
 
 
 def _route(*convolution: Any) -> str:
-    """Return the backend, named as in torch's `ConvBackend`, for `aten.convolution`'s arguments."""
+    """Name, as torch's `ConvBackend` does, the backend that torch selects for these arguments of `aten.convolution`."""
     name = str(torch._C._select_conv_backend(*convolution).name)
     return "MkldnnTranspose" if name == UNNAMED else name
 
 
 def _backward_work(args: Any, gradients: Any) -> list[ConvolutionWork]:
-    """Return the work of backward data and filter, if computed; each has the forward's FLOPs."""
+    """Return the work of the gradients computed, of input and weight; each has the forward pass's FLOPs."""
     output, images, weight, transposed = args[0], args[1], args[2], args[7]
     flops = _flops(images, weight, output, transposed)
     return [
@@ -132,7 +132,7 @@ def _backward_work(args: Any, gradients: Any) -> list[ConvolutionWork]:
 def _flops(
     images: torch.Tensor, weight: torch.Tensor, output: torch.Tensor, transposed: bool
 ) -> int:
-    """Return 2 × multiply-adds. A weight's first size is the output's channels, the input's if transposed."""
+    """Return 2 × multiply-adds. `weight` begins with the output's channels or, if transposed, with the input's."""
     places = images if transposed else output
     return 2 * places.numel() * weight[0].numel()
 

@@ -1,4 +1,4 @@
-"""Telemetry: readings of a GPU between a trial's timed groups, without a thread."""
+"""Telemetry: reads a GPU between a trial's timed groups, without a thread of its own."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -24,10 +24,10 @@ SLOWED = 0.97
 
 
 class Telemetry:
-    """The readings of one trial. Without a monitor it does nothing.
+    """The readings of a GPU during one trial. Without a monitor nothing is read.
 
-    `begin` and `end` enclose the loop whose energy is measured; readings after `end` count, too.
-    Without `end` there is no energy: processes that take turns share the GPU's one counter.
+    Energy is measured from `begin` to `end`; readings after `end` count in the summary, too.
+    Processes that take turns never call `end`, because the GPU has one energy counter for all.
     """
 
     def __init__(self, monitor: Monitor | None, *, now: Callable[[], float] = perf_counter) -> None:
@@ -41,12 +41,12 @@ class Telemetry:
         self._loop_mj: int | None = None
 
     def besides(self, pids: Iterable[int]) -> None:
-        """Count these processes as ours."""
+        """Count these processes as ours, so that no reading reports them as somebody else's."""
         if self._monitor is not None:
             self._monitor.know(pids)
 
     def begin(self, *, energy: bool = True) -> None:
-        """Forget the readings of the warm-up; takes up to 14 ms with energy."""
+        """Drop the warm-up's readings and, for `energy`, read the energy counter (up to 14 ms)."""
         self._readings.clear()
         self._read_at = -math.inf
         self._loop_mj = None
@@ -55,13 +55,13 @@ class Telemetry:
         self._began = self._now()
 
     def note(self) -> None:
-        """Take a reading, unless the last is fresh. Call this only while nothing is being timed."""
+        """Take a reading if the last one is old enough. Call this only while nothing is timed."""
         if self._monitor is not None and self._now() - self._read_at >= INTERVAL_S:
             self._readings.append(self._monitor.read())
             self._read_at = self._now()
 
     def clock_mhz(self) -> int | None:
-        """Return the SM clock for a warm-up, without noting it."""
+        """Return the SM clock now, which a warm-up needs, without keeping it as a reading."""
         return self._monitor.read().sm_clock_mhz if self._monitor is not None else None
 
     def end(self) -> None:
@@ -73,7 +73,7 @@ class Telemetry:
             self._loop_mj = ended_mj - self._energy_began_mj
 
     def summary(self, iterations: int | None) -> GpuTelemetry:
-        """Return the summary of the readings. `iterations`: how many ran from `begin` to `end`."""
+        """Summarise the readings. `iterations`: how many iterations ran from `begin` to `end`."""
         if self._monitor is None:
             return GpuTelemetry(warnings=[])
         clocks = _given(reading.sm_clock_mhz for reading in self._readings)

@@ -1,4 +1,4 @@
-"""A trace: the request for a user's model, and the convolutions that the model ran."""
+"""A trace of a user's model: the request for it, and the convolutions and operations that ran."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ Direction = Literal["training", "inference"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TraceRequest:
-    """One forward pass of a model at an input of this shape."""
+    """Request to trace one forward pass of a model at one input shape."""
 
     model: str
     """`package.module:name` or `folder/file.py:name` of a torch.nn.Module, class or factory."""
     input: Shape
     inputs: JsonValue
-    """The model's inputs in the form of a suite; None: one float tensor."""
+    """The model's inputs, written as in a suite; None: one float tensor."""
     arguments: dict[str, JsonValue]
     precision: str
     layout: str
@@ -28,11 +28,11 @@ class TraceRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TracedConvolution:
-    """One convolution, by the arguments of torch's operation."""
+    """A distinct convolution of a model: the arguments of torch's operation, and how it ran."""
 
     input_shape: Shape
     weight_shape: Shape
-    """The first size is the output's channels, the input's if transposed."""
+    """Sizes of the weight: output channels first or, if transposed, input channels first."""
     bias: bool
     stride: Shape
     padding: Shape
@@ -42,13 +42,13 @@ class TracedConvolution:
     output_padding: Shape
     dtype: str
     precision: str | None
-    """None: no Precision has this dtype."""
+    """Name of the precision that has this `dtype`; None: no precision has it."""
     layout: str
     route: str
     flops: int
-    """2 × multiply-adds of its forward pass."""
+    """FLOPs of one forward call: 2 × multiply-adds."""
     times: int = 1
-    """How often one forward pass runs it."""
+    """How often one forward pass of the model runs this convolution."""
 
     @property
     def out_channels(self) -> int:
@@ -61,7 +61,7 @@ class TracedConvolution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TracedOperation:
-    """One operation of a pass, with the layouts of its tensors of three or more dimensions."""
+    """One operation of a forward pass, with the layouts of its tensors from three dimensions up."""
 
     name: str
     layer: str
@@ -70,19 +70,19 @@ class TracedOperation:
     returns: list[str]
     """Layouts of the tensors that it wrote; a view writes none."""
     lost_by: int | None
-    """Number of the operation that lost its input's layout; its own if it converts inside."""
+    """Number of the operation that lost this one's input layout, maybe this one; None: no loss."""
     loses: bool
-    """Whether it is the first to take channels_last and return contiguous."""
+    """Whether it is the first to lose channels_last, in its output or by a conversion inside."""
     pays: bool
-    """Whether it converts its input into the other layout."""
+    """Whether it converts its input's layout; a copy that is itself the loss does not count."""
     converts: bool
-    """Whether it is nothing but a conversion."""
+    """Whether it is a copy from one layout to the other, and nothing else."""
     conversion_ms: float | None = None
     """Device time of its conversions; None without a GPU."""
 
 
 def losses_in(operations: Sequence[TracedOperation]) -> Mapping[int | None, list[TracedOperation]]:
-    """Return the paying operations by the number of the operation that lost the layout, if any."""
+    """Group operations with `pays` by `lost_by`; a loss that itself takes time has a group, too."""
     payers: dict[int | None, list[TracedOperation]] = {}
     for number, operation in enumerate(operations):
         if operation.pays:
@@ -97,7 +97,7 @@ class Trace:
     request: TraceRequest
     torch: str
     device: str
-    """The GPU's model, or the processor's."""
+    """Model of the GPU or, without a GPU, of the processor."""
     convolutions: list[TracedConvolution]
     """Distinct convolutions, in the order of their first calls."""
     operations: list[TracedOperation]
@@ -113,11 +113,11 @@ class Trace:
         return sum(convolution.times * convolution.flops for convolution in self.convolutions)
 
     def share(self, convolution: TracedConvolution) -> float:
-        """Return a convolution's share of all forward FLOPs, over all its calls."""
+        """Return the share of all forward FLOPs that the calls of one convolution have together."""
         return convolution.times * convolution.flops / max(1, self.flops)
 
     def named(self) -> dict[str, TracedConvolution]:
-        """Return the convolutions by number, kernel and output channels, as `conv1_7x7_64`."""
+        """Name each convolution by number, filter size and output channels, as `conv1_7x7_64`."""
         return {
             f"conv{number}_{sizes_text(layer.kernel_size)}_{layer.out_channels}": layer
             for number, layer in enumerate(self.convolutions, start=1)

@@ -1,4 +1,4 @@
-"""One trial, from flags to numbers, in a process that ends afterwards."""
+"""Runs one trial, from setting flags to measured values, in a process that ends afterwards."""
 
 import os
 import resource
@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 
 def workload_hash(cell: Cell) -> str | None:
-    """Return the hash of the user's code behind the cell's workload, loss, inputs and regime."""
+    """Hash the user's code for a cell's workload, loss, inputs and regime; None if none of them is the user's."""
     model = cell.model
     inputs = model.inputs if model and isinstance(model.inputs, str) else ""
     return code_hash([cell.workload, model.loss if model else "", cell.own_regime or "", inputs])
@@ -69,10 +69,10 @@ def run_trial(
     report: Callable[[], None] = lambda: None,
     baton: Baton | None = None,
 ) -> None:
-    """Run the trial of `request`, filling `measured`. If a step raises, the values before it are kept.
+    """Run the trial of `request` and fill in `measured`, which keeps its values if a later step raises.
 
-    `report` is called between the measurement and the untimed checks, which may end the process. `baton` is
-    passed on after one-time costs are paid, and again after all shapes were called.
+    `report` is called after the measurement, before untimed checks that may end the process. `baton` is passed on
+    after the one-time costs, after the cold part, and after each turn.
     """
     cell = request.cell
     apply_request(request, measured)
@@ -165,7 +165,7 @@ def _measure_cold(
     measured: Measurement,
     compiling: CompileWatch | None,
 ) -> None:
-    """Time the step's first calls at each distinct shape, or at the first few if they never end."""
+    """Time the first calls at each distinct shape, within a budget; at only a few if new shapes never end."""
     cell, spec, memory = request.cell, request.measure, measured.memory
     period = cell.shapes().period(cell.input_shape)
     if period is None:
@@ -195,7 +195,7 @@ def _measure_cold(
 def time_cold(
     step: TimedStep, shapes: Iterable[Shape], device: Device
 ) -> Iterator[tuple[ColdShape, Any]]:
-    """Call each shape twice; yield the times and the result of the first call."""
+    """Call the step twice at each shape; yield both calls' times, and the first call's result."""
     for shape in shapes:
         inputs = step.prepare(shape)
         first, result = split_call(step, inputs, device)
@@ -206,9 +206,9 @@ def time_cold(
 
 
 def split_call(step: TimedStep, inputs: Any, device: Device) -> tuple[dict[str, Any], Any]:
-    """Return the times of one synchronised call, named like a ColdShape's columns, and the call's result.
+    """Run the step once, synchronised; return the times of the call and of its parts, and its result.
 
-    Several backward passes are added up. What remains of `ms` came after or between them.
+    `forward_ms` ends at the first backward pass; `backward_ms` sums all of them; only `ms` includes what remains.
     """
     is_graph = isinstance(step.run, CapturedStep)  # a backward pass must not wait for the device
     device.synchronise()
@@ -228,7 +228,7 @@ def split_call(step: TimedStep, inputs: Any, device: Device) -> tuple[dict[str, 
 
 @contextmanager
 def _watching_autograd(device: Device) -> Iterator[list[tuple[float, float]]]:
-    """Yield a list that gets start and end of every backward pass, synchronised."""
+    """Yield a list to which each backward pass adds its start and end, with the device synchronised at both."""
     passes: list[tuple[float, float]] = []
     running = False  # checkpointing calls autograd inside a backward pass
 
@@ -263,7 +263,7 @@ def _measure_steady(
     measured: Measurement,
     baton: Baton | None,
 ) -> bool:
-    """Time a closed loop if all shapes were called, else an open one. Return whether in turns."""
+    """Time the loop, as closed if the cold part called all its shapes, else as open. Return whether in turns."""
     cell, spec = request.cell, request.measure
     period = cell.shapes().period(cell.input_shape)
     try:
@@ -289,7 +289,7 @@ def _measure_steady(
 
 
 def _is_closed(cell: Cell, measured: Measurement) -> bool:
-    """Return whether the cold part met all shapes of the loop."""
+    """Return whether the cold part called every shape of the loop, which has finitely many."""
     period = cell.shapes().period(cell.input_shape)
     return period is not None and measured.distinct_shapes == measured.regime_shapes
 
@@ -306,7 +306,7 @@ def _ready(cell: Cell, loop: Loop) -> Said:
 
 
 def _why_alone(cell: Cell) -> str | None:
-    """Return why the step cannot pause between two groups or share its device; None: it can."""
+    """Return why the trial cannot take turns: its state, or threads or processes of its own; None: it can."""
     if state_type(cell.state).alone:
         return f"state {cell.state}"
     if threading.active_count() > 1:
@@ -321,7 +321,7 @@ def _shapes_met(measured: Measurement) -> set[Shape]:
 
 
 def _numbers(measured: Measurement, *, is_finite: bool) -> list[WarningName]:
-    """Return the warning about infinite or NaN results, if there are any."""
+    """Warn of infinite or NaN numbers: `not_finite`, or `diverged` if only the last loss is infinite or NaN."""
     first, last = measured.loss_first, measured.loss_last
     if not is_finite or (first is not None and not isfinite(first)):
         return ["not_finite"]
@@ -330,7 +330,7 @@ def _numbers(measured: Measurement, *, is_finite: bool) -> list[WarningName]:
 
 @contextmanager
 def _noted(measured: Measurement) -> Iterator[None]:
-    """Note a failed check in `checks_error`; the measurement stays."""
+    """Run a check inside, and note its error in `checks_error` if it fails; measured values stay."""
     try:
         yield
     except Exception as error:  # noqa: BLE001  # whatever a user's code raises
@@ -349,7 +349,7 @@ def _phase(measured: Measurement, name: str, baton: Baton | None = None) -> Iter
 
 
 def _checking_shapes(step: TimedStep) -> TimedStep:
-    """Return the step; it warns if no tensor of an input has the requested batch and space."""
+    """Return a copy of the step that warns if no tensor of an input has the requested batch and spatial sizes."""
 
     def prepare(shape: Shape) -> Any:
         inputs = step.prepare(shape)
@@ -362,7 +362,7 @@ def _checking_shapes(step: TimedStep) -> TimedStep:
 
 
 def _have(shape: Shape, tensors: list[torch.Tensor]) -> bool:
-    """Return whether a tensor, or a list of images as a whole, has the shape's batch and space."""
+    """Return whether one tensor, or a batch of single images, has the batch and spatial sizes of `shape`."""
     batch, wanted = shape[0], Counter(shape[2:])
     of_space = [tensor for tensor in tensors if wanted <= Counter(tensor.shape)]
     return len(of_space) == batch or any(

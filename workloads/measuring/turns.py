@@ -1,6 +1,6 @@
 """Turns: a process gets an order with the baton, and reports when it passes the baton on.
 
-The processes of a block live side by side on one device, and one at a time works. The leader of the block
+The processes of a block live side by side on one device, but only one works at a time. The block's leader
 decides whose turn it is, and when enough was measured.
 """
 
@@ -22,7 +22,7 @@ Stage = Literal[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Turn:
-    """The order that comes with the baton."""
+    """What a process has to do in its turn: the order that comes with the baton."""
 
     stage: Stage
     round: int = 0
@@ -31,30 +31,30 @@ class Turn:
     beside: tuple[int, ...] = ()
     """Ids of the block's other processes, which telemetry counts as ours."""
     cpus: tuple[int, ...] = ()
-    """CPUs of the block's turns; empty: all CPUs allowed."""
+    """CPUs to which the turns of the block are confined; empty: they are not confined."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Said:
-    """The report of a turn."""
+    """What a process reports at the end of its turn."""
 
     pid: int
     alone: str | None = None
-    """Why this process cannot take turns."""
+    """Why this process cannot take turns; None: it can."""
     free_bytes: int | None = None
     """Device memory that is free after all shapes were called."""
     total_bytes: int | None = None
     """All memory of the device, free or not."""
     one_time_s: float = 0.0
-    """Seconds of its one-time costs."""
+    """Seconds that the process spent on one-time costs, such as loading libraries."""
     busy_cpus: float = 0.0
-    """How many CPUs its loop keeps busy."""
+    """How many CPUs the process keeps busy while its loop runs."""
     settled: bool = True
     """Whether the warm-up may end."""
     captured: bool = False
-    """Whether there is a graph to replay."""
+    """Whether the process has a CUDA graph of its loop to replay."""
     ms: float | None = None
-    """Time of an iteration in this turn."""
+    """Mean time of an iteration in this turn."""
 
 
 class Baton(Protocol):
@@ -63,4 +63,4 @@ class Baton(Protocol):
 
     @property
     def waited_s(self) -> float:
-        """Seconds that the baton was with others."""
+        """Seconds for which other processes have had the baton so far."""

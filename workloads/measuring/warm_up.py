@@ -1,7 +1,7 @@
-"""Warm-up: running what will be timed until the device's clock has settled.
+"""Warm-up: runs the work, before any timing, until the device's clock has settled.
 
-A clock that is steady at first proves nothing. At its power limit an H200 goes on at full clock for 0.25 to
-0.4 s, then falls too low, and 0.2 s later is at its lasting clock.
+A steady clock proves nothing at first: at its power limit an H200 keeps its full clock for 0.25 to 0.4 s,
+then drops below the clock that it will keep, and reaches that clock 0.2 s later.
 """
 
 from collections.abc import Callable
@@ -17,17 +17,17 @@ PACE_WINDOWS = 2  # in a row with a settled pace, if no clock is known: a pace i
 
 
 class WarmUp:
-    """A warm-up that runs one window of time at each call."""
+    """A warm-up in windows: each call of `window` runs the work for about `WINDOW_S`."""
 
     def __init__(self, run: Callable[[int], float], telemetry: Telemetry) -> None:
-        """Run one round. `run` runs so many rounds of the work and returns their seconds."""
+        """Run one round of the work. `run(n)` runs n rounds and returns the seconds that they took."""
         self._run = run
         self._telemetry = telemetry
         self.round_s = run(1)
-        """Seconds of the fastest round so far."""
+        """Seconds of a round, by the fastest window so far."""
         self.seconds = self.round_s
         self.settled = False
-        """Whether the clock, or the pace if no clock is known, was the same in the last windows."""
+        """Whether the clock, or the time of a round if no clock is known, was steady over the last windows."""
         self._speeds: list[float] = []
 
     def window(self) -> None:
@@ -44,7 +44,7 @@ class WarmUp:
 
 
 def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
-    """Run for `warmup_s`, then until settled or `warmup_limit_s`; only once if `warmup_s` is 0."""
+    """Run for `warmup_s`, and on until settled, up to `warmup_limit_s` in all; one round if `warmup_s` is 0."""
     began = perf_counter()
     warm = WarmUp(run, telemetry)
     while (elapsed := perf_counter() - began) < max(spec.warmup_s, spec.warmup_limit_s):

@@ -61,7 +61,7 @@ class TensorSpec(BaseModel):
         return self
 
     def sizes(self, shape: Shape) -> Shape:
-        """Return the tensor's sizes for an input of this shape. Raises WorkloadError for an unknown name."""
+        """Return the tensor's sizes when the input has `shape`. Raises WorkloadError for an unknown size name."""
         sizes = named_sizes(shape)
         for size in self.shape:
             if isinstance(size, str) and size not in sizes:
@@ -88,7 +88,7 @@ class TensorSpec(BaseModel):
 
 
 def _kind(given: object) -> str:
-    """Return `named` for a mapping of mappings, else `tensor`."""
+    """Return `named` if an argument is a dict of tensors, `tensor` if it is one tensor."""
     inner = list(given.values()) if isinstance(given, Mapping) else []
     is_named = inner and all(isinstance(tensor, Mapping | BaseModel) for tensor in inner)
     return "named" if is_named else "tensor"
@@ -111,7 +111,7 @@ INPUTS: TypeAdapter[Inputs] = TypeAdapter(Inputs)
 
 
 def as_json(inputs: Inputs | None) -> JsonValue:
-    """Return the inputs in the form of a suite, without defaults."""
+    """Return the inputs in JSON, as a suite writes them, without keys that are not set."""
     if inputs is None:
         return None
     return INPUTS.dump_python(inputs, mode="json", exclude_none=True)  # type: ignore[no-any-return]
@@ -120,7 +120,7 @@ def as_json(inputs: Inputs | None) -> JsonValue:
 def check_inputs(
     inputs: Inputs | None, model: str, shape: Shape, regime: str, varies: set[str]
 ) -> None:
-    """Raise WorkloadError for a size that the input does not have, or if a varied size is not named."""
+    """Raise WorkloadError if `inputs` name a size that `shape` lacks, or do not name the batch or a varied size."""
     if inputs is None or isinstance(inputs, str):
         return
     tensors = list(_tensors(inputs))
@@ -143,11 +143,11 @@ def _tensors(inputs: list[Argument] | Named) -> Iterator[TensorSpec]:
 
 
 Called = tuple[tuple[Any, ...], dict[str, Any]]
-"""(positional arguments, keyword arguments) of a call."""
+"""(positional arguments, keyword arguments) of one call of a model."""
 
 
 def make_prepare(inputs: JsonValue, context: "Context") -> Callable[[Shape], Called]:
-    """Return the function that makes a model's arguments at a shape."""
+    """Return a function that makes a model's arguments for any input shape."""
     if isinstance(inputs, str):
         return _made_by(inputs, context)
     spec = INPUTS.validate_python(inputs)
@@ -167,7 +167,7 @@ def make_prepare(inputs: JsonValue, context: "Context") -> Callable[[Shape], Cal
 
 
 def _made_by(name: str, context: "Context") -> Callable[[Shape], Called]:
-    """Wrap a user's function, which returns a dict of keyword arguments, a list or one argument."""
+    """Wrap a user's function that returns a dict of keyword arguments, a list of arguments, or one argument."""
     import torch
     from torch.utils._pytree import tree_map_only
 
@@ -189,7 +189,7 @@ def _made_by(name: str, context: "Context") -> Callable[[Shape], Called]:
 
 
 def what_to_try(error: BaseException, shape: Shape) -> str:
-    """Return the hint to print after an error's message, or nothing. `shape` is the input's."""
+    """Return a hint to print after the error of a user's model, or an empty text. `shape`: the input's."""
     from cudnn_sweep.workloads.models.remedies import remedy_of
 
     try:

@@ -1,4 +1,4 @@
-"""Lazy modules: their parameters are made by a first call, on the CPU in float32, before the model is placed."""
+"""Lazy modules: a first call makes their parameters, on the CPU in float32; then the model is placed."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from cudnn_sweep.workloads.workload import Context
 
 
 def placed(net: nn.Module, context: Context) -> nn.Module:
-    """Return `net` on the device; if it has lazy modules, its first call makes their parameters and moves it."""
+    """Place `net` on the device: now or, if it has lazy modules, once its first call has made their parameters."""
     if not any(map(is_lazy, net.parameters())):
         return context.place(net)
 

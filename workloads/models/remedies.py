@@ -1,4 +1,4 @@
-"""Hints for a user whose model fails, by the place of the error, never by its message."""
+"""Hints for a user whose model fails, chosen by the place of the error, never by its message."""
 
 import ast
 import inspect
@@ -23,7 +23,7 @@ OWN_STEP = "a function that calls its `training_step`, annotated as `step(batch:
 
 
 def remedy_of(error: BaseException, shape: Shape) -> str:
-    """Return what to try, in a few words; empty if nothing is known. `shape` is the input's."""
+    """Return what to try against an error, in few words, or an empty text. `shape`: the input's."""
     root = _root(error)
     frames = [frame for frame, _ in traceback.walk_tb(root.__traceback__)]
     last, by_name = frames[-1], {frame.f_code.co_name: frame for frame in reversed(frames)}
@@ -59,7 +59,7 @@ def remedy_of(error: BaseException, shape: Shape) -> str:
 
 
 def does_not_fit(error: BaseException, shape: Shape) -> str:
-    """Return which layer rejects its tensor's sizes; empty for another error."""
+    """Describe a layer's input, or joined tensors, of wrong sizes; empty for any other error."""
     root = _root(error)
     for frame, _ in reversed(list(traceback.walk_tb(root.__traceback__))):
         layer, given = (frame.f_locals.get(name) for name in ("self", "input"))
@@ -81,7 +81,7 @@ def does_not_fit(error: BaseException, shape: Shape) -> str:
 
 
 def _raised_by(root: BaseException) -> ast.expr | None:
-    """Return the expression that raised the error, if it stands on one line."""
+    """Return the expression that raised the error; None if it spans several lines."""
     at = traceback.extract_tb(root.__traceback__)[-1]
     line = linecache.getline(at.filename, at.lineno or 0).encode()
     try:
@@ -91,7 +91,7 @@ def _raised_by(root: BaseException) -> ast.expr | None:
 
 
 def _arguments(source: Any, arguments: dict[str, Any]) -> str:
-    """Return what to try about the arguments of the class or function that makes a model."""
+    """Return which `--argument` to add or correct so that `source` can make the model."""
     parameters = inspect.signature(source).parameters
     for unknown in arguments.keys() - parameters.keys():
         like = get_close_matches(unknown, parameters, n=1)
@@ -104,14 +104,14 @@ def _arguments(source: Any, arguments: dict[str, Any]) -> str:
 
 
 def _needed(function: Any) -> list[str]:
-    """Return the names of a function's parameters without a default."""
+    """Return the names of the parameters that every call of a function must give."""
     several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     return [p.name for p in parameters if p.default is p.empty and p.kind not in several]
 
 
 def _described(names: list[str], shape: Shape) -> str:
-    """Return tensors of the input's sizes in the form of `--inputs`."""
+    """Write a text for `--inputs` that gives each name a tensor of the input's sizes."""
     sizes = ", ".join(named_sizes(shape))
     return "{" + ", ".join(f"{name}: {{shape: [{sizes}]}}" for name in names) + "}"
 

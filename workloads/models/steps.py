@@ -1,4 +1,4 @@
-"""Training and inference of a model named by import path, `torchvision.models:resnet50`."""
+"""Training and inference of a model named by its import path, such as `torchvision.models:resnet50`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ SEED = 0  # of the random numbers in an examined forward pass
 
 
 def model_workload(name: str, source: object) -> Workload:
-    """Return the workload of a model or step. Raises WorkloadError if no module can be made of `source`."""
+    """Make a workload of a model or of a user's step. Raises WorkloadError if `source` is neither."""
     if not is_source(source):
         kind = "a class" if isinstance(source, type) else f"a {type(source).__name__}"
         raise WorkloadError(
@@ -55,14 +55,14 @@ def model_workload(name: str, source: object) -> Workload:
 
 
 def _own_step(function: Callable[..., Any], context: Context) -> TimedStep:
-    """Return a user's own function as a step; its results are not compared."""
+    """Return a step that calls a user's own function, whose results are not compared between configs."""
     assert context.model is not None
     prepare, call = _inputs(function, context.model, context)
     return TimedStep(prepare=prepare, run=lambda inputs: context.forward(call, inputs))
 
 
 def _build(name: str, source: Source, context: Context) -> TimedStep:
-    """Build the model's step. The model draws its weights on the CPU in float32; then they are placed."""
+    """Build the model's step. Weights are drawn on the CPU in float32, and then placed on the device."""
     assert context.model is not None
     net = placed(make_module(name, source, context.model.arguments), context)
     if context.direction == "inference":
@@ -73,7 +73,7 @@ def _build(name: str, source: Source, context: Context) -> TimedStep:
 
 
 def _training(net: nn.Module, choice: ModelChoice, context: Context) -> TimedStep:
-    """Return a step of training. Its first run warns if the model returns a loss that is unused."""
+    """Return a training step. Its first run warns if the model returns a loss that the step does not use."""
     net.train()
     weights = {name: weight for name, weight in net.named_parameters() if weight.requires_grad}
     optimiser = make_optimiser(choice.optimiser, choice.optimiser_parameters).make(
@@ -106,7 +106,7 @@ def _training(net: nn.Module, choice: ModelChoice, context: Context) -> TimedSte
         return loss.detach()
 
     def examine(inputs: Any) -> Tensors:
-        """Return loss and gradients, at the first loss scale that keeps gradients finite."""
+        """Return loss and gradients; the loss scale is halved, down to 1, until the gradients are finite."""
         scale = scaler.get_scale()
         while True:
             with _as_if_first(net, context.device):
@@ -144,7 +144,7 @@ def _inference(net: nn.Module, choice: ModelChoice, context: Context) -> TimedSt
 def _inputs(
     net: Callable[..., Any], choice: ModelChoice, context: Context
 ) -> tuple[Callable[[Shape], Any], Callable[[Any], Any]]:
-    """Return the function that makes a step's inputs, and the function that takes them."""
+    """Return two functions: one makes a step's inputs at a shape, the other calls `net` with them."""
     if choice.inputs is None:
         return context.random, net
 
@@ -157,9 +157,9 @@ def _inputs(
 
 @contextmanager
 def _as_if_first(net: nn.Module, device: torch.device) -> Iterator[None]:
-    """Run a pass with a fixed seed and without dropout, then restore the buffers.
+    """Fix the seed and turn dropout off inside the block; then restore both, and the buffers.
 
-    With dropout, the reference in float64 would get other masks on a GPU.
+    With dropout, the reference in float64 would get different masks on a GPU.
     """
     before = {name: buffer.clone() for name, buffer in net.named_buffers()}
     dropouts = [part for part in net.modules() if isinstance(part, _DropoutNd) and part.training]
@@ -182,7 +182,7 @@ def is_source(source: object) -> bool:
 
 
 def make_module(name: str, source: Source, arguments: dict[str, JsonValue]) -> nn.Module:
-    """Return a new module of `source`. Raises WorkloadError with the fault."""
+    """Return a new module: a copy of `source`, or what `source` makes. Raises WorkloadError if none can be made."""
     if isinstance(source, nn.Module):
         if arguments:
             names = ", ".join(arguments)

@@ -1,4 +1,4 @@
-"""Darknet-53, which YOLOv3 detects with: Redmon & Farhadi 2018, arXiv 1804.02767."""
+"""Darknet-53, the backbone of YOLOv3: Redmon & Farhadi 2018, arXiv 1804.02767."""
 
 import torch
 from torch import nn
@@ -18,7 +18,7 @@ class Residual(nn.Module):
 
 
 class Darknet53(nn.Module):
-    """Images (N, 3, H, W) to their features at strides 8, 16 and 32; the paper's `width` is 32."""
+    """Maps images (N, 3, H, W) to features at strides 8, 16 and 32; in the paper `width` is 32."""
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()

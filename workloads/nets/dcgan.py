@@ -1,11 +1,11 @@
-"""DCGAN's generator: Radford, Metz & Chintala 2015, arXiv 1511.06434; kernels as in PyTorch's tutorial."""
+"""DCGAN's generator: Radford, Metz & Chintala 2015, arXiv 1511.06434; filter sizes as in PyTorch's tutorial."""
 
 import torch
 from torch import nn
 
 
 class Generator(nn.Sequential):
-    """Noise (N, noise, 1, 1) to images (N, 3, 64, 64) from -1 to 1; the paper's `width` is 128."""
+    """Maps noise (N, noise, 1, 1) to images (N, 3, 64, 64), from -1 to 1; in the paper `width` is 128."""
 
     def __init__(self, noise: int = 100, width: int = 128) -> None:
         super().__init__(

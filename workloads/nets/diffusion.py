@@ -1,4 +1,4 @@
-"""The U-Net of a diffusion model: Ho, Jain & Abbeel 2020, arXiv 2006.11239, as for images of 32 x 32."""
+"""A diffusion model's U-Net, sized as for images of 32 x 32 in Ho, Jain & Abbeel 2020, arXiv 2006.11239."""
 
 from math import log
 
@@ -10,7 +10,7 @@ GROUPS = 32  # of every group norm
 
 
 class Residual(nn.Module):
-    """Two convolutions (N, inputs, H, W) → (N, outputs, H, W); the embedded time is added between them."""
+    """Two convolutions and a skip, (N, inputs, H, W) → (N, outputs, H, W), with the embedded time added in between."""
 
     def __init__(self, inputs: int, outputs: int, time: int, dropout: float) -> None:
         super().__init__()
@@ -49,14 +49,14 @@ class Attention(nn.Module):
 
 
 class DiffusionUNet(nn.Module):
-    """Noisy images (N, channels, H, W) and their times (N), to the noise in them, of the same shape.
+    """Predicts the noise in images (N, channels, H, W), of the same shape, given each image's time (N).
 
-    Each level halves the sides of the one before, so H and W are multiples of 2^(len(levels) - 1).
-    `attention` is the index of the level with attention.
+    Each level after the first halves H and W, so both are multiples of 2^(len(levels) - 1). `attention` is the
+    index of the level with attention blocks; the middle has one too.
     """
 
     by_strides = True
-    """In channels_last attention returns contiguous tensors, on which 1x1 convolutions run."""
+    """True: attention gives 1x1 convolutions contiguous tensors, so only their weights' strides are channels_last."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ def _through(parts: nn.Module, images: torch.Tensor, time: torch.Tensor) -> torc
 
 
 def _sines(times: torch.Tensor, width: int) -> torch.Tensor:
-    """Return (N, width): sines and cosines of wavelengths from 2π to 20,000π steps."""
+    """Embed `times` as (N, width): sines and cosines with wavelengths from 2π to 20,000π steps."""
     half = width // 2
     steps = torch.arange(half, device=times.device, dtype=torch.float32)
     angles = times[:, None].float() * torch.exp(steps * (-log(10_000) / (half - 1)))

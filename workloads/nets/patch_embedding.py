@@ -1,13 +1,13 @@
-"""Patches to tokens by a 3D convolution, as Qwen2-VL does it: Wang et al. 2024, arXiv 2409.12191."""
+"""Turns patches into tokens by a 3D convolution, as Qwen2-VL does: Wang et al. 2024, arXiv 2409.12191."""
 
 import torch
 from torch import nn
 
 
 class PatchEmbedding(nn.Module):
-    """Patches (N, channels, frames, side, side), each as large as the kernel, to tokens (N, width).
+    """Maps patches (N, channels, frames, side, side), each as large as the filter, to tokens (N, width).
 
-    N counts the patches of all images: it varies with their sizes.
+    N counts the patches of all images, so it varies with the images' sizes.
     """
 
     def __init__(

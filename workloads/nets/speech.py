@@ -9,7 +9,7 @@ STRIDES = (5, 2, 2, 2, 2, 2, 2)
 
 
 class SpeechFeatures(nn.Sequential):
-    """Recordings (N, 1, L) at 16 kHz to features (N, width, about L / 320), one every 20 ms."""
+    """Maps recordings (N, 1, L) at 16 kHz to features (N, width, about L / 320), one per 20 ms."""
 
     def __init__(self, width: int = 512) -> None:
         layers: list[nn.Module] = []

@@ -18,9 +18,9 @@ LAYERS: dict[int, tuple[Layer, Layer, Layer]] = {
 
 
 class UNet(nn.Module):
-    """Images (N, in_channels, H, W) or volumes, of sides of 16 or more, to scores (N, classes, H, W).
+    """Maps images (N, in_channels, H, W), or volumes, with sides of at least 16 to scores (N, classes, H, W).
 
-    As in the paper, but padded, so that scores are as large as images, rounded down to a multiple of 16.
+    Unlike the paper's, convolutions are padded: scores have the images' sides, rounded down to a multiple of 16.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class UNet(nn.Module):
 
 
 def _twice(conv: Layer, inputs: int, outputs: int) -> nn.Sequential:
-    """Return two convolutions, initialised as in the paper: normal, deviation √(2 / incoming)."""
+    """Return two convolutions with ReLU, initialised as in the paper: normal, deviation √(2 / fan-in)."""
     convs = [conv(inputs, outputs, 3, padding=1), conv(outputs, outputs, 3, padding=1)]
     for layer in convs:
         nn.init.kaiming_normal_(layer.get_parameter("weight"), nonlinearity="relu")

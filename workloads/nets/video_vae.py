@@ -1,6 +1,6 @@
-"""A video VAE's decoder: blocks and widths of CogVideoX, Yang et al. 2024, arXiv 2408.06072, appendix.
+"""A video VAE's decoder with CogVideoX's blocks and widths: Yang et al. 2024, arXiv 2408.06072, appendix.
 
-Each norm is a plain group norm; CogVideoX computes a norm's scale and shift from the latents.
+Its norms are plain group norms, whereas CogVideoX computes each norm's scale and shift from the latents.
 """
 
 from itertools import pairwise
@@ -13,9 +13,9 @@ GROUPS = 32  # of every group norm
 
 
 class CausalConv3d(nn.Module):
-    """3 x 3 x 3, (N, inputs, T, H, W) → (N, outputs, T, H, W); no frame sees a later one.
+    """A 3 x 3 x 3 convolution, (N, inputs, T, H, W) → (N, outputs, T, H, W), that sees no later frame.
 
-    Two copies of the first frame are put before it.
+    For this, two copies of the first frame are put before the input.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
@@ -61,7 +61,7 @@ class Larger(nn.Module):
 
 
 class VideoDecoder(nn.Sequential):
-    """Latents (N, latents, T, H, W) to frames (N, 3, 4 T, 8 H, 8 W)."""
+    """Maps latents (N, latents, T, H, W) to frames (N, 3, 4 T, 8 H, 8 W)."""
 
     def __init__(self, latents: int = 16, width: int = 128, depth: int = 4) -> None:
         widths = [width * factor for factor in (4, 4, 2, 2, 1)]

@@ -1,4 +1,4 @@
-"""WaveNet: van den Oord et al. 2016, arXiv 1609.03499. The paper does not state its widths."""
+"""WaveNet: van den Oord et al. 2016, arXiv 1609.03499. The widths are ours: the paper states none."""
 
 import torch
 from torch import nn
@@ -6,7 +6,7 @@ from torch.nn import functional
 
 
 class Layer(nn.Module):
-    """A gated, dilated, causal convolution; returns its residual and skip outputs (N, width, L)."""
+    """A gated, dilated, causal convolution; returns two tensors (N, width, L), for the next layer and the scores."""
 
     def __init__(self, width: int, dilation: int) -> None:
         super().__init__()
@@ -22,9 +22,9 @@ class Layer(nn.Module):
 
 
 class WaveNet(nn.Module):
-    """Recordings (N, classes, L), one-hot in the paper, to scores of each next sample, of that shape.
+    """Maps recordings (N, classes, L), one-hot in the paper, to scores of each next sample, in the same shape.
 
-    Dilations double from 1 through `layers` layers, `cycles` times over.
+    Dilations double from 1, layer by layer, over `layers` layers; this repeats `cycles` times.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""The values that a trial's process measures. Each part's fields are columns of a record, with their meaning.
+"""The values that a trial's process measures, in dataclasses whose fields are columns of a record.
 
-A unit is part of the name. A part is filled in during the trial; a value that was not measured is null.
+A field's name contains its unit. The trial fills the fields in; a value that was not measured is null.
 """
 
 # ruff: noqa: RUF009  # `column` makes a new field at each call
@@ -10,15 +10,15 @@ from typing import Annotated, Any
 
 
 def column(meaning: str) -> Any:
-    """Return the field of a column that is null until it is measured."""
+    """Declare a field for a column, with the column's meaning; null until measured."""
     return field(default=None, metadata={"meaning": meaning})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColdShape:
-    """The cold cost of one input shape, in order of arrival; all wall time, synchronised.
+    """The cold cost of one input shape: wall times of its first two calls, with the device synchronised.
 
-    Forward is the time before the backward pass, if any. The rest is a training's optimiser.
+    A call is forward until its backward pass begins, if it has one; time after that pass is the optimiser's.
     """
 
     shape: Annotated[list[int], "the input's sizes"]
@@ -32,7 +32,7 @@ class ColdShape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kernel:
-    """One kernel or memory operation that a step launches, in order."""
+    """One launch of a step, of a kernel or a memory operation; listed in the order of launches."""
 
     name: Annotated[str, "name in the driver, mangled if C++"]
     operation: Annotated[str | None, "PyTorch's operation that launched it; null where unknown"]
@@ -44,7 +44,7 @@ class Kernel:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComputedTensor:
-    """One output or gradient of a step from fixed random inputs and weights."""
+    """An output or gradient that a step computes from fixed random inputs and weights."""
 
     tensor: Annotated[str, "its name in the workload"]
     elements: Annotated[int, "numbers in it"]
@@ -55,7 +55,7 @@ class ComputedTensor:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoggedChoice:
-    """cuDNN's log of one convolution operation at its first call."""
+    """What cuDNN's log says of the plan for a convolution operation at its first call."""
 
     operation: Annotated[str, "ConvFwd, ConvBwdData or ConvBwdFilter"]
     engine: Annotated[str, "tag of the chosen plan"]
@@ -69,7 +69,7 @@ class LoggedChoice:
 
 @dataclass(kw_only=True)
 class Measured:
-    """Values that belong to no other part."""
+    """Measured values that belong to none of the dataclasses below."""
 
     loop_kind: str | None = column("closed: all shapes were called before timing; open: not")
     workload_hash: str | None = column("hash of the user's code in the cell; null: none")
@@ -93,7 +93,7 @@ class Measured:
 
 @dataclass(kw_only=True)
 class MemoryUse:
-    """Memory of the caching allocator, and the host's."""
+    """Device memory of PyTorch's caching allocator, and the process's host memory."""
 
     cold_free_bytes: int | None = column("device memory that was free before cold calls")
     cold_allocated_bytes_before: int | None = column("device memory allocated before cold calls")
@@ -111,7 +111,7 @@ class MemoryUse:
 
 @dataclass(kw_only=True)
 class Calibration:
-    """The device's speed at that moment."""
+    """The device's speed at two fixed tasks, measured between the cold and the steady part."""
 
     calibration_matmul_tflops: float | None = column(
         "a fixed matrix product in the trial's precision, 10^12 operations a second"
@@ -123,7 +123,7 @@ class Calibration:
 
 @dataclass(kw_only=True)
 class SteadyWall:
-    """The steady state, as a user's loop has it."""
+    """The steady state in wall time, as a user's loop has it."""
 
     warmup_s: float | None = column("how long the loop ran before it was timed")
     warmup_settled: bool | None = column("whether its pace and clock had settled by then")
@@ -143,7 +143,7 @@ class SteadyWall:
 
 @dataclass(kw_only=True)
 class SteadyDevice:
-    """The steady state, on the device alone."""
+    """The steady state in time of the device alone."""
 
     steady_device_source: str | None = column(
         "graph (a CUDA graph of steps), own_graph (that of execution cuda_graph) or profiler"
@@ -183,7 +183,7 @@ class Ran:
 
 @dataclass(kw_only=True)
 class Choice:
-    """The timed process's choice for one step at the base input shape, and the step's work."""
+    """Backends and kernels that the timed process chose for a step at the base input shape, and the step's work."""
 
     convolutions: int | None = column("forward convolutions of a step; if none, backward ones")
     routes: list[str] | None = column("distinct backends of the convolutions, such as Cudnn")
@@ -222,7 +222,7 @@ class Computed:
 
 @dataclass(kw_only=True)
 class GpuTelemetry:
-    """Readings of the GPU in the steady part, and the warnings."""
+    """Readings of the GPU in the steady part, and all warnings about the trial."""
 
     telemetry: str | None = column("source of the readings: nvml or a fake; null: none")
     telemetry_samples: int | None = column("number of readings")
@@ -243,7 +243,7 @@ class GpuTelemetry:
 
 @dataclass(kw_only=True)
 class Logged:
-    """The log of an untimed process, with its own choice of plans."""
+    """cuDNN's log of an untimed process, which made its own choice of plans."""
 
     logged_choices: list[LoggedChoice] | None = column(
         "entries of cuDNN's log about each convolution's first call"

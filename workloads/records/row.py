@@ -1,6 +1,6 @@
-"""A row of the results: `RunRecord`, one flat row a trial, and the marks of its columns.
+"""A row of the results: `RunRecord`, the flat row of one trial, and marks for what its columns mean.
 
-A unit is part of a column's name; a column that does not apply is null.
+A column's name contains its unit; a column that does not apply is null.
 """
 
 from collections.abc import Mapping
@@ -26,22 +26,22 @@ class Setting:
     """Marks a column as a setting of the config: trials that differ in it are never pooled."""
 
     usual: SettingValue
-    """PyTorch's own value: a config's name leaves it out, and rows from before the column have it."""
+    """PyTorch's own value. A config's name leaves it out; rows stored before the column existed get it."""
     read_by: Literal["cudnn", "cuda", "torch", "any"] = "cudnn"
-    """The library that reads it: cuDNN's settings cannot affect a step that runs outside cuDNN."""
+    """Library that reads the setting; cuDNN's settings cannot affect a step that runs without cuDNN."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Axis:
-    """Marks a column as an axis of a cell: answers list it, and pool no cells that differ in it."""
+    """Marks a column as an axis of a cell: answers show it, and never pool cells that differ in it."""
 
     usual: str | None = None
-    """The value that a cell's name leaves out, and that rows from before the column have."""
+    """Value that a cell's name leaves out, and that rows stored before the column existed get; None: no such value."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListedShape:
-    """A shape of a regime's file."""
+    """A shape of a regime that is read from a file."""
 
     shape: Annotated[list[int], "the input's sizes"]
     count: Annotated[int, "how often the file counts it"]
@@ -49,7 +49,7 @@ class ListedShape:
 
 @dataclass(kw_only=True)
 class Asked:
-    """A trial's request and its outcome."""
+    """What a trial was asked to do, and how it ended."""
 
     # identity
     schema_version: Annotated[int, "version of this row's layout"]
@@ -205,7 +205,7 @@ class RunRecord(
     measured.Measured,
     Asked,
 ):
-    """One trial: request, outcome, measurement and machine. Columns of the base named last come first."""
+    """One trial: request, outcome, measurement and machine. Columns of the last base class come first."""
 
     # of the process that logs
     logged_kernels_agree: Annotated[bool | None, "whether the log pass ran the same kernels"]

@@ -36,7 +36,7 @@ class Fresh(SpatialRegime):
         )
 
     def stream(self, base: Shape) -> Iterator[Shape]:
-        """Yield the shapes; an open loop ends after each size was drawn once."""
+        """Yield the shapes in order; in an open loop each size comes once, then they end."""
         yield from self._drawn(base) if self.period(base) is None else super().stream(base)
 
     def _drawn(self, base: Shape) -> Iterator[Shape]:
@@ -52,7 +52,7 @@ class Fresh(SpatialRegime):
                 yield resized(base, space)
 
     def _lowest(self, size: int) -> int:
-        """Return the smallest size, in multiples."""
+        """Return the smallest size that may be drawn, as a number of `multiple`s."""
         return max(1, ceil(round(size * self.smallest) / self.multiple))
 
     def _sizes(self, base: Shape) -> int:

@@ -1,4 +1,4 @@
-"""Full batches, then the smaller one that ends an epoch, and again."""
+"""Full batches, then the smaller batch that ends an epoch, over and over."""
 
 from dataclasses import dataclass
 

@@ -53,7 +53,7 @@ class Lengths(SpatialRegime):
         return tuple((*base[:-1], self._padded(round(length), base[-1])) for length in padded)
 
     def stream(self, base: Shape) -> Iterator[Shape]:
-        """Yield the shapes; without buckets they end after each length came once."""
+        """Yield the shapes in order; without buckets each length comes once, then they end."""
         if self.buckets:
             yield from super().stream(base)
             return
@@ -72,7 +72,7 @@ class Lengths(SpatialRegime):
             yield self._padded(min(max(self._shortest(longest), round(length)), longest), longest)
 
     def _padded(self, length: int, longest: int) -> int:
-        """Return the next multiple, up to the longest."""
+        """Round `length` up to a multiple of `multiple`, but to no more than `longest` allows."""
         return min(ceil(length / self.multiple) * self.multiple, self.rounded(longest))
 
     def _lengths(self, longest: int) -> int:

@@ -1,4 +1,4 @@
-"""Training steps, then evaluation with another batch size, and again."""
+"""Training batches, then evaluation batches of another size, over and over."""
 
 from dataclasses import dataclass
 

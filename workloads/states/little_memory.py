@@ -50,14 +50,14 @@ class LittleMemory(State):
 
 
 class _Ballast:
-    """All memory of the current device but `free_mib`; freed with the object."""
+    """Holds all free memory of the current device but `free_mib`, until it is given back or deleted."""
 
     def __init__(self, free_mib: int) -> None:
         self._free_mib = free_mib
         self._address: int | None = None
 
     def take(self) -> None:
-        """Take all but `free_mib`. Raises WorkloadError if less is free."""
+        """Allocate all free memory but `free_mib`. Raises WorkloadError if less than that is free."""
         torch.cuda.empty_cache()
         free_bytes, _ = torch.cuda.mem_get_info()
         pages = (free_bytes - self._free_mib * MIB) // PAGE_BYTES

@@ -1,6 +1,6 @@
-"""ModelChoice: how a model named by import path is built and trained, with the optimisers by name.
+"""ModelChoice: how a model named by its import path is built and trained; and the optimisers, by name.
 
-Their defaults are PyTorch's, and for SGD those of its tutorials.
+The optimisers' defaults are PyTorch's; those of SGD are from PyTorch's tutorials.
 """
 
 from collections.abc import Iterable
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Optimiser:
-    """The optimiser of torch.optim with this class's name; the fields are its parameters, all numbers."""
+    """Base of our optimisers. A subclass has its name from torch.optim; its fields, all numbers, are parameters."""
 
     def make(
         self, weights: Iterable["torch.Tensor"], device: "torch.device"
     ) -> "torch.optim.Optimizer":
-        """Return the optimiser. Raises ValueError for a number that torch does not take."""
+        """Make torch's optimiser for `weights`. Raises ValueError for a number that torch does not take."""
         import torch
 
         kind: type[torch.optim.Optimizer] = getattr(torch.optim, type(self).__name__)
@@ -55,7 +55,7 @@ class Adam(Optimiser):
     weight_decay: float = 0.0
 
     def _keywords(self, device: "torch.device") -> dict[str, Any]:
-        """Return torch's arguments; `capturable` counts steps on the GPU, for a CUDA graph."""
+        """Return the arguments of torch's class; `capturable` keeps the step count on the GPU, for a CUDA graph."""
         numbers = asdict(self)
         betas = numbers.pop("beta1"), numbers.pop("beta2")
         return {**numbers, "betas": betas, "capturable": device.type == "cuda"}
@@ -87,7 +87,7 @@ OPTIMISERS = {kind.__name__.lower(): kind for kind in (SGD, Adam, AdamW, RMSprop
 
 
 def make_optimiser(name: str, parameters: dict[str, float]) -> Optimiser:
-    """Return the optimiser. Raises WorkloadError for an unknown optimiser or parameter."""
+    """Find an optimiser and set its parameters. Raises WorkloadError for an unknown optimiser or parameter."""
     return make_from_parameters("optimiser", OPTIMISERS, name, parameters)
 
 
@@ -104,18 +104,18 @@ class Expect(BaseModel):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelChoice:
-    """A model's choices beside its import path. Raises WorkloadError for an unknown loss or optimiser."""
+    """How a model is made, fed and trained. Raises WorkloadError for an unknown loss, optimiser or parameter."""
 
     arguments: dict[str, JsonValue] = field(default_factory=dict)
-    """Keyword arguments of the class or function that makes it."""
+    """Keyword arguments of the class or function that makes the model."""
     inputs: JsonValue = None
-    """Its inputs in the form of a suite; None: one float tensor."""
+    """The model's inputs, written as in a suite; None: one float tensor."""
     loss: str = MEAN_SQUARE
     optimiser: str = "sgd"
     optimiser_parameters: dict[str, float] = field(default_factory=dict)
-    """Arguments of the optimiser that replace its defaults above."""
+    """Parameters of the optimiser, in place of the defaults in its class above."""
     expect: Expect | None = field(default=None, compare=False)
-    """Expected counts of its first call; no part of a cell."""
+    """Counts expected of the model, checked at its first call; no part of a cell."""
 
     def __post_init__(self) -> None:
         check_loss(self.loss)

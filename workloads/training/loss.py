@@ -1,4 +1,4 @@
-"""Losses by name, which training minimises. Each tensor of a model's output counts alike."""
+"""Losses by name, which training minimises. In our losses all tensors of an output have equal weight."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -20,7 +20,7 @@ SEED = 0  # of random classes: all configs get the same
 
 
 def floating_tensors(output: Any, name: str = "output") -> dict[str, "torch.Tensor"]:
-    """Return the tensors in nested tuples, lists, dicts and dataclasses by path, as `output.features.0`."""
+    """Return the floating-point tensors in nested containers and dataclasses by path, as `output.features.0`."""
     import torch
 
     if isinstance(output, torch.Tensor):
@@ -80,7 +80,7 @@ def own(output: Any) -> "torch.Tensor":
 
 
 def own_loss(output: Any) -> "torch.Tensor | None":
-    """Return the scalar of a model's output that is its loss, or None."""
+    """Return the scalar in a model's output that is the model's own loss; None if it has none."""
     import torch
 
     if isinstance(output, Mapping):
@@ -97,13 +97,13 @@ LOSSES: dict[str, Loss] = {loss.__name__: loss for loss in (mean_square, cross_e
 
 
 def check_loss(name: str) -> None:
-    """Raise WorkloadError for an unknown loss; a user's own, `MODULE:NAME`, is not imported."""
+    """Raise WorkloadError for an unknown loss; a user's own, `MODULE:NAME`, passes without being imported."""
     if name not in LOSSES and ":" not in name:
         raise unknown("loss", name, [*LOSSES, "FILE.py:NAME", "MODULE:NAME"])
 
 
 def make_loss(name: str) -> Loss:
-    """Return the loss; a user's own maps the model's output to a scalar tensor."""
+    """Return the function of a named loss; a user's own is imported and checked to return a scalar tensor."""
     if name in LOSSES:
         return LOSSES[name]
     users = import_named(name)
@@ -127,7 +127,7 @@ def make_loss(name: str) -> Loss:
 def _mean_over(
     loss: str, output: Any, function: Callable[["torch.Tensor"], "torch.Tensor"]
 ) -> "torch.Tensor":
-    """Return the mean of `function`, in float32 at least, as squares of float16 overflow at 256."""
+    """Return the mean of `function` over all tensors, in float32 or wider, as float16 squares overflow at 256."""
     import torch
 
     tensors = floating_tensors(output).values()

@@ -1,5 +1,5 @@
-"""A night for programs: a case for each series, whose name stays from night to night for a CI server's own history, and
-numbers for a monitor. An alert is a failure; a finding that waits, or a series with too few nights, is skipped.
+"""A night for programs: a test case for each series, and numbers for a monitor. A case keeps its name every night, so
+that a CI server has its history. Alerts are failures; waiting findings and series with too few nights are skipped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ Samples: TypeAlias = Sequence[tuple[Mapping[str, str], float]]
 
 
 def cases(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Case]:
-    """Yield a case of the night itself, which passes unless there is no answer, and one of each series."""
+    """Yield a case for the night as a whole, which passes if the night could tell, and a case for each series."""
     results = {"could_not_tell": "error", "learning": "skipped"}
     told, of = one_line("; ".join(outcome.reasons) or headline(outcome)), outcome.suite
     result = results.get(outcome.state, "")
@@ -45,7 +45,7 @@ def cases(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Case]:
 
 
 def _unchanged(series: Series) -> dict[str, str]:
-    """Return the result of a series without finding; too noisy for the least effect is skipped."""
+    """Return a case's result for a series without finding: skipped if unjudged or too noisy."""
     step = f"the smallest step that it could show: {smallest_step(series) or 'another word'}"
     if not series.is_judged:
         return {"result": "skipped", "message": TOO_FEW_NIGHTS}
@@ -55,7 +55,7 @@ def _unchanged(series: Series) -> dict[str, str]:
 
 
 def _result(text: FindingText) -> dict[str, str]:
-    """Return the result of a finding: better or refuted ones pass, with the text as output."""
+    """Return a case's result for a finding: alerts fail, waiting ones are skipped, others pass."""
     result = {"alert": "failure", "waiting": "skipped"}.get(text.group, "")
     change = OneChange(findings=(text,))
     output = "\n".join([change.summary, *change.details])
@@ -63,7 +63,7 @@ def _result(text: FindingText) -> dict[str, str]:
 
 
 def numbers(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Family]:
-    """Yield the night's end, cost and alerts, and tonight's value of each series of numbers."""
+    """Yield metrics: the night's end, GPU time and alerts, and tonight's value of each number."""
     gpu_s: Samples = [] if outcome.gpu_hours is None else [({}, 3600 * outcome.gpu_hours)]
     alerts = [(_labels(alert.key), 1.0) for alert in outcome.alerts]
     ended: Samples = [({}, outcome.ended_at.timestamp())]

@@ -1,7 +1,7 @@
-"""Writes a night's answer in every format into a folder of its date, and reads its JSON, whose numbers have nine digits.
+"""Writes a night's answer in every format to a folder named by date, and reads its JSON, with numbers of nine digits.
 
-The keys of the JSON are the fields of NightOutcome. A finding is one flat row, with the key of its series among its
-fields. docs/nightly.md lists the further keys. A version may add keys; none is dropped or given another meaning.
+The keys of the JSON are the fields of NightOutcome and more, see docs/nightly.md. A finding is a flat row that has the
+fields of its SeriesKey, too. Within one `schema_version` keys may be added, but none is dropped or changes meaning.
 """
 
 import json
@@ -36,7 +36,7 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def answer_of(outcome: NightOutcome, series: Sequence[Series] = ()) -> Answer:
-    """Return a night's answer, with the history of each of its series, judged or not."""
+    """Return the answer of a night, with a history of every series, whether judged or not."""
     return Answer(
         kind="night",
         subject=outcome.night,
@@ -51,7 +51,7 @@ def answer_of(outcome: NightOutcome, series: Sequence[Series] = ()) -> Answer:
 
 
 def texts_of(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, str]:
-    """Return the reports by their files' names."""
+    """Return the text of each report by file name."""
     answer = answer_of(outcome, series)
     names = {suffix: NAMES.get(suffix, f"night{suffix}") for suffix in formats()}
     return {names[suffix]: form.render(answer) for suffix, form in formats().items()}
@@ -64,9 +64,9 @@ def write_reports(
     *,
     step_summary: Path | None = None,
 ) -> list[Path]:
-    """Write all reports into `folder/DATE`, and add the Markdown to `step_summary`, a file that a CI step shows.
+    """Write all reports into `folder/DATE`, and append the Markdown to `step_summary`, a file that a CI step shows.
 
-    Return the files, each written whole or not at all. Raise StoreError if a file cannot be written.
+    Return the reports' paths. Each file is written whole or not at all; if one cannot be written, raise StoreError.
     """
     dated = folder / outcome.date.isoformat()
     texts = {dated / name: text for name, text in texts_of(outcome, series).items()}
@@ -81,7 +81,7 @@ def write_reports(
 
 
 def _link_latest(folder: Path) -> None:
-    """Replace the link in one step, so that a reader finds the old one or the new one."""
+    """Link `latest` to the newest date in one step: readers find the old link or the new one."""
     last = max(path.name for path in folder.iterdir() if DATE.fullmatch(path.name))
     new = folder / f".{LATEST}"
     new.unlink(missing_ok=True)
@@ -93,7 +93,7 @@ def _link_latest(folder: Path) -> None:
 
 
 def to_json(outcome: NightOutcome) -> str:
-    """Return the outcome as JSON, with all digits: a line a finding, a line for every other key."""
+    """Return the outcome as JSON, with all digits: a line for each finding and each other key."""
     return lines_of(_values(outcome))
 
 
@@ -110,7 +110,7 @@ def _values(outcome: NightOutcome, series: Sequence[Series] = ()) -> dict[str, o
 
 
 def _series_row(series: Series) -> dict[str, object]:
-    """Return a series without its points: the stored rows have them."""
+    """Return a series as a row for JSON, without its points, which the stored rows have."""
     shown = {name: getattr(series, name) for name in ("is_judged", "smallest_step", "could_show")}
     return {"series_id": series.key.series_id, **asdict(series.key), **shown}
 
@@ -123,7 +123,7 @@ def _flat(finding: Finding | LeftOut | Acceptance) -> dict[str, object]:
 
 
 def from_json(text: str) -> NightOutcome:
-    """Return the outcome in `text`. Raise ReportError for other JSON, or a later version."""
+    """Read an outcome from JSON. Raise ReportError for other text or a later schema version."""
     try:
         values = json.loads(text)
         version = values["schema_version"]

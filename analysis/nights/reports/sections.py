@@ -1,4 +1,4 @@
-"""Groups a night's findings into changes, each with all series that it affects, and into sections of its answer."""
+"""Groups a night's findings by change, each change with all series that it affects, and makes the answer's sections."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -41,15 +41,15 @@ from cudnn_sweep.analysis.words import counted, listed, one_line
 STEADY = {STEADY_WALL.name: "wall", STEADY_DEVICE.name: "device"}
 MOST_NAMED = 6  # most cells named for one change
 VERSIONED = {"torch": "torch", "version": "ours", "driver": "driver", "cudnn": "cudnn"}
-"""Names of versions for `sweep compare`, by part; the first part that moved names the sides."""
+"""For each part, its kind of side in `sweep compare`; the first part that changed is compared."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OneChange:
-    """A change of one kind of number in one direction, of one cause, on one kind of hardware."""
+    """Findings taken as one change: same metric, direction, cause and kind of hardware."""
 
     findings: tuple[FindingText, ...]
-    """Findings of the change, in the order of `by_size`."""
+    """The findings that make up the change, in the order of `by_size`."""
 
     @property
     def group(self) -> Group:
@@ -61,7 +61,7 @@ class OneChange:
 
     @property
     def size(self) -> str:
-        """Return the kind of number and its smallest and largest change over the series."""
+        """Return what changed and by how much: the smallest to the largest ratio, or the words."""
         first = self.findings[0]
         ratios = [text.finding.ratio for text in self.findings if text.finding.ratio is not None]
         walls = [wall for text in self.findings if (wall := text.finding.wall_ratio) is not None]
@@ -95,7 +95,7 @@ class OneChange:
 
     @property
     def details(self) -> list[str]:
-        """Return lines: cells and settings, facts, ids for `--accept`, command to measure again."""
+        """Return these lines: cells and settings; facts; ids for `--accept`; command to repeat."""
         first, ids = self.findings[0], [text.key.series_id for text in self.findings[:MOST_NAMED]]
         in_wall = " in wall time" if len(self._metrics & set(STEADY)) > 1 else ""
         is_sized = first.levels and first.finding.ratio
@@ -107,7 +107,7 @@ class OneChange:
 
     @property
     def versions(self) -> tuple[str, str] | None:
-        """Return the two sides for `sweep compare`, if a version changed; else None."""
+        """Return the two sides that `sweep compare` takes; None if no version changed."""
         moved = {change.part: change for change in self.first.moved}
         for name, kind in VERSIONED.items():
             if name in moved:
@@ -119,7 +119,7 @@ class OneChange:
 
     @property
     def _kernels(self) -> str:
-        """Return which kernels changed in the findings' cells, and in how many cells."""
+        """Return a line about changed kernels: in how many cells, and which; empty if none did."""
         kernels = dict.fromkeys(text.kernels for text in self.findings if text.kernels)
         if not kernels:
             return ""
@@ -139,7 +139,7 @@ class OneChange:
 
 
 def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
-    """Return the answer in one line: launch file, machine and findings; `fresh` ones come first."""
+    """Return the answer in one line: night, machine and changes, first those with `fresh` findings."""
     changes = one_by_one(finding_texts(outcome))
     confirmed = [change for change in changes if change.group in ("alert", "changed")]
     confirmed.sort(key=lambda change: (change.group != "alert", not change.new_of(fresh)))
@@ -160,7 +160,7 @@ def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
 
 
 def _who(outcome: NightOutcome) -> str:
-    """Return the night's name, machine and GPU: twenty machines may post to one channel."""
+    """Return the night's name, machine and GPU, to tell apart machines that post to one channel."""
     name = outcome.night.removeprefix(f"night-{outcome.date}-")
     hosts = [*dict.fromkeys(part.host for part in outcome.machines)] or [outcome.host or ""]
     where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
@@ -170,7 +170,7 @@ def _who(outcome: NightOutcome) -> str:
 
 
 def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
-    """Return changes, those of most series first; changes of device time alone come last."""
+    """Group findings into changes: shared first, device time alone last; otherwise the largest first."""
     grouped: dict[object, list[FindingText]] = {}
     for text in findings:
         finding = text.finding
@@ -197,7 +197,7 @@ def _counted(changes: Sequence[OneChange]) -> list[str]:
 
 
 def _kind(finding: Finding) -> tuple[str, str, str]:
-    """Return a finding's kind; wall and device time are one, unless only device time changed."""
+    """Return hardware, direction and metric; wall and device time are one metric if both changed."""
     metric = finding.key.metric
     if finding.wall_ratio is not None:
         return finding.key.env_hash, finding.direction, metric
@@ -205,7 +205,7 @@ def _kind(finding: Finding) -> tuple[str, str, str]:
 
 
 def by_size(text: FindingText) -> tuple[bool, float]:
-    """Return a sort key: device times last, and within each part the largest ratio first."""
+    """Return a sort key: device times last; before and among them the largest ratio first."""
     metric = text.finding.key.metric
     is_amount = isinstance(METRIC_OF.get(metric), Amount)
     return metric == STEADY_DEVICE.name, -(text.finding.ratio or 0.0) if is_amount else 0.0
@@ -228,7 +228,7 @@ ROLES: dict[Group, str] = {
 def sections(
     outcome: NightOutcome, series: Sequence[Series] = (), results: str | None = None
 ) -> list[Section]:
-    """Return the night's sections; `results` is the option of the command line."""
+    """Return the night's sections; `results` is the value of `--results` for the commands shown."""
     changes = one_by_one(finding_texts(outcome))
     histories = {entry.key: history(entry) for entry in series if entry.points}
     group = partial(_group, changes, histories)
@@ -279,7 +279,7 @@ def _group(
 
 
 def _every(series: Sequence[Series], histories: Mapping[SeriesKey, str]) -> Section:
-    """Return all series, those first whose noise would have hidden the least effect: they pass for unchanged."""
+    """Return a table of all series; those too noisy to show the least effect come first, as they may change unseen."""
     rows = [
         (
             not entry.is_judged or entry.could_show,

@@ -1,4 +1,4 @@
-"""The words that all reports of a night share."""
+"""Texts about findings, series and nights that all reports of a night use."""
 
 import shlex
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ TITLES: dict[Group, str] = {
 }
 BLUNT = "too noisy to see the least effect"
 WHY: dict[NightState, str] = {"could_not_tell": "Could not tell", "learning": "Still learning"}
-"""Titles of a night's reasons, by its state."""
+"""For each state that needs reasons, the title above them."""
 MOST_CHARACTERS = 200  # of a failure's message
 MOST_KERNELS = 3  # named before, and now
 BARS = "▁▂▃▄▅▆▇█"
@@ -60,7 +60,7 @@ class FindingText:
     night: str
     """The sweep_id of tonight."""
     with_gpu: bool = False
-    """Whether the cell's name includes its GPU, as the findings are of several GPUs."""
+    """Whether the text of the cell names its GPU, as the night has findings of several GPUs."""
 
     @property
     def key(self) -> SeriesKey:
@@ -84,7 +84,7 @@ class FindingText:
 
     @property
     def levels(self) -> str:
-        """Return the values before and now, in the metric's unit; empty for a shared finding."""
+        """Return `before → now` in the metric's unit; empty for a shared finding."""
         if self.key.metric == BITS.name:
             return "other than before"
         values = (self.finding.before, self.finding.now)
@@ -94,7 +94,7 @@ class FindingText:
 
     @property
     def change(self) -> str:
-        """Return the size of the change with its 95% interval; for words, the word before and now."""
+        """Return the ratio in words with its 95% interval; without a ratio, the word before and now."""
         finding = self.finding
         if self.is_of_many:
             return _of_many(finding)
@@ -104,13 +104,13 @@ class FindingText:
 
     @property
     def size(self) -> str:
-        """Return the change, and the values before and now unless it begins with these."""
+        """Return `change`, and `levels` in brackets if `change` does not begin with them."""
         levels = "" if self.change.startswith(self.levels) else f" ({self.levels})"
         return f"{self.change}{levels}"
 
     @property
     def basis(self) -> str:
-        """Return the number of nights compared with, the first night that shows it, and its confirmation."""
+        """Return what the finding rests on: nights compared with, its first night, what confirmed it."""
         nights = counted(self.finding.nights, "night")
         return f"against {nights}, since {self.finding.since}; {_confirmation(self.finding)}"
 
@@ -125,7 +125,7 @@ class FindingText:
 
     @property
     def look(self) -> str:
-        """Return the command that lists the night's failures; empty if this is no failure."""
+        """Return the command that lists the night's failures; empty if the finding is no failure."""
         is_failure = self.finding.message is not None
         return f"sweep query failures --sweep-id {self.night}" if is_failure else ""
 
@@ -137,7 +137,7 @@ def finding_texts(outcome: NightOutcome) -> list[FindingText]:
 
 
 def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
-    """Return labels and values about the night as a whole."""
+    """Return facts about the night as a whole, each a label and a text."""
     seconds = (outcome.ended_at - outcome.started_at).total_seconds()
     return [
         ("night", outcome.night),
@@ -158,12 +158,12 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
 
 
 def not_measured(outcome: NightOutcome) -> str:
-    """Return the networks left out, and the reason for the first one, if there are any."""
+    """Return the names of all networks left out, with the reason for the first; else empty."""
     return one_line(": ".join([", ".join(outcome.skipped), *outcome.skipped.values()][:2]))
 
 
 def acceptances(outcome: NightOutcome) -> list[str]:
-    """Return a line for each date and reason; it names one series and counts the others."""
+    """Return one line for each date and reason: an accepted series, and how many more there are."""
     by_reason: dict[tuple[date, str], list[SeriesKey]] = {}
     for accepted in outcome.accepted:
         by_reason.setdefault((accepted.first, accepted.reason), []).append(accepted.key)
@@ -187,7 +187,7 @@ def machine(place: Machine) -> str:
 
 
 def how_to_accept(outcome: NightOutcome, finding: Finding, results: str | None = None) -> str:
-    """Return the command that accepts a finding; `results` is the option of the command line."""
+    """Return the command that accepts a finding; `results` is the value of its `--results`."""
     words = ["sweep", "nightly", outcome.launch_file]
     words += ["--results", results] if results is not None else []
     words += ["--accept", finding.key.series_id, "--from", str(finding.since), "--reason", "TEXT"]
@@ -195,7 +195,7 @@ def how_to_accept(outcome: NightOutcome, finding: Finding, results: str | None =
 
 
 def smallest_step(series: Series) -> str:
-    """Return the smallest step that the series could show; empty for words, or if not judged."""
+    """Return the smallest step that the series could show; empty if it has words or is unjudged."""
     metric = METRIC_OF.get(series.key.metric)
     if series.smallest_step is None or not isinstance(metric, Amount):
         return ""
@@ -204,7 +204,7 @@ def smallest_step(series: Series) -> str:
 
 
 def history(series: Series) -> str:
-    """Return a series as a bar a night, and its ends; a night far from the others has an end's bar."""
+    """Draw a series: a bar for each night, odd ones cut off, then its first value and its newest."""
     words = list(dict.fromkeys(word for word in series.words if word is not None))
     if words:
         heights = [None if word is None else float(words.index(word)) for word in series.words]
@@ -255,7 +255,7 @@ def values(change: Change) -> tuple[str, str]:
 
 
 def part(change: Change) -> str:
-    """Return the part's name as shown; the record's `version` is that of cudnn-sweep."""
+    """Return the name under which reports show the part: `version` is shown as cudnn-sweep."""
     return "cudnn-sweep" if change.part == "version" else change.part
 
 
@@ -277,7 +277,7 @@ def _of_many(finding: Finding) -> str:
 
 
 def _rechosen(before: str, now: str) -> str:
-    """Return only the kernels that differ, so that equal changes in many cells read alike."""
+    """Return `before → now` of the kernels that differ, so that equal changes have equal texts."""
     old, new = before.split(", "), now.split(", ")
     gone, come = set(old) - set(new), set(new) - set(old)
     if not gone | come:
@@ -294,7 +294,7 @@ def beside_wall(device: str, wall: str) -> str:
 
 
 def percent_or_times(low: float, high: float) -> str:
-    """Return the ratios from `low` to `high` in words: `3 to 5% more`, `2 to 3 times as much`."""
+    """Return a range of ratios in words: `3 to 5% more`, `2 to 3 times as much`."""
     if 1 / TWICE < low and round(high, 2) < TWICE and (low >= 1 or high < 1):
         sign, word = (1, "more") if low >= 1 else (-1, "less")
         ends = sorted({number(100 * sign * (end - 1)) for end in (low, high)}, key=float)

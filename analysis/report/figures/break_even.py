@@ -1,4 +1,4 @@
-"""The iterations after which the extra cold cost is paid back."""
+"""The chart of break-even points: after how many iterations the gain has paid the extra cold cost."""
 
 from cudnn_sweep.analysis.report.figures.figure import (
     Figure,

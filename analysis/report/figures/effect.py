@@ -1,4 +1,4 @@
-"""The picture of the first screen: each cell's ratio with its interval, from gain to loss."""
+"""The report's first chart: each cell's ratio with its interval, from gain to loss."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""One chart of a report: its table, its explanation and its Vega-Lite spec.
+"""Figure: a chart of a report, with its table, explanation and Vega-Lite spec.
 
-Expressions of a spec may use `min_effect`; `narrow`, true on a phone; and `dense`, true if rows are too many for a line
-with a name each.
+The spec's expressions may use `min_effect`; `narrow`, which is true on a phone; and `dense`, which is true if there are
+too many rows to give each a line with a name.
 """
 
 import json
@@ -27,7 +27,7 @@ VERDICTS = {
     "no_effect": ("✚", "no effect", "no_effect", "cross"),
     "not_measured": ("–", "not measured", "c8", "stroke"),
 }
-"""Each verdict's sign and words, its colour in the palette, and its shape."""
+"""For each verdict: sign, text, name of a colour in the palette, shape of a mark."""
 VERDICT_TEXTS = {name: f"{sign} {words}" for name, (sign, words, *_) in VERDICTS.items()}
 ROWS: Spec = {"name": "rows"}  # filled by the page: the rows that the reader's filters leave
 TITLE = {"titleColor": colour("quiet"), "titleFontSize": 12, "titleFontWeight": "normal"}
@@ -58,29 +58,29 @@ ROW_AXIS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Figure:
-    """A chart. Reports show each Figure that a file of this folder declares."""
+    """A chart. A report shows every Figure that a file in this folder declares."""
 
     place: int
-    """Charts are shown from the lowest place to the highest."""
+    """Number that orders the charts, the lowest first."""
     name: str
     title: str
     about: str
-    """Explanation for readers."""
+    """Explanation of the chart for readers of the report."""
     table: str
-    """Name of the page's table that the chart draws."""
+    """Name of the table, among the page's tables, that the chart draws."""
     needs: Sequence[str]
-    """Fields without which a row cannot be drawn."""
+    """Fields that a row must have to be drawn."""
     compares: str | None = None
-    """Field that must have at least two values; else the chart is left out."""
+    """Field that needs at least two different values; else the chart is left out."""
     columns: Sequence[str]
-    """Fields that a tooltip and the table beside it show."""
+    """Fields that the chart's tooltip and the chart's table show."""
     rows: str | None = None
-    """Field with a line for each value, if the chart's height depends on their number."""
+    """Field whose values have a line each and so make the chart's height; None: fixed height."""
     drawing: Spec
 
 
 def drawing(*layers: Spec) -> Spec:
-    """Return the layers over each other, with the common look of all charts."""
+    """Return a spec that draws the layers over each other, in the look that all charts share."""
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "autosize": {"type": "fit-x", "contains": "padding"},
@@ -91,7 +91,7 @@ def drawing(*layers: Spec) -> Spec:
 
 
 def marks(mark: Spec, transform: Sequence[Spec] = (), data: Spec = ROWS, **encoding: Any) -> Spec:
-    """Return a layer: a mark for each row of the transformed data."""
+    """Return a layer with one mark for each row of the data after `transform`."""
     return {"data": data, "transform": list(transform), "mark": mark, "encoding": encoding}
 
 
@@ -104,7 +104,7 @@ def quantity(name: str, **more: Any) -> Spec:
 
 
 def line_each(name: str, **more: Any) -> Spec:
-    """Return an axis with a line and a name for each value of the figure's `rows`."""
+    """Return an axis on which each value of the field `name` has a line with a name."""
     return nominal(name, title=None, axis=ROW_AXIS, **more)
 
 
@@ -117,27 +117,27 @@ LABEL: Spec = TOOLTIP | {"description": nominal("label")}
 
 
 def dashed(**encoding: Any) -> Spec:
-    """Return a quiet line at the place of the encoding, whatever the rows are."""
+    """Return a layer with one dashed grey line where `encoding` says, whatever the data are."""
     line = {"type": "rule", "color": colour("quiet"), "strokeDash": [3, 3]}
     return marks(line, data={"values": [{}]}, **encoding)
 
 
 def points(transform: Sequence[Spec] = (), **encoding: Any) -> Spec:
-    """Return a mark for each row that leads to its cell's trials."""
+    """Return a layer with a point for each row; a click on it shows the trials of the row's cell."""
     size = {"expr": "dense ? 22 : 85"}
     mark = {"type": "point", "filled": True, "size": size, "opacity": 1, "cursor": "pointer"}
     return marks(mark, transform, **LABEL, **encoding)
 
 
 def log_scaled(name: str, title: str, **axis: Any) -> Spec:
-    """Return a field of numbers above zero on a logarithmic scale."""
+    """Return the encoding of a field of numbers above zero on a logarithmic scale."""
     scale = {"type": "log", "nice": False, "padding": 14}
     axis = {"format": "~g", "labelOverlap": "greedy", **axis}
     return quantity(name, title=title, scale=scale, axis=axis)
 
 
 def by_verdict(channel: Literal["color", "shape"]) -> Spec:
-    """Return the verdict as colour or shape: a mark has both, so that none rests on colour alone."""
+    """Return the encoding of the verdict as colour or shape; marks use both, for the colour-blind."""
     there = "indexof(pluck(data('rows'), 'verdict'), '{0}') < 0 ? '' : '{0} '"
     drawn = " + ".join(f"({there.format(name)})" for name in VERDICTS)
     words = {name: words for name, (_, words, *_) in VERDICTS.items()}

@@ -1,4 +1,4 @@
-"""Problems by regimes and sizes by batches, coloured by the ratio."""
+"""Two heat maps of the ratio: workloads by shape regime, and input sizes by batch."""
 
 import json
 
@@ -32,7 +32,7 @@ TONES = {
 
 
 def _fields(x: Spec, y: Spec, *transform: Spec) -> Spec:
-    """Draw a rectangle for each row and column: its colour, ratio and the sign of its verdict."""
+    """Draw a rectangle for each `x` and `y`, coloured by ratio; its text is ratio and verdict's sign."""
     tone = calculate(tone="datum.verdict === 'no_effect' ? 1 : datum.ratio")  # its ratio is noise
     shown = calculate(
         shown=f"format(datum.ratio, '.2f') + ' ' + ({json.dumps(SIGNS)})[datum.verdict]"

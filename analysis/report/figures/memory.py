@@ -1,4 +1,4 @@
-"""The memory that speed costs."""
+"""The chart of peak memory against time, both as candidate / baseline."""
 
 from cudnn_sweep.analysis.report.figures.figure import (
     Figure,

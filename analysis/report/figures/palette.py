@@ -1,5 +1,5 @@
-"""Colours by role. Charts name them as CSS variables, so that they follow the reader's light or dark theme; on
-paper they are light.
+"""Colours by role. Charts use CSS variables, so that colours follow the reader's light or dark theme; printed colours
+are those of the light theme.
 """
 
 COLOURS = {
@@ -27,7 +27,7 @@ COLOURS = {
     "c4": ("#7a3fb0", "#c39bf0"),
     "c8": ("#5b6470", "#a2abb6"),
 }
-"""Light and dark. Colour-blind people can tell the hues of verdicts apart; `less_3` to `more_3` go from fast to slow."""
+"""Colours in the light and dark theme. Colour-blind people can tell verdicts apart; `less_3` is fast, `more_3` slow."""
 
 
 def _variable(name: str) -> str:

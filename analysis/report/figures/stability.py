@@ -1,4 +1,4 @@
-"""The agreement of processes on their kernels."""
+"""The chart of choice stability: the share of processes that ran the most common kernels."""
 
 from cudnn_sweep.analysis.report.figures.figure import (
     Figure,

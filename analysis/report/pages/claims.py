@@ -1,4 +1,4 @@
-"""Common claims about torch.backends.cudnn, beside the measurements."""
+"""The page of common claims about torch.backends.cudnn, each beside what was measured."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ QUESTIONS = tuple(name for name in part_names() if name.startswith("claims/"))
 
 
 def entries(rows: Sequence[Row], options: str) -> list[Entry]:
-    """Return a paragraph for each claim; its rows follow each other, GPU by GPU."""
+    """Return one paragraph for each claim; `rows` have to be sorted by claim, then by GPU."""
     return [_entry(list(group), options) for _, group in groupby(rows, itemgetter("claim"))]
 
 
@@ -62,21 +62,21 @@ def _entry(rows: list[Row], options: str) -> Entry:
 
 
 def _place(rows: Sequence[Row], places: Sequence[Sequence[Row]]) -> str:
-    """Return the end of a fact's name if the claim was measured in several places."""
+    """Return `, GPU` as the end of a fact's name, if several GPUs or versions measured the claim."""
     one_torch = len({place[0]["torch"] for place in places}) == 1
     place = rows[0]["gpu"] if one_torch else f"{rows[0]['gpu']}, torch {rows[0]['torch']}"
     return f", {place}" if len(places) > 1 else ""
 
 
 def _verdict(rows: list[Row]) -> str:
-    """Return the verdict, and the figures of the first condition."""
+    """Return the verdict, then the counts and ranges of the first condition, if it was measured."""
     conditions = [f"{name}: {text}" for name, text in _conditions(rows) if text]
     is_measured = rows[0]["verdict"] != "not measured"
     return "; ".join(filter(None, [rows[0]["in_words"], *conditions[:is_measured]]))
 
 
 def _trials(figures: Sequence[Row]) -> int:
-    """Count the trials; those of a cell and contrast count once, not for each measure."""
+    """Count the trials, those of a cell and contrast once, though several measures use them."""
     by_measure: Counter[tuple[object, ...]] = Counter()
     for row in figures:
         if row["outcome"]:
@@ -86,7 +86,7 @@ def _trials(figures: Sequence[Row]) -> int:
 
 
 def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Yield each condition and its text (count, ranges): deciding ones first, then large ones."""
+    """Yield each condition with a text of counts and ranges: first those that decide, large first."""
     sizes = Counter(row["condition"] for row in figures)
     decide_first = sorted(
         figures, key=lambda row: (row["holds_here"] is None, -sizes[row["condition"]])
@@ -102,7 +102,7 @@ def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def _range(rows: Sequence[Row]) -> str:
-    """Return one measure's figure; for several figures least, most and median."""
+    """Return a measure's value with its interval; of several values least, most and median."""
     measured = [row for row in rows if row["value"] is not None]
     measured.sort(key=itemgetter("value"))
     if not measured:
@@ -119,7 +119,7 @@ def _range(rows: Sequence[Row]) -> str:
 
 
 def _is_ratio(row: Row) -> bool:
-    """Return whether the value is the ratio of two sides, as of a time or a memory."""
+    """Return whether the value is a ratio of candidate and baseline, such as a ratio of times."""
     return ", " in row["measure"] and bool(row["contrast"]) and "extra" not in row["measure"]
 
 

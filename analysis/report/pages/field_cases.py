@@ -1,4 +1,4 @@
-"""Reported cases, beside a measurement of today."""
+"""The page of cases that people reported, each beside a measurement of today."""
 
 import re
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ def entry(row: Mapping[str, Any]) -> Entry:
 
 
 def _framework(version: str | None) -> str:
-    """Return `torch` before a version of PyTorch; empty before dates and other frameworks."""
+    """Return the word `torch` if `version` is one of PyTorch, empty for a date or other framework."""
     return "torch" if version and re.match(r"(<=? ?)?\d+\.", version) else ""
 
 

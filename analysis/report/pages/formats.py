@@ -1,4 +1,4 @@
-"""A page as HTML without a script, as Markdown, or as JSON."""
+"""Makes HTML without scripts, Markdown or JSON from the paragraphs of a page."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ def as_html(shown: Shown) -> str:
 
 
 def document(**parts: str) -> str:
-    """Return a page that needs no network and runs no script; `parts` are markup."""
+    """Return an HTML page that needs no network and runs no script; `parts` are HTML by name."""
     looks = "\n".join(map(text_of, ("report.css", "pages/page.css")))
     return Template(text_of("pages/page.html")).substitute(parts, style=css() + looks)
 
@@ -69,7 +69,7 @@ def _article(entry: Entry, role: str) -> str:
 
 
 def _parted(lines: list[str], unfolded: int | None) -> tuple[list[str], list[str]]:
-    """Split lines into unfolded and folded ones; None unfolds all."""
+    """Split lines into the first `unfolded` ones, shown at once, and the rest; None shows all."""
     count = len(lines) if unfolded is None else unfolded
     return lines[:count], lines[count:]
 

@@ -1,4 +1,4 @@
-"""Page: answers to questions as a document of paragraphs. Each other file here is a page."""
+"""Page: answers to questions as a document of paragraphs. Every other file here but formats.py is a page."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -24,13 +24,13 @@ class Entry:
     said: str
     group: str
     facts: Mapping[str, str | None]
-    """Texts by their labels; empty ones are not shown."""
+    """Texts by their labels; empty texts are not shown."""
     unfolded: int | None = None
-    """Number of facts that are unfolded, from the first on; None for all."""
+    """Number of facts shown at once, from the first on; the rest are folded. None: all."""
     command: str | None = None
-    """Command with which readers see more."""
+    """Command that shows a reader more."""
     figures: Sequence[Row] = ()
-    """Rows behind the paragraph, for a table below it."""
+    """Rows that the paragraph rests on, shown in a table below."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -41,15 +41,15 @@ class Page:
     title: str
     about: str
     questions: tuple[str, ...]
-    """Its questions in analysis/sql; only SQL decides."""
+    """Names of the questions that the page answers; their SQL alone decides."""
     noun: str
-    """The subject of a paragraph."""
+    """What one paragraph is about, such as a claim, for counts in the headline."""
     groups: Mapping[str, str]
-    """Headings in their order, each with the role of its colour in the palette."""
+    """Headings in the order shown, each with the role that gives its colour."""
     entries: Callable[[Sequence[Row], str], list[Entry]]
-    """Makes paragraphs from the rows, and the options of a command that reads these results."""
+    """Function that makes the paragraphs; it gets the rows, and options for commands on these results."""
     nothing: str = "No trial is stored here."
-    """The headline if there is no paragraph."""
+    """Headline of a page without paragraphs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +57,7 @@ class Shown:
     page: Page
     location: str
     measured: Sequence[str]
-    """GPUs and versions behind the answer."""
+    """GPUs, each with versions, on which the rows were measured."""
     entries: Sequence[Entry]
     rows: Sequence[Row]
 
@@ -68,7 +68,7 @@ class Shown:
         return [entry for entry in self.entries if entry.group == group]
 
     def headline(self) -> str:
-        """Return the number of names in each group; a name of several GPUs or versions counts once."""
+        """Return how many names each group has; a name measured on several GPUs or versions counts once."""
         groups: dict[str, str] = {}
         for entry in self.entries:
             is_alike = groups.setdefault(entry.name, entry.group) == entry.group
@@ -113,7 +113,7 @@ def show(page: Page, database: Database, locations: Sequence[str], sweep_id: str
 
 
 def _named(database: Database, rows: Sequence[Row]) -> list[Row]:
-    """Return rows with their cell's name; a row over several cells gets the words they share."""
+    """Return rows with the name of their cell; a row over several cells gets the words in common."""
     cells = {row["cell_id"]: row for row in database.query(CELLS).to_pylist()}
 
     def name(row: Row) -> str:

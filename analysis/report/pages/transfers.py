@@ -1,4 +1,4 @@
-"""Findings that carry over from one GPU model to another, or between versions if one model alone is stored."""
+"""The page of what carries over from one GPU model to another or, if only one GPU model is stored, between versions."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -118,5 +118,5 @@ def test_what_a_class_and_plain_values_do_not_make_is_put_into_a_function(
     copied = replace(torchs, made=None, name="make.<locals>.Net", module="nets")
     assert why_no_suite(copied) == (
         "No suite can name make.<locals>.Net (not on the top level of a file): put what makes it into a function "
-        "that returns it, and name that, `workload: FILE.py:NAME`"
+        "that returns the model, and name it: `workload: FILE.py:NAME`"
     )

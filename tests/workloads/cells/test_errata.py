@@ -159,7 +159,9 @@ def test_a_rule_is_what_its_fields_say_and_its_id_may_not_say_otherwise(
 ) -> None:
     assert text_of(read_file(_written(tmp_path / "a.json", [FIVE]))) == "ConvFwd:5"
     other = _written(tmp_path / "b.json", [FIVE | change])
-    with pytest.raises(ValueError, match="b.json: .*the fields of rule ConvFwd:5 ban other plans"):
+    with pytest.raises(
+        ValueError, match="b.json: .*the fields of rule ConvFwd:5 contradict its name"
+    ):
         read_file(other)
 
 
@@ -167,7 +169,7 @@ def test_a_pin_is_all_of_its_rules(tmp_path: Path) -> None:
     pin = Rule.of("pin ConvFwd:1@91900").entries()
     assert text_of(read_file(_written(tmp_path / "a.json", pin))) == "pin ConvFwd:1@91900"
     for changed in (pin[1:], [*pin[1:], pin[0] | {"engine": 1}]):
-        with pytest.raises(ValueError, match="than its name: make it anew: sweep freeze"):
+        with pytest.raises(ValueError, match="contradict its name: make it anew: sweep freeze"):
             read_file(_written(tmp_path / "a.json", changed))
 
 
