@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +43,13 @@ def deliver(
         say(out, first if is_json else f"\n{first}", "" if is_json else "bold")
         say(out, rest.rstrip())
     finally:  # even if standard output is closed
-        for file, made_text in answer.files.items():
-            with written_anew(Path(file)) as made:
-                made.write_text(made_text)
-            say(console, f"Written: {file}")
-        for name in files:
+        for write in (
+            *(partial(_keep, file, text, console) for file, text in answer.files.items()),
+            *(partial(_write, [file], answer) for file in files),
+        ):
             try:
-                _write([name], answer)
-            except OutputError as error:
+                write()
+            except OutputError as error:  # the others are written all the same
                 warn(console, f"sweep: {error}")
                 code = code or exit_code_of(error)
     return code
@@ -76,6 +76,12 @@ def reported(files: Sequence[str], kind: str, subject: str) -> Iterator[None]:
         with suppress(OutputError):
             no_answer(str(error), STATES.get(exit_code_of(error), "cannot tell"))
         raise
+
+
+def _keep(file: str, text: str, console: Console) -> None:
+    with written_anew(Path(file)) as made:
+        made.write_text(text)
+    say(console, f"Written: {file}")
 
 
 def _write(files: Sequence[str], answer: Answer, *, streams: bool = True) -> None:
