@@ -94,7 +94,7 @@ FAKE_NIGHTS = [date(2026, 11, day) for day in range(1, 16)]
 
 
 OF_THE_COMPARISON = re.compile(
-    r"^(\| (started|took) \||(started|took):).*\n", re.MULTILINE
+    r"^(\| (started|took) \||(started|took)(:| {2})).*\n", re.MULTILINE
 )  # when a night was compared
 OF_THIS_MACHINE = ("CPU", "Ray", "results", "temporary files", "compute caches", "GPU 0 cores")
 

@@ -104,7 +104,7 @@ def test_output_says_what_was_found_and_what_to_do(tmp_path: Path) -> None:
     assert "warning  GPU 0 users        other processes that work on it: 1" in done.stdout
     assert "→ end the other process" in done.stdout
     assert "problem  results            results cannot be stored in" in done.stdout
-    assert "1 problem, 3 warnings in 10 checks" in done.stdout
+    assert "1 problem, 3 warnings in 11 checks" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 
