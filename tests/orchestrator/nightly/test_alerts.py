@@ -52,7 +52,7 @@ def test_a_mistake_in_the_suite_is_reported_and_posted_once(
     assert "workloa: unknown key" in news.findings[0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_networks_without_their_package_are_left_out_and_are_no_change(
     here: Path, play: RunNight, posts: list[News], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,7 +200,7 @@ effects:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_a_loop_hides_that_waits_for_the_cpu_is_told_with_both_clocks(
     here: Path, play: RunNight
 ) -> None:
