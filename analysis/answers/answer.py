@@ -123,4 +123,4 @@ def formats() -> dict[str, AnswerFormat]:
     """Return every declared format by its suffix."""
     from cudnn_sweep.analysis import answers as here
 
-    return {each.suffix: each for each in declared(here, AnswerFormat)}
+    return {form.suffix: form for form in declared(here, AnswerFormat)}

@@ -17,7 +17,7 @@ def to_html(answer: Answer) -> str:
         measured=inline(answer.subject),
         headline=inline(answer.headline),
         about="",
-        tiles="\n".join(map(_tile, (each for each in answer.sections if each.role))),
+        tiles="\n".join(_tile(section) for section in answer.sections if section.role),
         sections="\n".join([*paste, *map(_section, answer.sections), *typed]),
         location=f"sweep {answer.kind}",
     )

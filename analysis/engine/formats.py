@@ -126,7 +126,7 @@ def json_value(value: object) -> object:
     if isinstance(value, SimpleNamespace):
         return json_value(vars(value))
     if is_dataclass(value):
-        return {each.name: json_value(getattr(value, each.name)) for each in fields(value)}
+        return {field.name: json_value(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):
         return {str(key): json_value(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from cudnn_sweep.analysis.answers.answer import CODES, Answer, Case, Family, Section, formats
+from cudnn_sweep.analysis.answers.answer import CODES, Answer, Case, Family, Section, State, formats
 
 ODD = "a|b `c` <img src=x> & \x1b[31m\x07"
 ANSWER = Answer(
@@ -35,8 +35,8 @@ def test_markup_has_no_tag_of_a_user() -> None:
 
 
 @pytest.mark.parametrize("state", CODES)
-def test_every_format_has_the_exit_code_of_the_state(state: str) -> None:
-    answer = Answer(kind="gate", subject="nets.py:Net", state=state, headline="H")  # type: ignore[arg-type]
+def test_every_format_has_the_exit_code_of_the_state(state: State) -> None:
+    answer = Answer(kind="gate", subject="nets.py:Net", state=state, headline="H")
     assert json.loads(formats()[".json"].render(answer))["exit_code"] == CODES[answer.state]
     line = f'cudnn_sweep_gate_exit_code{{model="nets.py:Net"}} {float(CODES[answer.state])!r}'
     assert line in formats()[".prom"].render(answer).splitlines()

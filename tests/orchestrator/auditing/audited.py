@@ -35,3 +35,15 @@ def findings_of(audited: Audited) -> Findings:
     assert audited.findings is not None
     assert audited.findings.own_errors == ()
     return audited.findings
+
+
+# Batch, layout, type, deterministic and TF32 of each convolution that the script `states` tells apart.
+CONVOLUTIONS_OF_STATES = [
+    (2, "contiguous", "float32", False, True),
+    (2, "channels_last", "float32", False, True),
+    (3, "contiguous", "bfloat16", False, True),
+    (2, "contiguous", "float32", True, True),
+    (1, "contiguous", "float32", True, True),
+    (2, "contiguous", "float32", False, False),
+    (9, "contiguous", "float32", False, False),
+]

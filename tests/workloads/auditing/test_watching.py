@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from cudnn_sweep.workloads.auditing import begin
 from cudnn_sweep.workloads.auditing.convolutions import arrivals_at, new_in_tail
 from cudnn_sweep.workloads.auditing.findings import Findings
-from tests.orchestrator.auditing.audited import SCRIPTS
+from tests.orchestrator.auditing.audited import CONVOLUTIONS_OF_STATES, SCRIPTS
 
 FLAGS = """
 import os, torch
@@ -151,15 +151,7 @@ def test_what_a_plan_depends_on_tells_convolutions_apart(tmp_path: Path) -> None
         (each.input[0], each.memory_format, each.dtype, each.deterministic, each.allow_tf32)
         for each in found
     ]
-    assert told == [
-        (2, "contiguous", "float32", False, True),
-        (2, "channels_last", "float32", False, True),
-        (3, "contiguous", "bfloat16", False, True),
-        (2, "contiguous", "float32", True, True),
-        (1, "contiguous", "float32", True, True),
-        (2, "contiguous", "float32", False, False),
-        (9, "contiguous", "float32", False, False),
-    ]
+    assert told == CONVOLUTIONS_OF_STATES
     assert [each.calls_with_benchmark for each in found] == [1, 0, 0, 1, 2, 1, 1]
     assert [each.autocast_at_first for each in found] == [False, False, True, *[False] * 4]
 
