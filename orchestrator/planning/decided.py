@@ -33,7 +33,7 @@ def contrasts_in(plan: Plan) -> tuple[Contrast, ...]:
 
 
 def deciding_in(plan: Plan) -> tuple[Contrast, ...]:
-    """Return the contrasts that decide the cells of a plan."""
+    """Return the contrasts that `decided_by` names, or all."""
     return chosen(contrasts_in(plan), plan.decided_by)
 
 

@@ -256,7 +256,7 @@ class _BlockOrder:
         self._order = order
 
     def of(self, replicate: int, *, has_twin: bool) -> list[tuple[Config, int]]:
-        """Return a block's configs in order, each with its `twin`. Twin 1 leads in every second pair.
+        """Return a block's configs in order, each with `twin` 0 or 1; 1 leads in every second pair.
 
         In a gate, one A/A pair is of one side, and the next pair is of the other side.
         """

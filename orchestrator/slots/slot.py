@@ -226,7 +226,7 @@ def _server(session: Session, key: Server, *, survey_only: bool = False) -> Fork
     software, variables, _ = key
     name, code = dict(variables).get(CODE), CodeLocation(folder=session.folder)
     if name is not None and name not in session.codes:
-        raise ServerError(f"code: found {name!r}, allowed: null; `sweep gate` names two sides")
+        raise ServerError(f"code: found {name!r}, allowed: null; only `sweep gate` sets it")
     if name is not None:
         code = session.codes[name]
     return ForkServer(

@@ -320,7 +320,7 @@ class Host:
         return present
 
     def finish(self, refuges: list[Path]) -> Progress:
-        """Write the records that are held, and compact; see Recorder.finish."""
+        """Write held records and compact the files, as Recorder.finish does."""
         return self._ask(self.recorder.finish.remote(self._session.sweep_id, refuges))
 
     def _ask(self, answer: Any, timeout_s: float | None = None) -> Progress:

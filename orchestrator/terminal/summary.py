@@ -297,5 +297,5 @@ def split_lines(stored: Collection[StoredTrial]) -> Iterator[str]:
 
 
 def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
-    """Return the cell's name, and the settings that both configs share and PyTorch sets otherwise by default."""
+    """Return the cell's name, and each setting that both configs share, unless it is PyTorch's default."""
     return " ".join([cells[verdict.cell_id], *unusual_in(verdict.other_settings)])

@@ -37,7 +37,7 @@ Batch = Annotated[int, Field(ge=1, lt=2**31)]
 
 
 def _read_sizes(text: object) -> Shape:
-    """Return the sizes that a text such as `8x3x224x224` means, or a single number, which YAML makes an integer."""
+    """Return the sizes that `text` gives: `8x3x224x224`, or a single size, which YAML reads as an integer."""
     if isinstance(text, str | int) and not isinstance(text, bool):
         return parse_sizes(str(text))
     raise ValueError(f"expected sizes such as 8x3x224x224, found {text!r}")
