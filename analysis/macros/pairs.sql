@@ -284,8 +284,8 @@ from kinds
 inner join places on kinds.place = places.place
 left join turns
     on
-        kinds.sweep_id = turns.sweep_id
-        and kinds.candidate_trial_id = turns.candidate_trial_id
+        [kinds.sweep_id, kinds.baseline_trial_id, kinds.candidate_trial_id]
+        = [turns.sweep_id, turns.baseline_trial_id, turns.candidate_trial_id]
 left join open_loops() as b_loop on [kinds.sweep_id, kinds.baseline_trial_id] = b_loop.id
 left join open_loops() as c_loop on [kinds.sweep_id, kinds.candidate_trial_id] = c_loop.id;
 
