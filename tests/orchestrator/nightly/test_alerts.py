@@ -219,7 +219,7 @@ def test_what_a_loop_hides_that_waits_for_the_cpu_is_told_with_both_clocks(
 @pytest.mark.measuring
 def test_each_command_that_a_night_prints_works_when_pasted(here: Path, play: RunNight) -> None:
     """On the machine that it measured: here the fake one says that it is this one."""
-    with ForkServer() as server:
+    with ForkServer(survey_only=True) as server:
         device = survey(server, ["conv"]).environment.gpu
     script = {
         "gpu": device,
