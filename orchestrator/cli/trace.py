@@ -75,7 +75,7 @@ def trace(options: TraceOptions) -> None:
 
 
 def _request(options: TraceOptions) -> "TraceRequest":
-    from cudnn_sweep.orchestrator.steps.one_step import one_input, read_inputs
+    from cudnn_sweep.orchestrator.steps.typed_inputs import one_input, read_inputs
     from cudnn_sweep.workloads.layout import check_layout
     from cudnn_sweep.workloads.measuring.tracing import TraceRequest
     from cudnn_sweep.workloads.models.inputs import as_json
