@@ -285,7 +285,7 @@ def close_idle() -> None:
 
 
 def _is_small(snapshot: Snapshot) -> bool:
-    """Return whether the store is small: then planning takes most of the time, a sixth more with idle threads."""
+    """Return whether the store is small: DuckDB then mostly plans, and idle threads add a sixth of the time."""
     return snapshot.rows <= FEW_ROWS
 
 

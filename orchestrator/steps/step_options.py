@@ -134,7 +134,7 @@ class _Job(_Model):
     ] = None
     runs: Annotated[
         int,
-        typer.Option(min=1, help="The interval is for the mean of this many of your runs."),
+        typer.Option(min=1, help="Predict the mean time of this many runs of your job."),
     ] = 1
     ranks: Annotated[
         int | None,
