@@ -104,7 +104,7 @@ def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] 
     with cells_named(request.options.file or LAUNCH_FILE, name):
         skipped: dict[str, str] = {}
         if request.may_skip:
-            suite, skipped = without_missing(suite, machine.workloads)
+            suite, skipped = without_missing(suite, machine.workloads, machine.compiler)
         whole = plan_of(name, suite, machine)
     if request.job is not None:
         whole = with_alternate_caches(whole)
