@@ -138,6 +138,10 @@ def run_sweep(
             session=session, store=store, whole=planned.whole, place=place, console=console
         )
 
+        for left in session.scratch.parent.glob(f"*{session.scratch.suffix}"):
+            if left != session.scratch:  # a killed launch left it: its lock was this one
+                shutil.rmtree(left, ignore_errors=True)
+
         # 2. Call each model once, and announce the session.
         if not request.codes and not request.may_skip and sweep.lacks_anything():
             place.call(first_calls(planned.chosen), machine, console)

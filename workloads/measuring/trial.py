@@ -95,7 +95,8 @@ def run_trial(
     finally:  # also if building fails: an edit of the code may be the reason
         with _noted(measured):
             measured.workload_hash = workload_hash(cell)
-    with _phase(measured, "cold"):
+    disk = compiling.naming_a_full_disk(request.compute_cache) if compiling else nullcontext()
+    with _phase(measured, "cold"), disk:
         _measure_cold(request, _checking_shapes(step), arriving, device, measured, compiling)
     context.check_in_force()
     if compiling is not None:
