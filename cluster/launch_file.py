@@ -92,7 +92,7 @@ def _read_as_ray_does(document: Document) -> Mapping[str, object]:
 
 
 def _refuse_hidden_sweep(document: Document, ray_part: Mapping[str, object]) -> None:
-    """Refuse a `metadata.sweep` that YAML 1.2 does not have (by `<<`): our part would ignore it silently."""
+    """Refuse a `metadata.sweep` merged in by `<<`, which YAML 1.2 lacks: we would ignore it silently."""
     metadata = ray_part.get("metadata")
     if isinstance(metadata, dict) and "sweep" in metadata and SWEEP not in document.values:
         text = "comes through a merge key (`<<`), which YAML 1.2 does not have: write it out"

@@ -26,7 +26,7 @@ from cudnn_sweep.orchestrator.planning.decided import standings
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply
-from cudnn_sweep.orchestrator.recording.record import Attempt, make_record
+from cudnn_sweep.orchestrator.recording.record import Attempt, make_record, raced_out
 from cudnn_sweep.orchestrator.recording.recorder import Progress, Recorder
 from cudnn_sweep.orchestrator.running.run_sweep import RunSession
 from cudnn_sweep.orchestrator.slots.next_block import BlockQueue
@@ -337,10 +337,15 @@ def _ran(machine: FakeMachine, session: Session, store: Store, budget_s: float |
     while not asking.is_over():
         block = asking.take()
         assert block is not None, "one at a time: nothing is under way"
+        out = asking.raced_out(block)
         for trial in blocks[block]:
             began = datetime.combine(machine.night, BEGINS) + timedelta(seconds=elapsed_s)
-            elapsed_s += machine.script.trial_s
             attempt = recorder.begin(trial.trial_id, UUID)
+            if trial.trial_id in out:
+                environment = environments[trial.software]
+                loop.run(recorder.record(raced_out(session, trial, environment, UUID, began)))
+                continue
+            elapsed_s += machine.script.trial_s
             made_up = FakeTrial(
                 script=machine.script, trial=trial, night=machine.night, sweep_id=session.sweep_id
             )

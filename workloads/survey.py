@@ -60,7 +60,7 @@ def _facts(name: str) -> WorkloadFacts:
         return regime_facts(name, imported)
     workload = find_workload(name)
     if not workload.directions:
-        raise WorkloadError(f"workload {name} names no direction")
+        raise WorkloadError(f"workload {name}: no `directions`")
     return WorkloadFacts(
         directions=workload.directions,
         varies=workload.varies,

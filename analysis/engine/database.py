@@ -243,7 +243,7 @@ class _Instance:
     """A locked-down DuckDB connection, and the macros made in it so far."""
 
     def __init__(self, threads: int | None = None, file: str = ":memory:") -> None:
-        """Connect; `threads` is the number of threads that DuckDB uses, None one for each core."""
+        """Connect. `threads`: the number of threads that DuckDB uses; None: one for each core."""
         self._spill = ExitStack()
         folder = ""  # empty if no folder can be made: then nothing spills
         with suppress(OSError):

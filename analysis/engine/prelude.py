@@ -68,7 +68,7 @@ def prelude_sql(store: Stored) -> str:
 
 
 def macros() -> str:
-    """Return `create or replace macro` statements of all macros but questions, such as statistics."""
+    """Return a `create or replace macro` statement for each macro that is no question."""
     folder = files("cudnn_sweep.analysis").joinpath("macros")
     scripts = sorted(folder.iterdir(), key=lambda script: script.name)
     texts = [script.read_text() for script in scripts]

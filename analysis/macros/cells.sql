@@ -74,9 +74,13 @@ mapped as (
 select
     * exclude (by_name),
     settings_besides(null, by_name) as settings,
-    settings_besides(if(flag in ('ban', 'frozen'), 'errata', flag), by_name) as other_settings,
+    if(
+        flag = 'race', '',
+        settings_besides(if(flag in ('ban', 'frozen'), 'errata', flag), by_name)
+    ) as other_settings,
     case
         when flag is null then null
+        when flag = 'race' then 'other'
         when flag in ('ban', 'frozen') and config.errata is null then 'no'
         when flag in ('ban', 'frozen')
             then if(flag = 'frozen' or is_ban(config.errata), 'yes', null)
@@ -86,7 +90,9 @@ select
 from mapped;
 
 -- The records of one sweep or all, twins too, with the columns of `configs`. With the flag `ban` or
--- `frozen`, a record without errata has a row for each errata of its cell and sweep.
+-- `frozen`, a record without errata has a row for each errata of its cell and sweep. With the flag
+-- `race`, the setting is best or other, and a record of the best config has a row for each other
+-- config of its cell and sweep. The best config is the fastest of those with most blocks.
 create or replace macro configured(flag, of_sweep) as table
 with bans as (
     select distinct
@@ -95,14 +101,29 @@ with bans as (
         errata
     from records
     where flag = 'frozen' and errata is not null or flag = 'ban' and is_ban(errata)
+),
+
+entrants as (
+    select
+        sweep_id,
+        cell_id,
+        settings,
+        row_number() over (
+            partition by sweep_id, cell_id
+            order by count(*) desc, avg(ln(steady_wall_ms)), settings
+        ) = 1 as is_best
+    from records
+    where flag = 'race' and status = 'ok' and twin = 0 and steady_wall_ms > 0
+    group by sweep_id, cell_id, settings
 )
 
 select
     records.* exclude (settings, config_hash), -- noqa: AM04
-    configs.settings,
-    concat_ws(', ', nullif(configs.other_settings, ''), 'errata=' || bans.errata)
-        as other_settings,
-    configs.setting
+    if(flag = 'race', records.settings, configs.settings) as settings,
+    concat_ws(
+        ', ', nullif(configs.other_settings, ''), 'errata=' || bans.errata, others.settings
+    ) as other_settings,
+    if(best.settings = records.settings, 'best', configs.setting) as setting
 from records
 inner join configs(flag) as configs
     on records.config = configs.config and records.twin = configs.twin
@@ -111,7 +132,16 @@ left join bans
         records.sweep_id = bans.sweep_id
         and records.cell_id = bans.cell_id
         and coalesce(records.errata, bans.errata) = bans.errata
-where of_sweep is null or records.sweep_id glob of_sweep;
+left join entrants as best
+    on [records.sweep_id, records.cell_id] = [best.sweep_id, best.cell_id] and best.is_best
+left join entrants as others
+    on
+        [records.sweep_id, records.cell_id] = [others.sweep_id, others.cell_id]
+        and not others.is_best
+        and records.settings in (best.settings, others.settings)
+where
+    (of_sweep is null or records.sweep_id glob of_sweep)
+    and (flag is null or records.status <> 'raced_out');
 
 -- Whether a trial's times are doubtful. Power limits and unsettled clocks come from the work.
 create or replace macro is_doubtful(warnings) as

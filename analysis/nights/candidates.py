@@ -282,7 +282,7 @@ class FreshTrials:
     def judge_all(
         self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> dict[SeriesKey, Remeasured]:
-        """Judge candidates by fresh trials; with one software only words, as fresh numbers join the night.
+        """Judge candidates by fresh trials; if one software ran, words alone: its numbers join the night.
 
         `is_cut`: whether the time was up, so that missing trials may just not have been reached.
         """

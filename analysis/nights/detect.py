@@ -373,7 +373,7 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGH
 def smallest_step(
     values: Sequence[float | None], metric: Amount, left_out: Collection[int], *, is_pinned: bool
 ) -> float | None:
-    """Return the step, as a share, that MOST_NIGHTS nights since it confirm with chance one half.
+    """Return the step, as a share, with an even chance to be confirmed by MOST_NIGHTS nights.
 
     That is NIGHTS_Z standard errors, or the least effect if larger; None if under two nights count.
     """

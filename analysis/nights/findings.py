@@ -129,7 +129,7 @@ def share(
     """Return the findings to report, with shared ones in place of many, and the findings replaced, called members.
 
     `series`: the night's series; `command`: measures all series again; `alerted`: the series_id of last night's alerts.
-    A confirmed finding waits if most findings that began with it wait, but not if it was an alert before.
+    If most findings that began together are waiting, so is a confirmed one, unless it is in `alerted`.
     """
     by_key = {entry.key: entry for entry in series if entry.is_judged}
     nights = sorted({point.date for entry in by_key.values() for point in entry.points})
@@ -190,7 +190,7 @@ def _begun_together(
 
 
 def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
-    """Return whether most members are confirmed, or any that was in a shared alert before."""
+    """Return whether most members are confirmed, or one from last night's shared alert is."""
     confirmed = [finding for finding in members if finding.state == "confirmed"]
     return 2 * len(confirmed) > len(members) or any(
         finding.shared in alerted for finding in confirmed
@@ -225,7 +225,7 @@ def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | 
 
 
 def _ends(finding: Finding, series: Series) -> bool:
-    """Return whether the finding, a member of a shared one, ends: a recent night lacks its change."""
+    """Return whether the finding is part of a shared one and a recent night lacks its change."""
     lately = [point for point in series.points if point.value is not None][-FINE_NIGHTS:]
     return finding.shared is not None and not all(_shows(point, finding) for point in lately)
 

@@ -54,6 +54,8 @@ BANS = Contrast(field="ban", baseline="no", candidate="yes")
 """Each ban of an engine against no ban, as one contrast: a sweep may have a dozen bans."""
 FROZEN = Contrast(field="frozen", baseline="no", candidate="yes")
 """Each freeze (a file of errata) against none, as one contrast: few freezes share a cell."""
+RACE = Contrast(field="race", baseline="best", candidate="other")
+"""The fastest config of each cell against each other one: configs that differ in any number of settings."""
 BAN = re.compile(r"\w+:\d+")
 
 

@@ -56,6 +56,19 @@ class ContrastState(AnswerRow):
     block_s: float
 
 
+class RaceState(ContrastState):
+    """How far one config of a race is from the best one of its cell."""
+
+    question = "race"
+    best: str
+    best_ms: float
+    other: str
+
+    @property
+    def other_settings(self) -> str:
+        return self.other
+
+
 class GpuSpeed(AnswerRow):
     """The speed of one GPU at copying or a matmul; `finding`: slow, fast, differs, alike or alone.
     GPUs with the first three findings come first; within a model, slower GPUs come first."""

@@ -3,6 +3,7 @@
 -- none: no trial is recorded
 --
 -- A row a sweep and cell. A cell's planned trials follow from its blocks: each of its configs once.
+-- In a race, a recorded trial that is neither ok nor failed was raced out.
 -- A cell or block without records shows only in the sweep's own counts: in all, sweep_planned less
 -- sweep_recorded trials lack, including those of shards that have not begun.
 -- not_begun: cells of the sweep's plan without a recorded trial; 0 for rows older than the column
@@ -16,7 +17,8 @@ with trials as materialized ( -- noqa: disable=AM04,RF02,ST06,ST07
             'shards', 'repeats_block', 'launch_id', 'slot', 'env_hash', 'software_hash', 'warnings',
             'plan_cells'
         ]),
-        status = 'ok' as is_ok
+        status = 'ok' as is_ok,
+        status = 'raced_out' as is_out
     from configured(null, $sweep_id)
 ),
 
@@ -26,6 +28,7 @@ by_config as (
         any_value(suite) as suite,
         count(*) as recorded,
         count(*) filter (where is_ok) as ok,
+        count(*) filter (where is_out) as raced_out,
         count(*) filter (where is_ok and twin = 0) as replicates,
         sum(twin)::bigint as twins
     from trials
@@ -40,7 +43,7 @@ cells as (
         min(replicates) as replicates,
         sum(recorded)::bigint as recorded,
         sum(ok)::bigint as ok,
-        sum(recorded - ok)::bigint as failed,
+        sum(recorded - ok - raced_out)::bigint as failed,
         sum(twins)::bigint as twins
     from by_config
     group by sweep_id, cell_id
@@ -49,7 +52,7 @@ cells as (
 blocks as (
     select
         columns(['sweep_id', 'cell_id']),
-        count(distinct settings) filter (where is_ok and twin = 0) as ok_configs,
+        count(distinct settings) filter (where is_ok and twin = 0 or is_out) as ok_configs,
         count(distinct row(launch_id, slot, env_hash, software_hash)) > 1 as split,
         bool_or(is_doubtful(warnings)) as doubtful,
         count(repeats_block) > 0 as is_repeat

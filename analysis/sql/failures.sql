@@ -21,5 +21,5 @@ select -- noqa: disable=AL03,AM04,RF02,ST06,ST07
     last_output
 from records
 inner join cell_labels() as labels using (cell_id)
-where status <> 'ok' and ($sweep_id is null or sweep_id glob $sweep_id)
+where status not in ('ok', 'raced_out') and ($sweep_id is null or sweep_id glob $sweep_id)
 order by started_at, trial_id

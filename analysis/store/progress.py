@@ -102,7 +102,7 @@ def sweep_states(trials: Iterable[StoredTrial]) -> list[SweepState]:
 
 
 def planned(trials: Iterable[StoredTrial]) -> list[StoredTrial]:
-    """Return the trials of the plan, without the repeats of split blocks."""
+    """Return the plan's own trials, without those that repeat a block."""
     return [trial for trial in trials if trial.repeats_block is None]
 
 

@@ -1,4 +1,4 @@
-"""Processes that report the plans and the time of a step, and are not recorded as trials."""
+"""Processes that report a step's cuDNN plans or its time, and are not recorded as trials."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -64,7 +64,7 @@ def measuring_lock(accelerators: list[str]) -> Iterator[None]:
 
 
 def holder_of(location: str) -> str | None:
-    """Describe a process that runs a sweep into `location`, by its note; None if no process does."""
+    """Describe a process that runs a sweep into `location`, by its holder file; None: none does."""
     for holder in _folder(location).glob(".*.holder"):
         note = _describe(holder)
         if Path("/proc", note.split()[1]).exists() or socket.gethostname() not in note:

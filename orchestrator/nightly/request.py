@@ -270,6 +270,11 @@ def read_night(
     webhook: Webhook | SpecError | None = None
     try:
         request = request_of(file, launch)
+        if request.suite.is_race:
+            raise SpecError(
+                f"suite {request.suite_name}: replicates: found until: best, allowed in a night: a number or "
+                "until: decided"
+            )
         is_here = options.measure and place is None and isinstance(destination, Here)
         if is_here and keys.last_good is not None and not shutil.which(keys.last_good):
             raise SpecError(

@@ -1,19 +1,19 @@
 """Standing of a cell in an until-decided sweep: whether the cell gets a further block."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cudnn_sweep.analysis.engine.queries import Value
-from cudnn_sweep.analysis.engine.settings import texts_of
+from cudnn_sweep.analysis.engine.settings import config_name, texts_of
 from cudnn_sweep.analysis.results.advice import Advice
-from cudnn_sweep.analysis.results.contrast import Contrast, chosen, contrasts_among
-from cudnn_sweep.analysis.results.verdicts import ContrastState
+from cudnn_sweep.analysis.results.contrast import RACE, Contrast, chosen, contrasts_among
+from cudnn_sweep.analysis.results.verdicts import ContrastState, RaceState
 from cudnn_sweep.analysis.store.store import Store
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import Job, Session
 from cudnn_sweep.workloads.cells.config import Config
 
-OPEN, HOPELESS = "open", "hopeless"
+OPEN, HOPELESS, OUT = "open", "hopeless", "raced_out"
 
 
 def contrasts_of(configs: Iterable[Config]) -> tuple[Contrast, ...]:
@@ -26,6 +26,8 @@ def contrasts_in(plan: Plan) -> tuple[Contrast, ...]:
     for trial in plan.trials:
         of_cells.setdefault(trial.cell.cell_id, []).append(trial.config)
     distinct = {tuple(sorted(set(configs), key=str)) for configs in of_cells.values()}
+    if plan.is_race:
+        return (RACE,) * any(len(configs) > 1 for configs in distinct)
     contrasts = (
         contrast for configs in sorted(distinct, key=str) for contrast in contrasts_of(configs)
     )
@@ -33,13 +35,18 @@ def contrasts_in(plan: Plan) -> tuple[Contrast, ...]:
 
 
 def deciding_in(plan: Plan) -> tuple[Contrast, ...]:
-    """Return the contrasts that decide the cells of a plan."""
+    """Return the contrasts that `decided_by` names, or all."""
     return chosen(contrasts_in(plan), plan.decided_by)
 
 
 def settings_of(config: Config) -> dict[str, str]:
     """Return a config's fields as texts, written as SQL writes values."""
     return texts_of(config.columns())
+
+
+def name_of(config: Config) -> str:
+    """Return a config's name, as in the column `settings` of `records`."""
+    return config_name(settings_of(config))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,8 +69,14 @@ class Standing:
         return not self.is_open and not self.is_decided
 
     @property
+    def out(self) -> frozenset[str]:
+        """Names of the configs that get no further block in a race."""
+        return frozenset(state.other_settings for state in self.states if state.state == OUT)
+
+    @property
     def recorded_blocks(self) -> int:
-        return min(state.recorded_blocks for state in self.states)
+        left = [state for state in self.states if state.state != OUT]
+        return min(state.recorded_blocks for state in left or self.states)
 
     @property
     def seconds_to_decide(self) -> float:
@@ -71,6 +84,7 @@ class Standing:
         return max(
             (state.blocks_needed or (state.at_most or 0) - state.recorded_blocks) * state.block_s
             for state in self.states
+            if state.state != OUT
         )
 
 
@@ -91,7 +105,7 @@ def stopped_cells(store: Store, session: Session) -> set[str]:
     return {cell_id for cell_id, each in standings(store, session).items() if not each.is_open}
 
 
-def is_over(store: Store, sweep_id: str, plan: Plan, contrasts: Iterable[Contrast]) -> bool:
+def is_over(store: Store, sweep_id: str, plan: Plan, contrasts: Collection[Contrast]) -> bool:
     """Return whether no cell of `plan`, which may be a shard, gets a further block."""
     states = _tested(store, sweep_id, contrasts, plan.configs(), len(plan.cell_ids()))
     cells = _by_cell(states)
@@ -101,13 +115,17 @@ def is_over(store: Store, sweep_id: str, plan: Plan, contrasts: Iterable[Contras
 def _tested(
     store: Store,
     sweep_id: str,
-    contrasts: Iterable[Contrast],
+    contrasts: Collection[Contrast],
     configs: Sequence[Config],
     of_cells: int,
     **values: Value,
 ) -> Iterator[ContrastState]:
     """Yield how far each contrast is decided in each cell: open while its verdict is undecided."""
     texts = [settings_of(config) for config in configs]
+    if RACE in contrasts:
+        pairs = of_cells * (len(configs) - 1)
+        yield from RaceState.of(store, sweep_id, of_cells=pairs, is_over=False)
+        return
     for contrast in contrasts:
         pairs = sum(text.get(contrast.field) == contrast.baseline for text in texts)
         parameters = {**contrast.values(), **values, "of_cells": of_cells * pairs}

@@ -92,11 +92,14 @@ class Plan:
     """Block counts at which each cell is tested, and gets no more if decided; empty: all blocks run."""
     decided_by: tuple[str, ...] = ()
     """Names of the contrasts that decide a cell, as in a suite; empty: all contrasts decide."""
+    is_race: bool = False
+    """Whether a cell is decided once its fastest config is known, and slower configs get no further blocks."""
 
     @property
     def plan_hash(self) -> str:
         trials = [(trial.trial_id, trial.block, trial.cache_generation) for trial in self.trials]
-        named = (self.decided_by,) * bool(self.decided_by)  # if empty, plans keep their old hash
+        # if these have their defaults, plans keep their old hash
+        named = (self.decided_by,) * bool(self.decided_by) + ("race",) * self.is_race
         return content_hash((trials, self.measure.model_dump(), self.looks, *named))
 
     def cell_ids(self) -> set[str]:
@@ -203,6 +206,7 @@ def make_plan(
         trials=tuple(trials),
         looks=suite.looks,
         decided_by=tuple(suite.decided_by),
+        is_race=suite.is_race,
     )
 
 
@@ -256,7 +260,7 @@ class _BlockOrder:
         self._order = order
 
     def of(self, replicate: int, *, has_twin: bool) -> list[tuple[Config, int]]:
-        """Return a block's configs in order, each with its `twin`. Twin 1 leads in every second pair.
+        """Return a block's configs in order, each with `twin` 0 or 1; 1 leads in every second pair.
 
         In a gate, one A/A pair is of one side, and the next pair is of the other side.
         """

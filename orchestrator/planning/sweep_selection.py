@@ -92,7 +92,7 @@ def _session(
     again = {
         key: trial.retry + 1
         for key, trial in stored.items()
-        if options.retry_failed and trial.status != "ok"
+        if options.retry_failed and trial.status not in ("ok", "raced_out")
     }
     new_id = options.sweep_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     sweep_id = state.sweep_id if state else new_id

@@ -311,7 +311,7 @@ def _print_traceback() -> None:
 
 
 def _describe(error: BaseException) -> str:
-    """Return the error's text and the line that raised it: if any, the last line of user code."""
+    """Return the error's text and the line that raised it: the last line of user code, if any."""
     text = _storable(f"{type(error).__name__}: {_text(error)}".strip())
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames:

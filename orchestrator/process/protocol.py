@@ -24,7 +24,7 @@ PROTOCOL = 3  # raise it if a word's meaning changes; added or removed fields ke
 MODULES = "SWEEP_MODULES"
 """Environment variable: folders that a server searches for modules before installed packages."""
 
-Status = Literal["ok", "error", "out_of_memory", "crash", "killed", "timeout"]
+Status = Literal["ok", "error", "out_of_memory", "crash", "killed", "timeout", "raced_out"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

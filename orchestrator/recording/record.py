@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -87,6 +88,17 @@ def make_record(
         env_hash=environment.env_hash,
         software_hash=environment.software_hash,
     )
+
+
+def raced_out(
+    session: Session, trial: Trial, environment: Environment, slot: str, now: datetime
+) -> RunRecord:
+    """Return the row of a trial that does not run, as another config is surely faster."""
+    message = "another config is surely faster"
+    outcome = Outcome(
+        status="raced_out", message=message, started_at=now, ended_at=now, process_s=0.0
+    )
+    return make_record(session, trial, outcome, environment, Attempt(slot=slot, attempt=1))
 
 
 def _as_measured(measured: Measurement) -> dict[str, Any]:

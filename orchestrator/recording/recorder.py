@@ -287,7 +287,7 @@ class Recorder:
         statuses[status] = statuses.get(status, 0) + 1
         warned = [name for name in OF_THE_CODE if name in (record.warnings or ())]
         self._progress.warnings = list(dict.fromkeys([*self._progress.warnings, *warned]))
-        if status != "ok":
+        if status not in ("ok", "raced_out"):
             message = record.message or ""
             failure = Failure(trial_id=record.trial_id, status=status, message=message)
             self._progress.failures.append(failure)

@@ -39,7 +39,7 @@ Connect = Callable[[], AbstractContextManager[Jobs]]
 
 
 class Follower:
-    """Handles a job's events: shows progress, copies records, keeps the end. A repeated event changes nothing."""
+    """Handles a job's events: shows progress, copies records, keeps the last event. Repeats change nothing."""
 
     def __init__(self, results: str, console: Console, *, is_here: bool = False) -> None:
         """`results`: where copies of records go; no copies for a URL, or if the job itself writes there (`is_here`)."""
@@ -203,7 +203,7 @@ def pull_records(jobs: Jobs, sent: Iterable[SentJob]) -> int:
 
 
 def fetch(jobs: Jobs, job: SentJob) -> Follower:
-    """Read a job's output so far, and copy its records. Return the follower, which has the job's end."""
+    """Read a job's output so far, and copy its records. Return the follower; its `ended` may be None."""
     follower = Follower(job.results, Console(quiet=True, force_terminal=False))
     for line in jobs.output(job.job_id).split("\n"):
         follower.take(line)

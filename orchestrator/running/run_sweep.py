@@ -285,9 +285,11 @@ def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
             raise SpecError(f"suite {name}: {fault}")
     if plan.looks and not deciding_in(plan):
         of_named = f" among {', '.join(plan.decided_by)}" if plan.decided_by else ""
+        found = f"{len(plan.configs())} configs of which no two differ in one setting{of_named}"
+        until, found = ("best", "one config") if plan.is_race else ("decided", found)
         raise SpecError(
-            f"suite {name}: replicates: until decided: found {len(plan.configs())} configs of which no two "
-            f"differ in one setting{of_named}, so nothing would be decided; give a number"
+            f"suite {name}: replicates: until {until}: found {found}, so nothing would be decided; "
+            "give a number"
         )
     return plan
 

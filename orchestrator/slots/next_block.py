@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.orchestrator.planning.decided import Standing
+from cudnn_sweep.orchestrator.planning.decided import Standing, name_of
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 
@@ -24,6 +24,8 @@ class _Cell:
     """Number of the cell's first blocks that may run: those up to its present look."""
     waiting: deque[Trial] = field(default_factory=deque)
     """First trial of each of the cell's blocks that may not run yet, in the plan's order."""
+    out: frozenset[str] = frozenset()
+    """Names of the configs that are raced out."""
 
 
 class BlockQueue:
@@ -49,12 +51,15 @@ class BlockQueue:
         self._running: dict[int, Trial] = {}
         self._filling: dict[tuple[str, int], int] = {}
         """The block that fills a cell's compute cache, by cell_id and the cache's generation."""
-        for block, (first, *_) in plan.blocks():
+        self._trials = dict(plan.blocks())
+        present = ask() if plan.is_race and session.begun else {}
+        for block, (first, *_) in self._trials.items():
             cell_id = first.cell.cell_id
             if cell_id not in self._cells:
                 begun = session.begun.get(cell_id, 0)
                 look = next(look for look in self._looks if look >= begun)
-                self._cells[cell_id] = _Cell(released=look)
+                out = present[cell_id].out if cell_id in present else frozenset()
+                self._cells[cell_id] = _Cell(released=look, out=out)
             if gpu and first.cache_generation == first.replicate:
                 self._filling[cell_id, first.replicate] = block
             self._cells[cell_id].waiting.append(first)
@@ -68,6 +73,13 @@ class BlockQueue:
         if block is not None:
             self._running[block] = self._ready.pop(block)
         return block
+
+    def raced_out(self, block: int) -> list[str]:
+        """Return the ids of the block's trials that do not run, as their configs lost a race."""
+        trials = self._trials[block]
+        cell = self._cells.get(trials[0].cell.cell_id)
+        out = cell.out if cell else frozenset()
+        return [trial.trial_id for trial in trials if out and name_of(trial.config) in out]
 
     def side_by_side(self) -> int:
         """Return how many blocks may run at once now."""
@@ -115,6 +127,7 @@ class BlockQueue:
             # fewer records than blocks: a trial was lost, and the next launch runs it
             if standing and standing.is_open and standing.recorded_blocks >= cell.released:
                 seconds[cell_id] = standing.seconds_to_decide
+                cell.out |= standing.out
             else:
                 del self._cells[cell_id]
         soonest_first = [due[cell_id] for cell_id in sorted(seconds, key=lambda c: (seconds[c], c))]

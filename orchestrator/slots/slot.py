@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeAlias
 
@@ -16,7 +17,7 @@ from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Trial
 from cudnn_sweep.orchestrator.planning.session import CodeLocation, Session
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import LogJob, Request, TrialJob
-from cudnn_sweep.orchestrator.recording.record import Attempt, make_record
+from cudnn_sweep.orchestrator.recording.record import Attempt, make_record, raced_out
 from cudnn_sweep.orchestrator.slots.block import BeginTrial, Block, Running
 from cudnn_sweep.workloads.cells.config import CODE
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
@@ -41,6 +42,9 @@ class Slot(Protocol):
 
     def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
         """Run a block's trials, and yield a record of each, failures too. Raises ServerError."""
+
+    def leave_out(self, trial: Trial) -> RunRecord:
+        """Return the record of a trial that does not run, as its config lost a race."""
 
     def close(self) -> None: ...
 
@@ -107,6 +111,11 @@ class ForkedSlot:
             self.renew([trial for trial in trials if self._server_of(trial) in self._worn])
             self._worn |= {self._server_of(trial) for trial in trials}
         yield from Block(self, trials, begin).measure()
+
+    def leave_out(self, trial: Trial) -> RunRecord:
+        """Return the record of a trial that does not run, as its config lost a race."""
+        place = self._servers[self._server_of(trial)]
+        return raced_out(self._session, trial, place.environment, self.name, datetime.now(UTC))
 
     def renew(self, trials: Sequence[Trial]) -> None:
         """Start these trials' servers anew, so that no two blocks compare processes of the same servers.
@@ -226,7 +235,7 @@ def _server(session: Session, key: Server, *, survey_only: bool = False) -> Fork
     software, variables, _ = key
     name, code = dict(variables).get(CODE), CodeLocation(folder=session.folder)
     if name is not None and name not in session.codes:
-        raise ServerError(f"code: found {name!r}, allowed: null; `sweep gate` names two sides")
+        raise ServerError(f"code: found {name!r}, allowed: null; only `sweep gate` sets it")
     if name is not None:
         code = session.codes[name]
     return ForkServer(

@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from time import monotonic
 from typing import Any, cast
@@ -100,9 +101,14 @@ class BlockRunner(tune.Trainable):
         if self._slot is None:
             return {"done": True, "stopped": True}
         if self._records is None:
-            trials = self._wanted(self._blocks[self.config["block"]])
+            wanted = self._wanted(self._blocks[self.config["block"]])
+            out = [trial for trial in wanted if trial.trial_id in self.config["raced_out"]]
+            runs = [trial for trial in wanted if trial not in out]
             self._began = monotonic()
-            self._records, self._left = self._slot.measure(trials, self._begin), len(trials)
+            slot = self._slot
+            left_out = (slot.leave_out(trial) for trial in out if self._begin(trial))
+            self._records = chain(left_out, slot.measure(runs, self._begin))
+            self._left = len(wanted)
         stopped = self._left > 0 and not self._record_next(self._records)
         took_s = monotonic() - self._began
         return {"done": stopped or not self._left, "stopped": stopped, "took_s": took_s}
@@ -159,7 +165,7 @@ class BlockSearcher(Searcher):
         if block is None:
             return None
         self._running[trial_id] = block
-        return {"block": block}
+        return {"block": block, "raced_out": self._blocks.raced_out(block)}
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
@@ -320,7 +326,7 @@ class Host:
         return present
 
     def finish(self, refuges: list[Path]) -> Progress:
-        """Write the records that are held, and compact; see Recorder.finish."""
+        """Write held records and compact the files, as Recorder.finish does."""
         return self._ask(self.recorder.finish.remote(self._session.sweep_id, refuges))
 
     def _ask(self, answer: Any, timeout_s: float | None = None) -> Progress:

@@ -99,8 +99,8 @@ def _from_store(options: AdviseOptions) -> Answer:
     sweep_id = _newest(store, options)
     if sweep_id is None:
         raise SpecError(
-            f"--from-store: found no sweep of {options.command()} in {options.location} that `sweep advise` measured; "
-            "without --from-store it is measured now"
+            f"--from-store: found no sweep of this step by `sweep advise` in {options.location}; "
+            f"to measure it now: {options.command()}"
         )
     return answer_of(answered_of(options, store, sweep_id))
 

@@ -138,7 +138,7 @@ class _Job(_Model):
     ] = 1
     ranks: Annotated[
         int | None,
-        typer.Option(min=2, help="Also predict what so many ranks lose waiting for one another."),
+        typer.Option(min=2, help="Also predict what a job on this many ranks loses by waiting."),
     ] = None
 
 

@@ -17,6 +17,7 @@ from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.results.verdicts import (
     BreakEven,
     GpuSpeed,
+    RaceState,
     Surroundings,
     Verdict,
     blocks_left_out,
@@ -29,7 +30,7 @@ from cudnn_sweep.analysis.results.verdicts import (
 from cudnn_sweep.analysis.store.progress import StoredTrial, blocks_of, planned
 from cudnn_sweep.analysis.store.store import Store
 from cudnn_sweep.analysis.words import counted, interval, number, percent, ratio
-from cudnn_sweep.orchestrator.planning.decided import standings, stopped_cells
+from cudnn_sweep.orchestrator.planning.decided import HOPELESS, OPEN, standings, stopped_cells
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.recording.recorder import Failure, Progress, cause
@@ -88,12 +89,26 @@ class Summary:
         return sum(trial.cell.cell_id in self.progress.hopeless for trial in left)
 
     @cached_property
+    def races(self) -> list[RaceState]:
+        of_cells = self.session.of_cells * (len(self.session.own.configs()) - 1)
+        return RaceState.of(self.store, self.session.sweep_id, of_cells=of_cells)
+
+    @cached_property
     def verdicts(self) -> list[Verdict]:
-        return Verdict.of_each(self.store, self.session.sweep_id, self.session.contrasts)
+        """The verdicts of contrasts; a race has none."""
+        return (
+            []
+            if self.session.is_race
+            else Verdict.of_each(self.store, self.session.sweep_id, self.session.contrasts)
+        )
 
     @cached_property
     def break_evens(self) -> list[BreakEven]:
-        return BreakEven.of_each(self.store, self.session.sweep_id, self.session.contrasts)
+        return (
+            []
+            if self.session.is_race
+            else BreakEven.of_each(self.store, self.session.sweep_id, self.session.contrasts)
+        )
 
     @cached_property
     def names(self) -> Mapping[str, str]:
@@ -147,11 +162,14 @@ def print_summary(
 ) -> None:
     """Print the summary. `location`: folder or URL of the results, as the user typed it."""
     verdicts, cells = summary.verdicts, summary.names
+    width = console.width if console.is_terminal else None
+    if summary.session.is_race:
+        for line in race_lines(summary.races, cells, width):
+            say(console, line)
     if verdicts:
         gpus = ", ".join(sorted({verdict.gpu for verdict in verdicts}))
         contrasts = ", ".join(sorted({shortened(verdict.contrast) for verdict in verdicts}))
         say(console, f"\n{gpus}, {contrasts}; milliseconds an iteration", "italic")
-        width = console.width if console.is_terminal else None
         columns = verdict_columns(summary, has_room=width is None or width >= WIDE)
         say(console, draw_marked(list(columns), width))
     if any(verdict.launch_bound for verdict in verdicts):
@@ -168,6 +186,33 @@ def print_summary(
     say(console, "\nNext:", "bold")
     for line in _next_lines(summary, results, options):
         say(console, f"  {line}")
+
+
+def race_lines(
+    states: Sequence[RaceState], cells: Mapping[str, str], width: int | None
+) -> Iterator[str]:
+    """Yield the fastest config of each cell, then a table of the others."""
+    for _, (first, *_) in groupby(states, attrgetter("cell_id")):
+        is_open = any(
+            each.state in (OPEN, HOPELESS) for each in states if each.cell_id == first.cell_id
+        )
+        so_far = " so far" if is_open else ""
+        yield f"\nFastest{so_far} in {cells[first.cell_id]}: {first.best}, {number(first.best_ms)} ms."
+    texts = {
+        CELL: [cells[each.cell_id] for each in states],
+        "config": [each.other for each in states],
+        "ms": [number(each.other_ms) for each in states],
+        "ratio": [
+            ratio(each.ratio) + interval(each.ratio_low, each.ratio_high, to="–") for each in states
+        ],
+        "blocks": [str(each.blocks) for each in states],
+        "state": [each.state.replace("_", " ") for each in states],
+    }
+    columns = [
+        MarkedColumn(name=name, texts=column, is_number=name in ("ms", "blocks"), intervals=())
+        for name, column in texts.items()
+    ]
+    yield draw_marked(columns, width)
 
 
 def verdict_columns(summary: Summary, *, has_room: bool) -> Iterator[MarkedColumn]:
@@ -249,12 +294,12 @@ def _next_lines(summary: Summary, results: str, options: LaunchOptions) -> Itera
         has_begun = len(cells) == summary.session.of_cells
         what = third_blocks(summary.verdicts) if has_begun else None
         yield f"{options.command()}   # {what or 'runs what is missing'}"
-    if set(summary.statuses) - {"ok"}:
+    if set(summary.statuses) - {"ok", "raced_out"}:
         yield f"{program} query failures{one}"
     if "ok" not in summary.statuses:
         return
     yield f"{program} report --format markdown{one}   # what was found, in words"
-    for query in ("helps_or_hurts", "break_even"):
+    for query in ("race",) if summary.session.is_race else ("helps_or_hurts", "break_even"):
         yield f"{program} query {query}{one}"
     sql = "select workload, benchmark, median(steady_wall_ms) from records group by all"
     yield f'{program} query "{sql}"{results}'
@@ -297,5 +342,5 @@ def split_lines(stored: Collection[StoredTrial]) -> Iterator[str]:
 
 
 def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
-    """Return the cell's name, and the settings that both configs share and PyTorch sets otherwise by default."""
+    """Return the cell's name, and each setting that both configs share, unless it is PyTorch's default."""
     return " ".join([cells[verdict.cell_id], *unusual_in(verdict.other_settings)])

@@ -20,7 +20,7 @@ class SourceLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Write:
-    """Equal writes of a flag or an environment variable by one line; `times` is their number."""
+    """Equal writes of a flag or environment variable by one source line; `times` counts them."""
 
     kind: Literal["flag", "variable"]
     name: str

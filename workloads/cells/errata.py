@@ -189,7 +189,7 @@ def _of_entry(entry: dict[str, Any]) -> Rule:
 
 
 def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) -> str:
-    """Return `rules` and PyTorch's own as the frontend's JSON. `beside`: more keys; with any, a checksum is added."""
+    """Return `rules` and PyTorch's own as the frontend's JSON. `beside`: more keys, which also add a checksum."""
     entries = [entry for rule in rules for entry in rule.entries()]
     whole = {"version": 1, **beside, "rules": [*pytorchs_own(), *entries]}
     if beside:

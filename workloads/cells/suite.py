@@ -37,7 +37,7 @@ Batch = Annotated[int, Field(ge=1, lt=2**31)]
 
 
 def _read_sizes(text: object) -> Shape:
-    """Return the sizes that a text such as `8x3x224x224` means, or a single number, which YAML makes an integer."""
+    """Return the sizes that `text` gives: `8x3x224x224`, or a single size, which YAML reads as an integer."""
     if isinstance(text, str | int) and not isinstance(text, bool):
         return parse_sizes(str(text))
     raise ValueError(f"expected sizes such as 8x3x224x224, found {text!r}")
@@ -253,12 +253,13 @@ LOOKS = (2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200)
 
 
 class UntilDecided(BaseModel):
-    """A number of blocks that grows until a cell's verdict is decided."""
+    """A number of blocks that grows until a cell is decided."""
 
     model_config = STRICT
 
-    until: Literal["decided"]
-    """Only `decided` is allowed."""
+    until: Literal["decided", "best"]
+    """`decided`: until each contrast has its verdict. `best`: a race, until no other config can be 1% faster than
+    the fastest one; a config that is surely slower gets no further block."""
     at_most: Annotated[int, Field(ge=LOOKS[1], le=LOOKS[-1])] = 20
     """The largest number of blocks of a cell."""
 
@@ -266,6 +267,10 @@ class UntilDecided(BaseModel):
     def looks(self) -> tuple[int, ...]:
         """Numbers of blocks after which a cell may be decided."""
         return (*(look for look in LOOKS if look < self.at_most), self.at_most)
+
+    @property
+    def is_race(self) -> bool:
+        return self.until == "best"
 
 
 Replicates = PositiveInt | UntilDecided
@@ -316,8 +321,8 @@ class SuiteSpec(BaseModel):
     )
     """Settings of cuDNN to compare. Default: `benchmark` off and on."""
     replicates: Replicates | None = None
-    """Blocks per cell, each with one process per config: a number, or `{until: decided, at_most: 20}`. Default:
-    until decided; 2 without a GPU, 5 in nights and where no two configs differ in one setting."""
+    """Blocks per cell, each with one process per config: a number, or `{until: decided, at_most: 20}`, or `until: best`.
+    Default: until decided; 2 without a GPU, 5 in nights and where no two configs differ in one setting."""
     decided_by: list[Annotated[str, AfterValidator(_names_a_setting)]] = []
     """Contrasts that decide a cell if `replicates` is until decided: a setting such as `benchmark`, or `layout=weights`
     for this value against the usual one. Default: every two configs of a cell that differ in one setting."""
@@ -341,6 +346,8 @@ class SuiteSpec(BaseModel):
     def _is_no_flood(self) -> "SuiteSpec":
         if fault := too_many(self.cells, self.configs, self.replicates):
             raise ValueError(fault)
+        if self.is_race and self.decided_by:
+            raise ValueError("decided_by: found contrasts, allowed with until: best: none")
         return self
 
     @property
@@ -355,6 +362,10 @@ class SuiteSpec(BaseModel):
     def looks(self) -> tuple[int, ...]:
         """Numbers of blocks after which a cell may be decided; empty: the number of blocks is fixed."""
         return self.replicates.looks if isinstance(self.replicates, UntilDecided) else ()
+
+    @property
+    def is_race(self) -> bool:
+        return isinstance(self.replicates, UntilDecided) and self.replicates.is_race
 
     def on(self, device: str) -> "SuiteSpec":
         """Return the suite as it runs on `device`: `cuda`, or `cpu` with the keys of `without_gpu`."""

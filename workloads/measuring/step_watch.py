@@ -106,7 +106,7 @@ class StepWatch(TorchDispatchMode):
 
 
 def _key(argument: Any) -> Hashable:
-    """Return a key that two calls share if one entry of PyTorch's cache of cuDNN's plans serves both."""
+    """Return a key for a call's arguments, equal if calls share a plan in PyTorch's cuDNN cache."""
     if isinstance(argument, torch.Tensor):
         return argument.shape, argument.stride(), argument.dtype
     return tuple(map(_key, argument)) if isinstance(argument, list | tuple) else argument

@@ -265,7 +265,7 @@ def _measure_steady(
     measured: Measurement,
     baton: Baton | None,
 ) -> bool:
-    """Time the loop, as closed if the cold part called all its shapes, else as open. Return whether in turns."""
+    """Time the loop: closed if the cold part called all its shapes, else open. Return whether it took turns."""
     cell, spec = request.cell, request.measure
     period = cell.shapes().period(cell.input_shape)
     try:

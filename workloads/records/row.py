@@ -186,7 +186,9 @@ class Asked:
     ]
 
     # outcome
-    status: Annotated[str, "ok, error, out_of_memory, crash (signal), killed (SIGKILL) or timeout"]
+    status: Annotated[
+        str, "ok, error, out_of_memory, crash (signal), killed (SIGKILL), timeout or raced_out"
+    ]
     message: Annotated[str | None, "what went wrong, for any status but ok"]
     last_output: Annotated[str | None, "last 4 KiB that its process printed, for any status but ok"]
 

@@ -21,7 +21,7 @@ from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.process.protocol import Outcome
-from cudnn_sweep.orchestrator.recording.record import Attempt, make_record
+from cudnn_sweep.orchestrator.recording.record import Attempt, make_record, raced_out
 from cudnn_sweep.orchestrator.recording.recorder import MAX_LOST, Progress
 from cudnn_sweep.orchestrator.slots import tune_host
 from cudnn_sweep.orchestrator.slots.block import BeginTrial
@@ -66,6 +66,9 @@ def fake_slot(environment: Environment) -> MakeSlot:
                     if attempt is None:
                         return
                     yield self.run(trial, attempt)
+
+            def leave_out(self, trial: Trial) -> RunRecord:
+                return raced_out(self._session, trial, environment, self.name, datetime.now(UTC))
 
             def run(self, trial: Trial, attempt: int) -> RunRecord:
                 if die is not None and die(trial, attempt):

@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.store.schema import RunRecord
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.protocol import Outcome
-from cudnn_sweep.orchestrator.recording.record import Attempt, make_record
+from cudnn_sweep.orchestrator.recording.record import Attempt, make_record, raced_out
 from cudnn_sweep.orchestrator.slots.block import BeginTrial
 from cudnn_sweep.workloads.hardware.environment import Environment
 
@@ -37,6 +37,9 @@ class SleepingSlot:
                 self._environment,
                 Attempt(slot=self.name, attempt=attempt),
             )
+
+    def leave_out(self, trial: Trial) -> RunRecord:
+        return raced_out(self._session, trial, self._environment, self.name, datetime.now(UTC))
 
     def _outcome(self) -> Outcome:
         began = datetime.now(UTC)

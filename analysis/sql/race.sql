@@ -1,0 +1,54 @@
+-- Which config is the fastest in each cell, and can another one still win?
+-- $gain DOUBLE = 0.01: a smaller gain counts as none
+-- $of_cells BIGINT = 0: pairs of the plan if more than have rows, so that missing rows decide none
+-- $is_over BOOLEAN = NULL: no further block comes, so that all error is spent; null: as stored
+-- terminal: cell, best, best_ms, other, other_ms, ratio[ratio_low ratio_high], blocks, state
+-- none: no cell has two configs with a time
+--
+-- What `replicates: {until: best}` asks after each look: docs/measuring.md (How many blocks). A row
+-- a cell and config that is not the best. The best is the fastest of those with most blocks. Times
+-- are wall times per iteration, ratios other / best over the blocks of both, with intervals as in
+-- `sweep query helps_or_hurts`, over all pairs of a sweep. A config that is raced out is surely
+-- slower than the best, or fails, and gets no further block; its ratio may be to an earlier best.
+--
+-- surroundings: what surrounds a step; `state` in other questions
+with out as (
+    select distinct
+        cell_id,
+        settings
+    from records
+    where status = 'raced_out' and ($sweep_id is null or sweep_id glob $sweep_id)
+)
+
+select -- noqa: disable=AM04,RF02,ST06,ST07
+    labels.* exclude (cell_id, cell_order) rename (state as surroundings),
+    verdicts.baseline_settings as best, -- the fastest config
+    verdicts.baseline_ms as best_ms,
+    verdicts.candidate_settings as other, -- the config that is compared with it
+    verdicts.candidate_ms as other_ms,
+    columns([
+        'contrast', 'ratio', 'ratio_low', 'ratio_high', 'device_ratio', 'recorded_blocks',
+        'blocks', 'at_most', 'blocks_needed', 'in_turns'
+    ]),
+    paces.block_s,
+    verdicts.cell_id,
+    case
+        when verdicts.wall_verdict = 'fails' or out.settings is not null then 'raced_out'
+        when verdicts.between_looks or verdicts.blocks < 2
+            then if(verdicts.recorded_blocks >= verdicts.at_most, 'hopeless', 'open')
+        when verdicts.ratio_low > 1 then 'raced_out'
+        when verdicts.ratio_low > 1 / (1 + $gain) then 'not_faster'
+        when verdicts.recorded_blocks >= verdicts.at_most then 'hopeless'
+        else 'open'
+    end as state -- raced_out, not_faster, hopeless (no further block comes) or open
+from
+    contrast_verdicts(
+        'race', 'best', 'other', $gain, $sweep_id, $of_cells, is_over := $is_over
+    ) as verdicts
+inner join cell_labels() as labels on verdicts.cell_id = labels.cell_id
+inner join block_paces($sweep_id) as paces on verdicts.cell_id = paces.cell_id
+left join out on verdicts.cell_id = out.cell_id and verdicts.candidate_settings = out.settings
+order by
+    labels.cell_order, verdicts.candidate_ms, verdicts.candidate_settings, -verdicts.blocks,
+    verdicts.software_hash, verdicts.loop_kind, verdicts.in_turns, verdicts.cell_id,
+    verdicts.env_hash, verdicts.workload_hash
